@@ -129,6 +129,12 @@ def play(run: RunFolder) -> None:
         perform(run, effect)
 
 
+def go_on(run: RunFolder) -> None:
+    """What a new session does, until the run is over."""
+    recover(run)
+    play(run)
+
+
 def perform(run: RunFolder, effect: fx.Effect) -> None:
     state, history = run.state, run.history
     match effect:

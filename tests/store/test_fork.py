@@ -61,8 +61,7 @@ def test_a_fork_needs_nothing_of_its_parent(parent: Path) -> None:
         assert git(made.path, "rev-parse", ref).decode().strip() == attempt.commit
     assert git(made.path, "show", "best:kernel.py").decode() == scripted.candidate(4)
     again = RunFolder.open(made.path, clock=scripted.Clock(2_000_000_000.0))
-    scripted.recover(again)
-    scripted.play(again)
+    scripted.go_on(again)
     assert again.state.finished
     assert scripted.outcome(again)[:5] == [
         (a.number, a.round, a.item, a.verdict.value, a.blob) for a in state.attempts[:5]

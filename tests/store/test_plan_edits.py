@@ -60,8 +60,7 @@ def test_a_hand_edit_of_a_run_at_rest_is_no_time_worked(run: RunFolder) -> None:
 
 
 def test_the_harness_never_takes_its_own_writing_for_a_hand(run: RunFolder) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     run.close()
     # As after a crash between the journal line and the projection: an older rendering.
     planned = next(r.seq for r in run.records if isinstance(r.event, ev.PlanSubmitted))

@@ -54,8 +54,7 @@ def test_a_new_run_is_whole(run: RunFolder, task: TaskFolder) -> None:
 
 
 def test_a_played_run_shows_the_same_everywhere(run: RunFolder) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     state = run.state
     assert state.finished
     assert state.best is not None
@@ -75,8 +74,7 @@ def test_a_played_run_shows_the_same_everywhere(run: RunFolder) -> None:
 
 
 def test_opening_again_gives_the_same_state_and_changes_no_file(run: RunFolder) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     state = run.state
     run.close()
     before = everything(run.path)
@@ -107,8 +105,7 @@ def spoil_refs(run: Path) -> None:
 def test_projections_are_made_anew_from_the_journal(
     run: RunFolder, spoil: Callable[[Path], object]
 ) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     run.close()
     refs = git(run.path, "for-each-ref")
     plan = (run.path / "PLAN.md").read_bytes()
@@ -165,8 +162,7 @@ def test_a_run_goes_on_when_its_task_folder_changed(run: RunFolder, task: TaskFo
     for name in ("task.toml", "reference.py", "kernel.py"):
         (task.path / name).unlink()
     again = RunFolder.open(run.path)
-    scripted.recover(again)
-    scripted.play(again)
+    scripted.go_on(again)
     assert again.state.ok
     again.close()
 
@@ -182,8 +178,7 @@ def test_a_run_whose_reference_changed_is_refused(run: RunFolder) -> None:
 
 
 def test_a_run_without_its_objects_is_refused(run: RunFolder) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     run.close()
     oid = run.state.attempts[3].blob
     (run.path / "history.git" / "objects" / oid[:2] / oid[2:]).unlink()
@@ -236,8 +231,7 @@ def test_a_creation_that_fails_leaves_nothing(
 def test_runs_are_listed_with_what_became_of_them(task: TaskFolder) -> None:
     names = ("a", "b", "c", "d")
     a, b, c, d = (scripted.create_run(task, name) for name in names)
-    scripted.recover(a)
-    scripted.play(a)
+    scripted.go_on(a)
     for closed in (a, c, d):
         closed.close()
     damaged = c.path / "events.jsonl"

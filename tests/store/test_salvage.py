@@ -50,8 +50,7 @@ def sound(run: Path) -> bool:
 def finished(run: Path) -> RunFolder:
     """Resume to the end."""
     opened = RunFolder.open(run, clock=scripted.Clock(read_state(run).last_at))
-    scripted.recover(opened)
-    scripted.play(opened)
+    scripted.go_on(opened)
     opened.close()
     return opened
 
@@ -59,8 +58,7 @@ def finished(run: Path) -> RunFolder:
 def test_a_whole_run_is_sound_at_every_moment(run: RunFolder) -> None:
     assert {**health(run.path), "lock": Health.OK} == dict.fromkeys(health(run.path), Health.OK)
     assert health(run.path)["lock"] is Health.WARN, "this process is at work on it"
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     run.close()
     assert sound(run.path)
 
@@ -331,8 +329,7 @@ def test_a_salvaged_run_is_forked_like_any_other(
 def test_the_texts_of_edits_that_came_to_no_attempt_are_saved_too(
     run: RunFolder, tmp_path: Path
 ) -> None:
-    scripted.recover(run)
-    scripted.play(run)
+    scripted.go_on(run)
     blob = run.history.write_blob("# tried, and edited again\n")
     edits = [r for r in run.records if isinstance(r.event, ev.KernelEdited)]
     run.close()

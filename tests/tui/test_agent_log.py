@@ -13,19 +13,21 @@ def told(log: AgentLog) -> list[str]:
     return [plain(row) for row in log.rows]
 
 
-def test_a_tool_call_and_its_answer_are_one_line() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    log = AgentLog(80)
+def log_of(handle: FakeHandle, room: int) -> AgentLog:
+    log = AgentLog(room)
     log.read(handle.records)
+    return log
+
+
+def test_a_tool_call_and_its_answer_are_one_line() -> None:
+    log = log_of(FakeHandle().to_phase(Phase.EVAL), 80)
     rows = told(log)
     assert "› submit_plan 6 items ok" in rows
     assert "› edit_kernel 1 op +1 -1 FLAGS = -O3 ok" in rows
 
 
 def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    log = AgentLog(80)
-    log.read(handle.records)
+    log = log_of(FakeHandle().to_phase(Phase.EVAL), 80)
     row = told(log).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
     number = log.at(row)
     assert number is not None
@@ -63,8 +65,7 @@ def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> No
 
 def test_turning_the_pages_stops_at_each_reply() -> None:
     handle = FakeHandle().work()
-    log = AgentLog(80)
-    log.read(handle.records)
+    log = log_of(handle, 80)
     number: int | None = -1
     replies = 0
     while (number := log.turn(number, 1)) is not None:
@@ -89,15 +90,12 @@ def test_a_refused_call_tells_why() -> None:
             call="x", tool="edit_kernel", status="error", error_information="not in PLAN\nmore"
         )
     )
-    log = AgentLog(80)
-    log.read(handle.records)
+    log = log_of(handle, 80)
     assert told(log)[-2:] == ["› edit_kernel refused", "  not in PLAN"]
 
 
 def test_every_verdict_is_told_with_its_sign() -> None:
-    handle = FakeHandle().work()
-    log = AgentLog(120)
-    log.read(handle.records)
+    log = log_of(FakeHandle().work(), 120)
     rows = "\n".join(told(log))
     assert "✓ KEEP p1 faster: +31.0 % (+27.1 to +34.9)" in rows
     assert "▪ DISCARD p4 slower" in rows
@@ -115,9 +113,7 @@ def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
 
 
 def test_another_width_wraps_what_was_read_before() -> None:
-    handle = FakeHandle().work()
-    log = AgentLog(100)
-    log.read(handle.records)
+    log = log_of(FakeHandle().work(), 100)
     assert log.resize(30)
     assert all(width(row) <= 30 for row in log.rows)
     assert not log.resize(30)
@@ -127,8 +123,7 @@ def test_far_behind_the_story_skips_to_the_newest_and_counts_what_it_left_out() 
     handle = FakeHandle()
     for number in range(3 * MAX_ENTRIES):
         handle.records.append(ev.Record(number + 3, 0.0, ev.HintGiven(text=f"hint {number}")))
-    log = AgentLog(40)
-    log.read(handle.records)
+    log = log_of(handle, 40)
     assert len(log.rows) == MAX_ENTRIES
     assert log.skipped == len(handle.records) - MAX_ENTRIES
     assert told(log)[-1] == f"you hint {3 * MAX_ENTRIES - 1}"
@@ -138,8 +133,7 @@ def test_a_long_reply_is_cut_and_says_so() -> None:
     handle = FakeHandle()
     text = "\n".join(f"line {n}" for n in range(MAX_TEXT_LINES + 5))
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
-    log = AgentLog(60)
-    log.read(handle.records)
+    log = log_of(handle, 60)
     assert told(log)[-1] == "(60 more lines: enter unfolds)"
     log.fold(log.numbers[-1])
     assert told(log)[-1] == "(5 more lines: in the journal)"
@@ -152,8 +146,7 @@ def test_model_text_shows_markup_and_escape_codes_literally() -> None:
     handle = FakeHandle()
     text = "[red]\x1b]0;x\x07[/red]"
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
-    log = AgentLog(60)
-    log.read(handle.records)
+    log = log_of(handle, 60)
     assert told(log)[-1] == "[red]␛]0;x␇[/red]"
     assert plain(tail(handle.state, text, 60)[0]) == "[red]␛]0;x␇[/red]"
 

@@ -35,8 +35,7 @@ async def test_alt_a_approves_and_lets_all_that_its_card_named_pass_from_then_on
     gate: Gate,
 ) -> None:
     handle = gated(gate)
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         await stage.press("alt+a")
         assert answered(handle) == [ALWAYS]
         assert "rule 1 answers from here on" in stage.text()
@@ -67,30 +66,27 @@ async def test_the_card_says_in_full_what_an_always_would_approve(gate: Gate) ->
 
 
 async def test_where_there_is_no_room_to_say_it_there_is_no_always() -> None:
-    handle = keeping()
-    async with on_stage(handle, (50, 12)) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), (50, 12), armed=True) as stage:
         assert "always" not in stage.text()
         await stage.press("alt+a")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         await stage.resize(120, 40)
         await stage.arm()
         await stage.press("alt+a")
-        assert answered(handle) == [ALWAYS]
+        assert answered(stage.handle) == [ALWAYS]
 
 
 async def test_an_always_counts_no_sooner_than_a_yes_and_typing_gives_none() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.pull()
         await pause(stage, 0.4)
         await stage.press("alt+a")
         assert "not yet" in stage.text()
         await stage.press("a", "A", "i", "x", "alt+a")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         await pause(stage, 0.6)
         await stage.press("alt+a")
-    assert answered(handle) == [ALWAYS]
+    assert answered(stage.handle) == [ALWAYS]
 
 
 async def test_the_keys_are_on_the_same_rows_before_and_after_they_count() -> None:
@@ -103,22 +99,18 @@ async def test_the_keys_are_on_the_same_rows_before_and_after_they_count() -> No
 
 
 async def test_a_question_has_no_always() -> None:
-    handle = asking(choices=("yes", "no"))
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(asking(choices=("yes", "no")), armed=True) as stage:
         assert "always" not in stage.text()
         await stage.press("alt+a")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert "no rule can be made of this" in stage.text()
 
 
 async def test_a_request_of_an_older_version_has_no_always() -> None:
-    handle = scripted(interpreter="")
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(scripted(interpreter=""), armed=True) as stage:
         assert "alt+a" not in stage.text()
         await stage.press("alt+a")
-    assert answered(handle) == []
+    assert answered(stage.handle) == []
 
 
 async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_rule() -> None:
@@ -133,8 +125,7 @@ async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_
     assert handle.send(ALWAYS) is None
     handle.work()
     assert handle.state.gate is not None
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         assert "KEEP attempt 2?" in stage.text()
         assert "the static guard warns: line 7: reads a [red]clock␛[2J (clock)" in stage.text()
         assert "alt+a" not in stage.text()

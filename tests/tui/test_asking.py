@@ -54,11 +54,10 @@ async def pause(stage: Stage, seconds: float) -> None:
 
 
 async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         await stage.press("4")
         focused = stage.deck.focused
-        handle.work()
+        stage.handle.work()
         await stage.arm()
         assert "KEEP attempt 1?" in stage.text()
         assert stage.app.screen is stage.deck, "no popup"
@@ -67,24 +66,21 @@ async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
 
 
 async def test_a_draft_survives_the_card() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         await stage.press("i", *"half a though")
-        handle.work()
+        stage.handle.work()
         await stage.pull()
         await stage.press("t")
         hint = stage.deck.query_one("#hint", Input)
         assert (hint.value, hint.has_focus) == ("half a thought", True)
         assert "KEEP attempt 1?" in stage.text()
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
 
 
 async def test_typing_never_answers() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press(*"yYkKdDnNaA", "enter", "space", "tab", "backspace")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
 
 
 async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_answer_it() -> None:
@@ -123,58 +119,51 @@ async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_ans
 
 
 async def test_the_keys_count_half_a_second_after_the_card_was_painted_and_not_before() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.pull()
         await pause(stage, 0.4)
         await stage.press("alt+y")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert "not yet" in stage.text()
         await pause(stage, 0.6)
         await stage.press("alt+y")
-    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+    assert answered(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_typing_disarms_the_keys_for_half_a_second() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("i", "x", "alt+y")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         await pause(stage, 0.6)
         await stage.press("alt+y")
-        assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+        assert answered(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_reading_does_not_disarm_them() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("2")
         await stage.arm()
         await stage.press("down", "pagedown", "up", "alt+y")
-    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+    assert answered(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_escape_never_approves() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("escape", "escape")
         await stage.press("r", "escape")
         await stage.arm()
         await stage.press("escape")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert "KEEP attempt 1?" in stage.text()
 
 
 async def test_the_answer_keys_work_from_anywhere_also_from_a_line_being_written() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("i", *"draft")
         await stage.arm()
         await stage.press("alt+n")
         assert stage.deck.query_one("#hint", Input).value == "draft"
-    assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+    assert answered(stage.handle) == [cmd.AnswerGate(1, approve=False)]
 
 
 @pytest.mark.parametrize(
@@ -206,16 +195,14 @@ async def test_the_answer_keys_work_from_anywhere_also_from_a_line_being_written
 async def test_a_card_says_who_asks_the_risk_what_would_happen_and_what_waiting_costs(
     gate: Gate, who: str, title: str, effect: str, still: str
 ) -> None:
-    handle = gated(gate)
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(gated(gate), armed=True) as stage:
         await pause(stage, 75)
         shown = stage.text()
         for text in (who, title, effect, still, "has waited 1:1"):
             assert text in shown
         assert ("+1 -1 lines." in shown) == (gate is not Gate.PLAN), "the size of the diff"
         await stage.press("alt+y")
-    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+    assert answered(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_a_script_can_be_read_in_full_before_it_is_allowed() -> None:
@@ -224,8 +211,7 @@ async def test_a_script_can_be_read_in_full_before_it_is_allowed() -> None:
     handle.to_phase(Phase.PLAN)
     script = "import os\n" + "".join(f"print({n})\n" for n in range(30)) + "# \x1b[2J[red]"
     assert handle.send(cmd.RequestScript("ab" * 32, script)) is None
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         assert "RUN this script (abababababab)?" in stage.text()
         assert "these 32 lines may run" in stage.text()
         await stage.press("alt+d")
@@ -241,46 +227,41 @@ async def test_a_script_can_be_read_in_full_before_it_is_allowed() -> None:
 
 
 async def test_a_question_with_choices_is_answered_by_the_one_that_is_marked() -> None:
-    handle = asking(choices=("1e-5", "1e-4", "1e-3"), default="1e-4")
-    async with on_stage(handle) as stage:
+    async with on_stage(asking(choices=("1e-5", "1e-4", "1e-3"), default="1e-4")) as stage:
         await stage.arm()
         assert "▸ 2/3 1e-4" in stage.text()
         await stage.press("alt+down")
         assert "▸ 3/3 1e-3" in stage.text()
         await stage.press("alt+n")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         await pause(stage, 0.6)
         await stage.press("alt+y")
-    assert answered(handle) == [cmd.AnswerQuestion(1, "1e-3")]
+    assert answered(stage.handle) == [cmd.AnswerQuestion(1, "1e-3")]
 
 
 async def test_a_question_in_words_is_answered_on_a_line_of_its_own() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(asking(), armed=True) as stage:
         await stage.press("alt+y")
-        assert answered(handle) == [], "there is nothing to say yes to"
+        assert answered(stage.handle) == [], "there is nothing to say yes to"
         await pause(stage, 0.6)
         await stage.press("alt+w", *"up to 1e-4", "enter")
-        assert handle.state.question is None
-    assert answered(handle) == [cmd.AnswerQuestion(1, "up to 1e-4")]
+        assert stage.handle.state.question is None
+    assert answered(stage.handle) == [cmd.AnswerQuestion(1, "up to 1e-4")]
 
 
 async def test_a_hint_under_way_when_a_question_comes_stays_a_hint() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)) as stage:
         await stage.press("i", *"try lanes")
-        assert handle.send(cmd.AskUser("Is this right?")) is None
+        assert stage.handle.send(cmd.AskUser("Is this right?")) is None
         await stage.pull()
         await stage.press("enter")
-        assert answered(handle) == []
-        assert handle.state.hints == ("try lanes",)
+        assert answered(stage.handle) == []
+        assert stage.handle.state.hints == ("try lanes",)
 
 
 async def test_words_for_a_question_that_was_closed_meanwhile_are_not_sent_to_another() -> None:
     handle = asking(default="none", timeout_s=60.0)
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         await stage.press("alt+w", *"mine")
         handle.now += 100
         assert handle.step()
@@ -305,8 +286,7 @@ async def test_several_asks_queue_and_are_counted() -> None:
     handle = asking(choices=("yes", "no"))
     handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
     assert handle.send(cmd.RequestScript("cd" * 32, "print(1)")) is None
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         assert "1 of 2: alt+s the next" in stage.text()
         assert "How far may errors go?" in stage.text()
         await stage.press("alt+s")
@@ -322,8 +302,7 @@ async def test_several_asks_queue_and_are_counted() -> None:
 
 async def test_an_answer_meant_for_one_question_never_hits_the_one_that_took_its_place() -> None:
     handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         handle.send(cmd.AnswerGate(1, approve=False))
         handle.work()
         assert handle.state.gate
@@ -344,9 +323,7 @@ async def test_the_card_and_its_keys_fit_at_every_size() -> None:
 
 
 async def test_the_events_tell_the_log_what_was_asked_and_answered() -> None:
-    handle = asking(choices=("yes", "no"))
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(asking(choices=("yes", "no")), armed=True) as stage:
         await stage.press("alt+y")
         assert "you yes" in stage.text()
-        assert any(isinstance(r.event, ev.QuestionAnswered) for r in handle.records)
+        assert any(isinstance(r.event, ev.QuestionAnswered) for r in stage.handle.records)

@@ -68,18 +68,15 @@ async def test_a_terminal_that_is_too_small_is_served_and_told(size: tuple[int, 
 
 
 async def test_however_narrow_the_terminal_the_answer_keys_stay_in_sight() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (30, 5)) as stage:
-        await stage.arm()
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (30, 5), armed=True) as stage:
         assert "KEEP? alt+y keep alt+n reject" in stage.text()
 
 
 async def test_in_a_small_terminal_the_question_is_one_line() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).work()
-    async with on_stage(handle, (58, 14)) as stage:
-        await stage.arm()
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (58, 14), armed=True) as stage:
         assert "KEEP attempt 1?" in stage.text()
         await stage.press("alt+y")
-    assert cmd.AnswerGate(1, approve=True) in handle.sent
+    assert cmd.AnswerGate(1, approve=True) in stage.handle.sent
 
 
 async def test_n_walks_plan_edit_eval_decide_one_at_a_time() -> None:
@@ -110,41 +107,37 @@ async def test_a_step_without_step_mode_is_refused_with_the_reason() -> None:
 
 
 async def test_space_pauses_and_goes_on() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("space")
-        assert handle.state.paused
+        assert stage.handle.state.paused
         assert "PAUSED: space goes on" in stage.text()
         await stage.press("space")
-        assert not handle.state.paused
+        assert not stage.handle.state.paused
 
 
 async def test_m_goes_through_the_modes() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         seen = []
         for _ in range(3):
             await stage.press("m")
-            seen.append(handle.state.mode)
-            assert f"mode {handle.state.mode}" in stage.text()
+            seen.append(stage.handle.state.mode)
+            assert f"mode {stage.handle.state.mode}" in stage.text()
     assert seen == [Mode.REVIEW, Mode.STEP, Mode.AUTO]
 
 
 async def test_a_hint_is_written_on_its_own_line_and_sent_by_enter() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("i", *"try n q", "enter")
-        assert handle.state.hints == ("try n q",)
+        assert stage.handle.state.hints == ("try n q",)
         assert "you try n q" in stage.text()
         assert stage.deck.focused is stage.deck.panes["source"]
 
 
 async def test_escape_leaves_the_hint_and_keeps_the_draft() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("i", *"draft", "escape")
         assert not stage.deck.hint.display
-        assert handle.state.hints == ()
+        assert stage.handle.state.hints == ()
         await stage.press("i")
         assert stage.deck.query_one("#hint", Input).value == "draft"
 
@@ -194,13 +187,12 @@ async def test_five_shows_the_best_kernel_where_there_is_room_for_one() -> None:
 
 
 async def test_a_scrolled_log_stays_where_it_is_whatever_arrives() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         log = stage.deck.log_pane
         await stage.press("4", "up", "up", "up")
         place = log.scroll_offset.y
         assert not log.follow
-        handle.work()
+        stage.handle.work()
         await stage.pull()
         assert log.scroll_offset.y == place
         await stage.press("f")
@@ -213,9 +205,8 @@ async def test_a_scrolled_log_stays_where_it_is_whatever_arrives() -> None:
 
 
 async def test_the_log_follows_what_arrives() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        handle.work()
+    async with on_stage(at_work()) as stage:
+        stage.handle.work()
         await stage.pull()
         assert stage.deck.log_pane.scroll_offset.y == stage.deck.log_pane.max_scroll_y
         assert "the run is over" in stage.text()
@@ -270,12 +261,11 @@ async def test_help_lists_every_key_and_escape_closes_it() -> None:
 
 
 async def test_the_palette_finds_a_command_and_runs_it() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.pilot.press("ctrl+p", *"run pause")
         await stage.pull()
         await stage.press("enter")
-        assert handle.state.paused
+        assert stage.handle.state.paused
 
 
 async def test_a_theme_is_worn_at_once() -> None:

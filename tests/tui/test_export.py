@@ -32,11 +32,10 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_the_kernel_is_copied_without_numbers_tags_and_marks(clipboard: list[str]) -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("colon", *"copy-k", "enter")
         await stage.press("2", "Y")
-    kernel = handle.kernel(handle.state.work_blob)
+    kernel = stage.handle.kernel(stage.handle.state.work_blob)
     assert clipboard == [kernel, kernel.rstrip("\n")]
     assert kernel != KERNEL
 
@@ -64,8 +63,7 @@ async def test_lines_of_the_kernel_are_copied_by_number(clipboard: list[str]) ->
 
 
 async def test_a_diff_is_copied_with_its_marks_and_without_tags(clipboard: list[str]) -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).work()) as stage:
-        await stage.arm()
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), armed=True) as stage:
         await stage.press("r", "Y")
     (text,) = clipboard
     changed = [row for row in text.split("\n") if row[:1] in ("+", "-")]

@@ -82,48 +82,44 @@ def test_what_was_begun_is_completed() -> None:
 
 
 async def test_tab_completes_and_the_hint_is_sent_with_what_it_stands_for() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("i", *"like @p", "tab")
         assert stage.deck.hint.value == "like @p9"
         assert "p9 PENDING: LANES = 4" in stage.text()
         await stage.press("tab", "enter")
-        (hint,) = handle.state.hints
+        (hint,) = stage.handle.state.hints
         assert hint == "like @p8\n@p8 is the plan item p8 (ACTIVE): LANES = 8"
 
 
 async def test_a_hint_by_name_is_sent_with_what_it_stands_for_too() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("colon", *"tell like @p8", "enter")
-        (hint,) = handle.state.hints
+        (hint,) = stage.handle.state.hints
         assert hint == "like @p8\n@p8 is the plan item p8 (ACTIVE): LANES = 8"
         await stage.press("colon", *"tell like @p77", "enter")
         assert "there is no item p77" in stage.text()
-        assert len(handle.state.hints) == 1
+        assert len(stage.handle.state.hints) == 1
         await stage.press("colon", "up")
         assert "tell like @p77" in stage.text(), "it can be mended"
 
 
 async def test_a_hint_with_a_wrong_reference_stays_on_its_line() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("i", *"like @p77", "enter")
-        assert handle.state.hints == ()
+        assert stage.handle.state.hints == ()
         assert "there is no item p77" in stage.text()
         assert stage.deck.hint.value == "like @p77"
 
 
 async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("M")
         assert "e ◦ off  edit" in stage.text()
         await stage.press("e", "p")
         assert "e ✓ on   edit" in stage.text()
-        assert set(handle.state.gates) == {Gate.EDIT, Gate.PLAN}
+        assert set(stage.handle.state.gates) == {Gate.EDIT, Gate.PLAN}
         await stage.press("p", "escape")
-        assert handle.state.gates == (Gate.EDIT,)
+        assert stage.handle.state.gates == (Gate.EDIT,)
         assert "mode auto +edit" in stage.text()
 
 

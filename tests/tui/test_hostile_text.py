@@ -71,22 +71,18 @@ async def over_all_keys(stage: Stage, *keys: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_on_the_deck_the_card_and_the_dialogs(size: tuple[int, int]) -> None:
-    handle = hostile()
-    handle.work()
+    handle = hostile().work()
     handle.live.write(HOSTILE)
     handle.tell(ev.VisitFailed(phase=Phase.DECIDE, reason=HOSTILE))
     handle.tell(ev.ToolAnswered(call="x", tool=HOSTILE, status="error", error_information=HOSTILE))
-    async with on_stage(handle, size) as stage:
-        await stage.arm()
+    async with on_stage(handle, size, armed=True) as stage:
         await over_all_keys(stage, *"12345678", "question_mark", "escape", "q", "n", "M", "escape")
         assert "漢字" in stage.text()
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_in_the_review_unified_and_side_by_side(size: tuple[int, int]) -> None:
-    handle = hostile()
-    handle.work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(hostile().work(), size) as stage:
         await over_all_keys(stage, "r", "s", "w", "x", "right_curly_bracket", "s", "n")
         assert "漢字" in stage.text()
 
@@ -95,22 +91,19 @@ async def test_in_the_review_unified_and_side_by_side(size: tuple[int, int]) -> 
 async def test_in_questions_scripts_and_what_was_written_past_the_screen(
     size: tuple[int, int],
 ) -> None:
-    handle = hostile()
-    handle.to_phase(Phase.PLAN)
+    handle = hostile().to_phase(Phase.PLAN)
     asked = cmd.AskUser(HOSTILE, choices=(f"yes {HOSTILE}"[:150], "no"), default="no")
     assert handle.send(asked) is None
     handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
     assert handle.send(cmd.RequestScript("ab" * 32, f"{HOSTILE}\n{HOSTILE}")) is None
-    async with on_stage(handle, size) as stage:
-        await stage.arm()
+    async with on_stage(handle, size, armed=True) as stage:
         await over_all_keys(stage, "alt+down", "alt+s", "alt+d", "escape", "E", "escape")
 
 
 async def test_a_hint_with_rubbish_pasted_into_it() -> None:
     from textual.events import Paste
 
-    handle = hostile()
-    handle.to_phase(Phase.EVAL)
+    handle = hostile().to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("i")
         stage.app.screen.focused.post_message(Paste(f"{HOSTILE}\n{HOSTILE}"))  # type: ignore[union-attr]
@@ -125,9 +118,7 @@ async def test_a_hint_with_rubbish_pasted_into_it() -> None:
 async def test_in_the_past_the_comparison_and_the_evidence_of_an_item(
     size: tuple[int, int],
 ) -> None:
-    handle = hostile(Mode.AUTO)
-    handle.work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(hostile(Mode.AUTO).work(), size) as stage:
         await over_all_keys(stage, "1", "down", "enter", "2", "b", "T", "shift+left", "space", "L")
         await over_all_keys(stage, "v", "z", "right", "n", "escape", "u", "n")
         assert "漢字" in stage.text()
@@ -135,9 +126,7 @@ async def test_in_the_past_the_comparison_and_the_evidence_of_an_item(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_in_chinese_too(size: tuple[int, int]) -> None:
-    handle = hostile()
-    handle.work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(hostile().work(), size) as stage:
         stage.app.action_setting("lang", "zh")
         await stage.arm()
         await over_all_keys(stage, *"12345678", "r", "escape", "T", "L")

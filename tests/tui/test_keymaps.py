@@ -173,8 +173,7 @@ def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
 
 
 async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=2)) as stage:
         await stage.press("colon", *"keymap emacs", "enter")
         await stage.press("4")
         stage.handle.now += 10
@@ -192,25 +191,23 @@ async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
 
 async def test_no_key_leaves_a_run_without_the_question() -> None:
     mine('[keys]\n"app.quit" = "Q"\n"app.palette" = "f2"\n')
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL)) as stage:
         await stage.press("colon", *"keymap mine", "enter", "ctrl+q", "ctrl+p")
         assert stage.app.screen is stage.deck
-        assert not handle.closed
+        assert not stage.handle.closed
         await stage.press("Q")
         assert "leave the run?" in stage.text()
 
 
 async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=7)) as stage:
         await stage.press("colon", *"keymap vim", "enter", "4", "k", "k")
         log = stage.deck.log_pane
         assert not log.follow, "k picks the entry before, which is reading"
         await stage.press("g", "g")
         assert log.scroll_offset.y == 0
         await stage.press("i", *"ggjk", "enter")
-        assert handle.state.hints == ("ggjk",)
+        assert stage.handle.state.hints == ("ggjk",)
 
 
 async def test_a_keymap_that_changes_on_disk_is_worn_at_once() -> None:

@@ -26,23 +26,21 @@ async def named(stage: Stage, line: str) -> None:
 async def test_limits_are_changed_while_the_run_is_at_work_and_it_goes_beyond_the_old_ones() -> (
     None
 ):
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await named(stage, "limits rounds=5 cost=2.5")
         assert "limits from now on: rounds=5 cost=2.5" in stage.text()
-        policy = handle.state.task.policy
+        policy = stage.handle.state.task.policy
         assert policy.max_rounds == 5
         assert policy.automation is not None
         assert policy.automation.max_cost_usd == 2.5
-        handle.work()
-        assert handle.state.settled == 5
+        stage.handle.work()
+        assert stage.handle.state.settled == 5
         await named(stage, "limits rounds=9")
         assert "the run is over" in stage.deck.footer.view[1]
 
 
 async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         for line, told in (
             ("limits laps=5", "no limit is called laps; there are: rounds, hours"),
             ("limits rounds=x", "rounds needs a number above 0"),
@@ -52,8 +50,8 @@ async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for
         await named(stage, "limits")
         assert isinstance(stage.app.screen, CommandLine)
         await stage.press("backspace", "7", "enter")
-        assert handle.state.task.policy.max_rounds == 7
-    assert sum(isinstance(each, cmd.ChangePolicy) for each in handle.sent) == 1
+        assert stage.handle.state.task.policy.max_rounds == 7
+    assert sum(isinstance(each, cmd.ChangePolicy) for each in stage.handle.sent) == 1
 
 
 @pytest.mark.parametrize("text", ["hours=0", "tokens=1.5", "rounds", "hours=inf", "cost=-1"])
@@ -79,10 +77,9 @@ def test_what_is_not_stated_stays() -> None:
     ],
 )
 async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.Command) -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await named(stage, line)
-        assert handle.sent[-1] == command
+        assert stage.handle.sent[-1] == command
         assert "is called for" in stage.text()
 
 

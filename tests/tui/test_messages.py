@@ -44,11 +44,10 @@ def read_again(app: WorkbenchApp) -> Sequence[Line]:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (50, 12)])
 async def test_what_was_told_is_read_again_whole(size: tuple[int, int]) -> None:
-    handle = at_work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(at_work(), size) as stage:
         stage.app.say(WRITTEN)
         stage.app.say("the run goes on")
-        handle.now += MESSAGE_S + 1
+        stage.handle.now += MESSAGE_S + 1
         await stage.pull()
         assert "the run goes on" not in stage.text()
         await stage.press("colon", *"messages", "enter")
@@ -73,13 +72,12 @@ async def test_the_letters_of_a_search_and_of_a_chord_are_no_messages() -> None:
 
 
 async def test_a_terminal_without_room_for_a_footer_tells_it_too() -> None:
-    handle = at_work()
-    async with on_stage(handle, (50, 12)) as stage:
+    async with on_stage(at_work(), (50, 12)) as stage:
         assert "50×12 is small" in stage.text()
         await stage.press("w")
         row = stage.text().split("\n")[-1]
         assert "seen from 100×30 on" in row
-        handle.now += MESSAGE_S + 1
+        stage.handle.now += MESSAGE_S + 1
         await stage.pull()
         assert "50×12 is small" in stage.text()
 
@@ -145,9 +143,8 @@ def worked(mode: Mode = Mode.AUTO) -> FakeHandle:
 async def test_a_kernel_that_cannot_be_copied_is_told_and_the_run_goes_on(
     faults: list[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle = worked()
-    async with on_stage(handle) as stage:
-        monkeypatch.setattr(handle, "kernel", unreadable)
+    async with on_stage(worked()) as stage:
+        monkeypatch.setattr(stage.handle, "kernel", unreadable)
         await stage.press("colon", *"copy kernel", "enter")
         assert f"not done: {LOST}" in stage.text()
         assert stage.app._exception is None
@@ -282,25 +279,27 @@ def heard(stage: Stage) -> list[str]:
     return codes
 
 
+async def looks_elsewhere(stage: Stage) -> None:
+    stage.app.post_message(AppBlur())
+    await stage.pilot.pause()
+    await stage.pull()
+
+
 async def test_a_focused_terminal_is_left_in_peace() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         codes = heard(stage)
-        handle.work()
+        stage.handle.work()
         await stage.pull()
         assert "KEEP attempt 1?" in stage.text()
     assert codes == []
 
 
 async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         codes = heard(stage)
-        stage.app.post_message(AppBlur())
-        await stage.pilot.pause()
-        await stage.pull()
+        await looks_elsewhere(stage)
         assert codes == [], "nothing waits yet"
-        handle.work()
+        stage.handle.work()
         await stage.pull()
         await stage.pull()
         assert codes.count("\x07") == 1
@@ -315,28 +314,22 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
 
 
 async def test_the_next_question_calls_again() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work()) as stage:
         codes = heard(stage)
-        stage.app.post_message(AppBlur())
-        await stage.pilot.pause()
-        await stage.pull()
+        await looks_elsewhere(stage)
         assert codes == [], "it was in sight before the terminal lost the focus"
-        handle.send(cmd.AnswerGate(1, approve=False))
-        handle.work()
+        stage.handle.send(cmd.AnswerGate(1, approve=False))
+        stage.handle.work()
         await stage.pull()
         assert "KEEP attempt 2?" in "".join(codes)
 
 
 async def test_rubbish_of_the_agent_cannot_speak_to_the_terminal() -> None:
     plans = [[Try("item", '"-O1"  #', '"-O3"  #', faster(1.3))]]
-    handle = FakeHandle(mode=Mode.REVIEW, plans=plans).to_phase(Phase.PLAN)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW, plans=plans).to_phase(Phase.PLAN)) as stage:
         codes = heard(stage)
-        stage.app.post_message(AppBlur())
-        await stage.pilot.pause()
-        await stage.pull()
-        assert handle.send(cmd.AskUser("say \x1b]2;mine\x07 yes \x9c; or")) is None
+        await looks_elsewhere(stage)
+        assert stage.handle.send(cmd.AskUser("say \x1b]2;mine\x07 yes \x9c; or")) is None
         await stage.pull()
         told = "".join(codes)
         assert "say ␛]2;mine␇ yes" in told

@@ -42,41 +42,35 @@ async def found(stage: Stage, words: str) -> None:
     ],
 )
 async def test_the_card_is_answered_by_name(line: str, answer: cmd.Command) -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await named(stage, line)
-        assert answered(handle) == [answer]
+        assert answered(stage.handle) == [answer]
 
 
 async def test_the_card_is_answered_from_the_palette() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await found(stage, "asked: no")
-        assert answered(handle) == [NO]
+        assert answered(stage.handle) == [NO]
 
 
 async def test_a_name_answers_nothing_whose_keys_did_not_count_when_its_line_was_opened() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.pull()
         await pause(stage, 0.4)
         await stage.press("colon", *"yes")
         await pause(stage, 5)
         await stage.press("enter")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert "not yet" in stage.text()
         await stage.arm()
         await stage.press("G")
         await found(stage, "asked: yes")
-        assert answered(handle) == [], "somebody typed just before the palette"
+        assert answered(stage.handle) == [], "somebody typed just before the palette"
 
 
 async def test_a_name_never_hits_the_question_that_came_while_it_was_typed() -> None:
     handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         await stage.press("colon", *"yes")
         assert handle.send(NO) is None
         handle.work()
@@ -91,45 +85,39 @@ async def test_a_name_never_hits_the_question_that_came_while_it_was_typed() -> 
 
 
 async def test_a_line_that_was_left_answers_nothing_later() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("colon", *"yes", "escape", "alt+y")
-        assert answered(handle) == [], "what was typed on it counts as typing"
+        assert answered(stage.handle) == [], "what was typed on it counts as typing"
         await stage.press("colon", "up", "enter", "colon", *"no", "enter")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
 
 
 async def test_an_answer_in_words_is_begun_by_name() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(asking(), armed=True) as stage:
         await named(stage, "write")
         await stage.press(*"1e-4", "enter")
-    assert answered(handle) == [cmd.AnswerQuestion(1, "1e-4")]
+    assert answered(stage.handle) == [cmd.AnswerQuestion(1, "1e-4")]
 
 
 @pytest.mark.parametrize(("line", "approve"), [("keep", True), ("discard", False)])
 async def test_the_review_is_answered_by_name(line: str, approve: bool) -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("r")
         assert isinstance(stage.app.screen, Review)
         await named(stage, line)
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         await stage.arm()
         await named(stage, line)
-        assert answered(handle) == [cmd.AnswerGate(1, approve=approve)]
+        assert answered(stage.handle) == [cmd.AnswerGate(1, approve=approve)]
         assert stage.app.screen is stage.deck
 
 
 async def test_the_review_is_sent_back_from_the_palette() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("r", "c", *"no", "enter")
         await stage.arm()
         await found(stage, "review: send back")
-        assert answered(handle) == [cmd.AnswerGate(1, approve=False, comment="no")]
+        assert answered(stage.handle) == [cmd.AnswerGate(1, approve=False, comment="no")]
 
 
 @pytest.mark.parametrize("keymap", ["default", "vim", "emacs"])
@@ -140,73 +128,65 @@ async def test_the_review_is_sent_back_from_the_palette() -> None:
 async def test_ctrl_g_and_a_letter_answer_as_alt_and_the_letter_do(
     keymap: str, key: str, answer: cmd.Command
 ) -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         stage.app.action_setting("keymap", keymap)
         await stage.press("ctrl+g", key)
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert "not yet" in stage.text()
         await stage.arm()
         await stage.press("ctrl+g", key)
-    assert answered(handle) == [answer]
+    assert answered(stage.handle) == [answer]
 
 
 async def test_ctrl_g_and_d_shows_the_diff_and_is_no_typing() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("ctrl+g", "d")
         assert isinstance(stage.app.screen, Review)
         await stage.press("escape")
         await pause(stage, 0.6)
         await stage.press("ctrl+g", "s", "alt+y")
-        assert answered(handle) == [], "there is no other question: a key at random"
+        assert answered(stage.handle) == [], "there is no other question: a key at random"
 
 
 async def test_a_line_being_written_is_left_alone_by_ctrl_g_and_its_letter() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("i", *"draft")
         await stage.press("ctrl+g", "y")
-        assert answered(handle) == [], "the draft was typed just before"
+        assert answered(stage.handle) == [], "the draft was typed just before"
         await stage.arm()
         await stage.press("ctrl+g", "n")
         assert (stage.deck.hint.value, stage.deck.hint.has_focus) == ("draft", True)
-        assert answered(handle) == [NO]
+        assert answered(stage.handle) == [NO]
         await stage.press("ctrl+g", "x", "s")
         assert stage.deck.hint.value == "drafts", "no command has ^g x: the x is swallowed"
 
 
 async def test_ctrl_g_and_its_letter_are_heard_though_they_come_in_one_burst() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("i", *"draft")
         await stage.arm()
         for key in ("ctrl+g", "y"):
             stage.app.post_message(Key(key, key if len(key) == 1 else None))
         await stage.pilot.pause()
-        assert answered(handle) == [YES]
+        assert answered(stage.handle) == [YES]
         assert stage.deck.hint.value == "draft"
 
 
 async def test_ctrl_g_is_forgotten_after_a_while_and_letters_are_text_again() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
+    async with on_stage(keeping()) as stage:
         await stage.press("i")
         await stage.arm()
         await stage.press("ctrl+g")
         await pause(stage, keyboard.CHORD_S + 0.1)
         await stage.press("y")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
         assert stage.deck.hint.value == "y"
 
 
 async def test_ctrl_g_and_escape_approve_nothing_and_where_no_card_is_nothing_is_answered() -> None:
-    handle = keeping()
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("ctrl+g", "escape", "y")
-        assert answered(handle) == []
+        assert answered(stage.handle) == []
     async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         await stage.press("ctrl+g", "y")
         assert "nothing waits for an answer" in stage.text()
@@ -215,15 +195,12 @@ async def test_ctrl_g_and_escape_approve_nothing_and_where_no_card_is_nothing_is
 
 
 async def test_the_card_names_the_way_without_alt_where_there_is_room() -> None:
-    async with on_stage(keeping(), (120, 40)) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), (120, 40), armed=True) as stage:
         (row,) = (row for row in stage.text().splitlines() if "alt+y keep" in row)
         assert "or ^g, then y n a d" in row
-    async with on_stage(asking(choices=("1", "2")), (80, 24)) as stage:
-        await stage.arm()
+    async with on_stage(asking(choices=("1", "2")), (80, 24), armed=True) as stage:
         assert "or ^g, then y down" in stage.text()
-    async with on_stage(keeping(), (80, 24)) as stage:
-        await stage.arm()
+    async with on_stage(keeping(), (80, 24), armed=True) as stage:
         assert "alt+y keep   alt+n reject" in stage.text()
 
 

@@ -136,12 +136,11 @@ async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> Non
 
 
 async def test_the_plans_keys_say_where_they_act() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        before = handle.state.items
+    async with on_stage(at_work()) as stage:
+        before = stage.handle.state.items
         await stage.press("2", "x")
         assert "that is for the plan: 1 goes there" in stage.text()
-        assert handle.state.items == before
+        assert stage.handle.state.items == before
 
 
 async def test_enter_in_the_table_of_attempts_goes_to_the_evidence() -> None:
@@ -286,15 +285,14 @@ async def test_what_is_found_is_lit_and_shifts_nothing() -> None:
 
 
 async def test_enter_unfolds_a_tool_call_where_it_is_picked_and_nothing_jumps() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         log = stage.deck.log_pane
         await stage.press("4", "left_square_bracket")
         assert not log.follow
         await stage.press("down", "enter")
         assert "▾ edit_kernel success" in stage.text()
         place = log.top
-        handle.work()
+        stage.handle.work()
         await stage.pull()
         assert log.top == place
         assert "▾ edit_kernel success" in stage.text()
@@ -309,16 +307,15 @@ def flood(handle: FakeHandle, name: str, count: int) -> None:
 
 
 async def test_what_is_read_stays_in_place_while_old_entries_are_dropped() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         for _ in range(3):
-            flood(handle, "old", 1_200)
+            flood(stage.handle, "old", 1_200)
             await stage.pull()
         log = stage.deck.log_pane
         await stage.press("4", "up", *["up"] * 40)
         place = [row.split()[-2] for row in stage.text().splitlines() if " old" in row]
         for _ in range(3):
-            flood(handle, "new", 300)
+            flood(stage.handle, "new", 300)
             await stage.pull()
             assert [r.split()[-2] for r in stage.text().splitlines() if " old" in r] == place
         assert log.agent_log.skipped > 0

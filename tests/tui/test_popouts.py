@@ -38,10 +38,11 @@ def shown(stage: Stage) -> dict[str, str]:
     return {each.agent: str(each.how) for each in stage.deck.popouts.open.values()}
 
 
-async def pick(stage: Stage, agent: str) -> None:
-    """Pick a subagent in the list."""
+async def pick(stage: Stage, agent: str, *keys: str) -> None:
+    """Pick a subagent in the list, and press `keys` there."""
     await stage.press("7")
     stage.deck.popouts.list.choose(agent)
+    await stage.press(*keys)
 
 
 async def write(stage: Stage, text: str) -> None:
@@ -109,8 +110,7 @@ async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
         assert shown(stage) == {"s3": "tile"}
         assert "4 agent log" not in stage.text()
         assert "2 kernel.py" in stage.text()
-        await pick(stage, "s2")
-        await stage.press("t")
+        await pick(stage, "s2", "t")
         assert shown(stage) == {"s3": "tile", "s2": "tile"}
         first, second = popout(stage, "s3").region, popout(stage, "s2").region
         assert first.x == second.x
@@ -158,8 +158,7 @@ async def test_full_takes_the_whole_deck_and_goes_back_to_what_it_was() -> None:
 
 async def test_in_a_small_terminal_a_popout_is_full_and_has_a_tab() -> None:
     async with on_stage(at_work(), (80, 24)) as stage:
-        await pick(stage, "s2")
-        await stage.press("enter")
+        await pick(stage, "s2", "enter")
         text = stage.text()
         assert popout(stage, "s2").size.width >= 76
         assert " s2 " in text.split("\n")[3]
@@ -184,18 +183,15 @@ async def test_tab_goes_through_the_popouts_too() -> None:
 
 
 async def test_a_finished_subagent_stays_and_is_read_from_its_beginning() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("enter")
+    async with on_stage(at_work()) as stage:
+        await pick(stage, "s2", "enter")
         assert popout(stage, "s2").follow
-        says(handle, "s2", "Nothing else. " * 300)
-        ends(handle, "s2")
+        says(stage.handle, "s2", "Nothing else. " * 300)
+        ends(stage.handle, "s2")
         await stage.pull()
         assert "done  3 turns" in stage.text()
         await stage.press("escape")
-        await pick(stage, "s2")
-        await stage.press("enter")
+        await pick(stage, "s2", "enter")
         assert popout(stage, "s2").top == 0
         assert not popout(stage, "s2").follow
         assert "asked Read the loops" in stage.text()
@@ -232,8 +228,7 @@ async def test_replies_and_calls_unfold_and_the_whole_answer_comes_from_disk(
     whole = f"{FLAGS}\nand one line more that the journal does not hold"
     transcript(tmp_path, "trace/000901-task", whole, {call.partition("/")[2]: long})
     async with on_stage(handle) as stage:
-        await pick(stage, "s1")
-        await stage.press("enter")
+        await pick(stage, "s1", "enter")
         await stage.press("up", "up", "up", "up", "up", "enter")
         assert "one line more that the journal does not hold" in stage.text()
         await stage.press("enter", "down", "down", "enter")
@@ -266,49 +261,44 @@ async def test_another_subagent_in_the_same_place() -> None:
 
 
 async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("enter", "m")
+    async with on_stage(at_work()) as stage:
+        await pick(stage, "s2", "enter", "m")
         await write(stage, "only the sum")
-        assert handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
+        assert stage.handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
         assert stage.app.focused is popout(stage, "s2")
         text = stage.text()
         assert "you only the sum" in text
         assert "1 message unread" in text
-        says(handle, "s2", "I look at the sum alone.")
+        says(stage.handle, "s2", "I look at the sum alone.")
         await stage.pull()
         assert "unread" not in stage.text()
 
 
 async def test_a_message_says_what_its_references_stand_for_or_is_not_sent() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("o", "m")
         await write(stage, "see @p99")
-        assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
+        assert not any(isinstance(each, cmd.HintSubagent) for each in stage.handle.sent)
         assert "p99" in stage.text()
         assert stage.deck.prompt.value == "see @p99", "and stays on its line"
         await write(stage, "see @p3")
-        sent = handle.sent[-1]
+        sent = stage.handle.sent[-1]
         assert isinstance(sent, cmd.HintSubagent)
         assert "LANES = 16" in sent.text
 
 
 async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         line = stage.deck.prompt
         await stage.press("i", *"all of you", "escape")
-        await pick(stage, "s2")
-        await stage.press("enter", "m", *"only the", "escape")
+        await pick(stage, "s2", "enter", "m", *"only the", "escape")
         await stage.press("greater_than_sign", "m")
         assert (shown(stage), line.value) == ({"s3": "drawer"}, "")
         await stage.press(*"count them", "escape", "slash", *"rows", "escape")
         await stage.press("m")
         assert line.value == "count them", "a search in between is another matter"
         await stage.press("enter")
-        assert handle.sent[-1] == cmd.HintSubagent("s3", "count them")
+        assert stage.handle.sent[-1] == cmd.HintSubagent("s3", "count them")
         await stage.press("m")
         assert line.value == "", "what was sent is no draft any more"
         await stage.press("escape", "less_than_sign", "m")
@@ -318,22 +308,19 @@ async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
         await stage.press("i")
         assert stage.deck.hint.value == "all of you"
         await stage.press("escape")
-        await pick(stage, "s2")
-        await stage.press("m", "enter")
-        assert handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
+        await pick(stage, "s2", "m", "enter")
+        assert stage.handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
         await stage.press("m", *"never mind", "home", "ctrl+k", "enter")
         await stage.press("m")
         assert line.value == "", "a line emptied and sent forgets it"
 
 
 async def test_words_to_a_subagent_that_has_ended_are_kept() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("m", *"too late")
-        ends(handle, "s2")
+    async with on_stage(at_work()) as stage:
+        await pick(stage, "s2", "m", *"too late")
+        ends(stage.handle, "s2")
         await stage.press("enter")
-        assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
+        assert not any(isinstance(each, cmd.HintSubagent) for each in stage.handle.sent)
         assert stage.deck.prompt.value == "too late"
         assert isinstance(stage.app.focused, Input)
         assert "the subagent s2 is not at work; at work are: s3" in stage.text()
@@ -342,8 +329,7 @@ async def test_words_to_a_subagent_that_has_ended_are_kept() -> None:
 async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("x")
+        await pick(stage, "s2", "x")
         assert isinstance(stage.app.screen, Confirm)
         assert "stop s2 subagent?" in stage.text()
         assert "is told that a person stopped it" in stage.text()
@@ -360,12 +346,10 @@ async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:
 
 
 async def test_one_that_is_over_is_neither_told_nor_stopped() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
-        await pick(stage, "s1")
-        await stage.press("m")
+    async with on_stage(at_work()) as stage:
+        await pick(stage, "s1", "m")
         assert "s1 subagent is done: nobody is there to read" in stage.text()
-        handle.now += 10
+        stage.handle.now += 10
         await stage.press("x")
         assert "there is nothing to stop" in stage.text()
         assert not isinstance(stage.app.screen, Confirm)
@@ -378,8 +362,7 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
         if isinstance(r.event, ev.ModelReplied) and r.event.source == "s2"
     )  # fmt: skip
     async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("enter")
+        await pick(stage, "s2", "enter")
         live = stage.text()
         await stage.press("T")
         stage.app.time_travel.action_past_go(before)

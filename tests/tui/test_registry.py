@@ -81,14 +81,12 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
 
 
 async def test_every_command_of_the_deck_runs(tmp_path: Path) -> None:
-    async with on_stage(asking(tmp_path)) as stage:
-        await stage.arm()
+    async with on_stage(asking(tmp_path), armed=True) as stage:
         await every_command_runs(stage, "deck")
 
 
 async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
-    async with on_stage(asking(tmp_path)) as stage:
-        await stage.arm()
+    async with on_stage(asking(tmp_path), armed=True) as stage:
         await stage.press("r")
         assert isinstance(stage.app.screen, Review)
         await every_command_runs(stage, "review")
@@ -97,8 +95,7 @@ async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ident", LEAVING)
 async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str) -> None:
     where, answer = LEAVING[ident]
-    handle = asking(tmp_path)
-    async with on_stage(handle) as stage:
+    async with on_stage(asking(tmp_path)) as stage:
         if where == "review":
             await stage.press("r")
         await stage.arm()
@@ -107,8 +104,8 @@ async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str)
         await stage.pull()
         assert stage.app._exception is None
         assert stage.app.screen is stage.deck
-        assert handle.state.gate is not None
-        assert handle.state.gate.answer == answer
+        assert stage.handle.state.gate is not None
+        assert stage.handle.state.gate.answer == answer
 
 
 async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
@@ -185,8 +182,7 @@ def reached(app: WorkbenchApp, where: Where) -> None:
 async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help(
     tmp_path: Path,
 ) -> None:
-    async with on_stage(asking(tmp_path)) as stage:
-        await stage.arm()
+    async with on_stage(asking(tmp_path), armed=True) as stage:
         reached(stage.app, "deck")
         await stage.press("r")
         reached(stage.app, "review")
@@ -219,12 +215,11 @@ def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
 
 
 async def test_the_footer_says_what_it_hides() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL)) as stage:
         for width in (60, 80, 120, 200):
             await stage.resize(width, 30)
             row = stage.text().split("\n")[-1]
-            pairs = command_registry.footer("deck", handle.state)
+            pairs = command_registry.footer("deck", stage.handle.state)
             shown = sum(f"{key} {label}" in row for key, label in pairs)
             if shown < len(pairs):
                 assert f"+{len(pairs) - shown} more: ?" in row
@@ -251,14 +246,13 @@ async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -
 
 
 async def test_a_command_with_its_argument_is_typed_completed_and_run() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL)) as stage:
         await stage.press("colon", *"mode-", "tab", *"st", "enter")
-        assert handle.state.mode is Mode.STEP
+        assert stage.handle.state.mode is Mode.STEP
         await stage.press("colon", *"tell ", *"use q4", "enter")
-        assert cmd.Hint("use q4") in handle.sent
+        assert cmd.Hint("use q4") in stage.handle.sent
         await stage.press("colon", "up", "enter")
-        assert handle.sent.count(cmd.Hint("use q4")) == 2
+        assert stage.handle.sent.count(cmd.Hint("use q4")) == 2
 
 
 async def test_a_theme_is_seen_while_it_is_completed_and_taken_back_by_escape() -> None:

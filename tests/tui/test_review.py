@@ -96,26 +96,24 @@ async def test_n_and_p_go_from_hunk_to_hunk_and_braces_change_the_context() -> N
 
 
 async def test_k_keeps_and_a_comment_reaches_the_agent_as_a_hint() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         await in_review(stage)
         await stage.press("c", *"go on like this", "enter")
         await stage.arm()
         await stage.press("K")
         assert "keep: in a moment, unless something is typed" in stage.text()
-        assert answers(handle) == []
+        assert answers(stage.handle) == []
         await stage.arm()
         assert stage.app.screen is stage.deck
     comment = "go on like this"
-    assert answers(handle) == [
+    assert answers(stage.handle) == [
         cmd.AnswerGate(1, approve=True, comment=comment),
         cmd.Hint(f"On attempt 1: {comment}"),
     ]
 
 
 async def test_with_a_hunk_left_out_nothing_can_be_kept() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         await in_review(stage)
         await stage.press("n", "x")
         assert "1 hunk left out" in stage.text()
@@ -123,12 +121,12 @@ async def test_with_a_hunk_left_out_nothing_can_be_kept() -> None:
         await stage.arm()
         await stage.press("K")
         assert "never measured" in stage.text()
-        assert answers(handle) == []
+        assert answers(stage.handle) == []
         await stage.press("x")
         await stage.arm()
         await stage.press("K")
         await stage.arm()
-    assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
+    assert answers(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> None:
@@ -156,12 +154,11 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
 
 
 async def test_sending_back_needs_something_to_say() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         await in_review(stage)
         await stage.press("B")
         assert "say first what to change" in stage.text()
-    assert answers(handle) == []
+    assert answers(stage.handle) == []
 
 
 async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
@@ -180,13 +177,12 @@ async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
 
 
 async def test_typed_at_the_pace_of_typing_k_does_not_keep() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         await in_review(stage)
         await stage.press("n", "K", "w", "K")
-        assert answers(handle) == []
+        assert answers(stage.handle) == []
         await stage.arm()
-        assert answers(handle) == []
+        assert answers(stage.handle) == []
 
 
 async def typed(stage: Stage, words: str, draw: random.Random, *, pause: bool) -> None:
@@ -207,8 +203,7 @@ async def test_words_never_answer_a_review_though_they_begin_with_its_letters_af
 ):
     draw = random.Random(20260702)
     letters = "KDBabdefghijklmnoprsuvwxyzKDBGHLN "
-    handle = two_hunks()
-    async with on_stage(handle, (80, 24)) as stage:
+    async with on_stage(two_hunks(), (80, 24)) as stage:
         review = await in_review(stage)
         for begin in ("Don't do it", "Keep it ", "But why ", "DDD ", "K K K ", "Do", "KD", "Be"):
             await typed(stage, begin, draw, pause=True)
@@ -217,17 +212,16 @@ async def test_words_never_answer_a_review_though_they_begin_with_its_letters_af
             await typed(stage, "".join(draw.choices(letters, k=many)), draw, pause=True)
         await typed(stage, " ", draw, pause=False)
         await stage.arm()
-        assert answers(handle) == []
+        assert answers(stage.handle) == []
         assert stage.app.screen is review
         await stage.press("D")
         await stage.arm()
         assert stage.app.screen is stage.deck
-    assert answers(handle)[0] == cmd.AnswerGate(1, approve=False)
+    assert answers(stage.handle)[0] == cmd.AnswerGate(1, approve=False)
 
 
 async def test_a_letter_is_taken_back_by_whatever_is_typed_or_opened_after_it() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         await in_review(stage)
         for then in (("w",), ("escape", "r"), ("question_mark", "escape"), ("ctrl+p", "escape")):
             await stage.arm()
@@ -236,18 +230,17 @@ async def test_a_letter_is_taken_back_by_whatever_is_typed_or_opened_after_it() 
             await stage.pilot.press(*then)
             await stage.arm()
             await stage.arm()
-            assert answers(handle) == [], then
+            assert answers(stage.handle) == [], then
             assert isinstance(stage.app.screen, Review)
 
 
 async def test_a_key_that_writes_no_letter_answers_a_review_at_once() -> None:
-    handle = two_hunks()
-    async with on_stage(handle) as stage:
+    async with on_stage(two_hunks()) as stage:
         km.use(km.Keymap("mine", keys={"review.keep": ("f4",)}))
         stage.app.appearance.rekey()
         await in_review(stage)
         await stage.press("f4")
-        assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
+        assert answers(stage.handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 def test_the_words_that_changed_are_found() -> None:

@@ -161,8 +161,7 @@ async def test_with_ascii_signs_no_screen_holds_anything_else(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AKG_TUI_GLYPHS", "ascii")
-    async with on_stage(asking(), size) as stage:
-        await stage.arm()
+    async with on_stage(asking(), size, armed=True) as stage:
         for shown in await every_screen(stage):
             assert shown.isascii(), next(c for c in shown if not c.isascii())
             assert {len(row) for row in shown.split("\n")} == {size[0]}
@@ -202,8 +201,7 @@ async def test_with_no_color_not_one_colour_is_sent(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("AKG_TUI_THEME", theme)
-    async with on_stage(asking()) as stage:
-        await stage.arm()
+    async with on_stage(asking(), armed=True) as stage:
         for keys in ((), ("question_mark",), ("colon", "t"), ("r",)):
             await stage.press(*keys)
             assert colours_of(stage) == set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.events import AppBlur
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -21,7 +20,7 @@ from akg_tui.view.spans import plain, width
 from .script import FakeHandle, faster
 from .stage import Stage, on_stage
 from .test_asking import answered, keeping
-from .test_messages import heard
+from .test_messages import heard, looks_elsewhere
 
 
 def over() -> FakeHandle:
@@ -76,13 +75,12 @@ async def test_keys_go_by_event_and_by_round() -> None:
 
 
 async def test_the_run_goes_on_meanwhile_and_is_not_seen() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=2)) as stage:
         await stage.press("T", "left")
-        before = len(handle.records)
-        handle.to_phase(Phase.EDIT, settled=5)
+        before = len(stage.handle.records)
+        stage.handle.to_phase(Phase.EDIT, settled=5)
         await stage.pull()
-        assert f"event {before - 1} of {len(handle.records)}" in stage.text()
+        assert f"event {before - 1} of {len(stage.handle.records)}" in stage.text()
         assert "round 3/12" in stage.text()
         await stage.press("L")
         assert "round 5/12" in stage.text()
@@ -92,8 +90,7 @@ async def test_nothing_is_steered_from_the_past_and_a_card_there_asks_nothing() 
     handle = FakeHandle(mode=Mode.REVIEW).work()
     gate = handle.state.gate
     assert gate is not None
-    async with on_stage(handle) as stage:
-        await stage.arm()
+    async with on_stage(handle, armed=True) as stage:
         await stage.press("T", "left", "right")
         assert "the run waits for you: L live" in stage.text()
         assert "typing never answers this" not in stage.text()
@@ -109,8 +106,7 @@ async def test_nothing_is_steered_from_the_past_and_a_card_there_asks_nothing() 
 
 
 async def test_two_rounds_stand_side_by_side_with_their_measurements() -> None:
-    handle = over()
-    async with on_stage(handle) as stage:
+    async with on_stage(over()) as stage:
         await to_round(stage, 2)
         await stage.press("v")
         assert isinstance(stage.app.screen, Rounds)
@@ -126,7 +122,7 @@ async def test_two_rounds_stand_side_by_side_with_their_measurements() -> None:
         assert "values differ" in stage.text()
         await stage.press("z", "escape")
         assert stage.app.screen is stage.deck
-    async with on_stage(handle, (80, 24)) as stage:
+    async with on_stage(stage.handle, (80, 24)) as stage:
         await stage.press("v")
         assert "- round" in stage.text()
 
@@ -167,8 +163,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
         return Made
 
     monkeypatch.setattr("akg_tui.tui.fork_actions.fork_run", fork)
-    handle = over()
-    async with on_stage(handle) as stage:
+    async with on_stage(over()) as stage:
         await stage.press("F")
         assert "no settled round here" in stage.text()
         await to_round(stage, 3)
@@ -179,7 +174,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
         await stage.press("F")
         await stage.arm()
         await stage.press("y")
-        assert made == [(Path(handle.path), 3)]
+        assert made == [(Path(stage.handle.path), 3)]
         assert "akg-tui resume /tasks/row_softmax/runs/forked-r3" in stage.text()
 
 
@@ -274,18 +269,15 @@ async def test_a_question_of_the_agent_is_told_to_who_looks_at_the_past() -> Non
 async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_now(
     kind: str,
 ) -> None:
-    handle = in_plan()
-    async with on_stage(handle) as stage:
+    async with on_stage(in_plan()) as stage:
         codes = heard(stage)
         await stage.press("T", "left")
-        stage.app.post_message(AppBlur())
-        await stage.pilot.pause()
-        await stage.pull()
+        await looks_elsewhere(stage)
         assert codes == []
         if kind == "question":
             await ask(stage)
         else:
-            handle.work()
+            stage.handle.work()
             await stage.pull()
         assert codes.count("\x07") == 1
         assert ("How far?" if kind == "question" else "KEEP attempt 1?") in "".join(codes)
@@ -356,15 +348,14 @@ def funnel(rows: list[str]) -> list[str]:
 
 
 async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_other_attempt() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=3)) as stage:
         await stage.press("8", "z")
         await evaluated(stage)
         live = pane(stage)
         assert len(funnel(live)) == 3
         await stage.press("T")
         for kind, attempt in ((ev.EvalStarted, 2), (ev.EvalFinished, 2), (ev.EvalStarted, 4)):
-            stage.app.time_travel.action_past_go(seq_of_event(handle, kind, attempt))
+            stage.app.time_travel.action_past_go(seq_of_event(stage.handle, kind, attempt))
             await stage.pull()
             shown = pane(stage)
             assert f"attempt {attempt}" in shown[0]
