@@ -26,6 +26,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter free what is imported: Triton reports what it finds left at the end."""
+    gc.unfreeze()
+
+
 def _null_is_a_device() -> bool:
     return stat.S_ISCHR(Path(os.devnull).lstat().st_mode)
 
