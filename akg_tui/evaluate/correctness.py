@@ -39,7 +39,7 @@ HEADROOM = 8.0
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 EQUAL_SUM = 0.25
-"""The share of the largest possible error that a sum of equal numbers may reach: 0.1, added a
+"""The share of the largest possible error that a sum of equal numbers may reach: 0.1 added a
 million times in float32 is wrong by 0.16 of it."""
 
 BLOCK = 1 << 15

@@ -33,7 +33,7 @@ def findings(source: str, task: Task) -> tuple[Finding, ...]:
         remarks = sorted(set(_remarks(kernel, task)), key=lambda r: (not r.cheat, r.line, r.rule))
     except Exception as error:  # noqa: BLE001 (no text may end the engine)
         why = f"a static check failed on this file: {type(error).__name__}"
-        return (Finding("code", 1, why, refused=True),)
+        return (Finding("check-failed", 1, why, refused=True),)
     return tuple(
         Finding(
             remark.rule,

@@ -145,6 +145,34 @@ def found(op: str, size: int, library: ctypes.CDLL) -> list[tuple[str, correctne
     return compared
 
 
+X, IMAGE = torch.ones(4, 6), torch.ones(2, 4, 5, 5)
+STATISTICS = (torch.zeros(4), torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("terms", "call"),
+    [
+        (1, lambda: X + X),
+        (1, lambda: torch.empty(0, 3).sum()),
+        (1, lambda: torch.addmm(X, torch.empty(4, 0), torch.empty(0, 6))),
+        (1, lambda: functional.batch_norm(IMAGE, *STATISTICS)),
+        (6, lambda: X @ X.T),
+        (6, lambda: torch.addmm(torch.ones(4), X, X.T)),
+        (6, lambda: X.cumsum(1)),
+        (6, lambda: torch.einsum("ik,jk->ij", X, X)),
+        (24, X.norm),
+        (24, lambda: functional.layer_norm(X, (4, 6))),
+        (36, lambda: functional.conv2d(IMAGE, torch.ones(8, 4, 3, 3))),
+        (50, lambda: functional.group_norm(IMAGE, 2)),
+        (50, lambda: functional.batch_norm(IMAGE, *STATISTICS, training=True)),
+    ],
+)
+def test_the_longest_sum_of_a_reference_is_found(terms: int, call: Callable[[], object]) -> None:
+    with LongestReduction() as longest:
+        call()
+    assert longest.terms == terms
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("op", OPS)
 def test_a_sum_in_any_order_is_right(op: str, size: int) -> None:

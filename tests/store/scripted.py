@@ -130,7 +130,7 @@ def play(run: RunFolder) -> None:
 
 
 def go_on(run: RunFolder) -> None:
-    """What a new session does, until the run is over."""
+    """Recover the run as a new session does, and work until the run is over."""
     recover(run)
     play(run)
 

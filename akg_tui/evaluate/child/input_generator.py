@@ -75,12 +75,12 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     if not tensors or not isinstance(result, torch.Tensor) or not result.numel():
         return 1
     name, first = name.strip("_"), tensors[0]
-    if name in ("linear", "matmul", "rmatmul", "mm", "bmm", "mv", "dot", "inner", "vdot"):
+    if name in ("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"):
         return first.shape[-1] if first.ndim else 1
     if name in ("addmm", "baddbmm", "addbmm", "addmv"):
-        return tensors[1].shape[-1]
+        return tensors[1].shape[-1] if len(tensors) > 1 else 1
     if name.startswith("conv"):
-        return max(tensor.numel() // max(tensor.shape[0], 1) for tensor in tensors[1:2])
+        return tensors[1].numel() // tensors[1].shape[0] if len(tensors) > 1 else 1
     if name in ("layer_norm", "rms_norm"):
         shape = next((value for value in values if isinstance(value, tuple | list)), ())
         return math.prod(extent for extent in shape if isinstance(extent, int))
@@ -88,11 +88,12 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
         groups = next((value for value in values if isinstance(value, int)), 1)
         return max(first.numel() // (first.shape[0] * groups), 1)
     if name in ("instance_norm", "batch_norm"):
-        uses_given = name == "batch_norm" and True not in values[5:6]
-        return 1 if uses_given else first.numel() // first.shape[1]
-    if any(part in name for part in ("softm", "norm", "cum", "attention", "einsum", "logsumexp")):
-        return max((extent for tensor in tensors for extent in tensor.shape), default=1)
-    return max(max(tensor.numel() for tensor in tensors) // result.numel(), 1)
+        trains = name == "instance_norm" or any(value is True for value in values)
+        return first.numel() // first.shape[1] if trains else 1
+    terms = max(tensor.numel() for tensor in tensors) // result.numel()
+    if any(part in name for part in ("softm", "norm", "cum", "attention", "einsum")):
+        terms = max(terms, *(extent for tensor in tensors for extent in tensor.shape))
+    return max(terms, 1)
 
 
 class ReferenceServer(Server):

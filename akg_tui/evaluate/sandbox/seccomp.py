@@ -63,7 +63,7 @@ REFUSED = {
     # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
-    # What lies in the buffers of a pair, and descriptors sent through it, count for no limit.
+    # No limit counts the memory in a socket pair's buffers, nor the descriptors sent through it.
     "socketpair": (53, 199),
     # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
     # calls make the kernel send a signal of the caller's choice later.
