@@ -6,6 +6,7 @@ memory, and the judge reads them there. The judge must never trust reports of th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -23,6 +24,7 @@ import torch
 
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
+from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.protocol import Plan, Status
 
 SEED_MASK = (1 << 63) - 1
@@ -70,6 +72,8 @@ class Server:
         self._results: dict[int, list[torch.Tensor]] = {}
         """The results that the judge may still read, by number of their call."""
         self._copying = False
+        self._guarded: GuardedArguments | None = None
+        self._guarded_results = GuardedResults()
         self._numbers: list[tuple[int, torch.Tensor]] = []
         """The position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
@@ -96,11 +100,17 @@ class Server:
         arguments = self._arguments
         for position, value in self._numbers:
             arguments[position] = value.item()
+        if self._guarded is not None:
+            self._guarded.fill()
         try:
-            result = self.model(*arguments)
+            with self._guarded_results if self._guarded else contextlib.nullcontext():
+                result = self.model(*arguments)
         except BaseException as error:
             raise self.fault(error, Status.CALL) from error
         tensors = checked_results(result, self._result_forms, self.plan.strides)
+        if self._guarded is not None:
+            self._guarded.check()
+            self._guarded_results.check()
         if self._copying or self._use_memory_again(tensors):
             self._copying = True
             tensors = [tensor.clone() for tensor in tensors]
@@ -145,8 +155,13 @@ class Server:
         plan = self.plan
         if plan.inputs is None or plan.outputs is None:
             return
-        self._arguments = list(layouts.load(plan.inputs, self.memory["inputs"], 0))
-        self._numbers = layouts.numbers(plan.inputs, self.memory["inputs"], 0)
+        inputs = self.memory["inputs"]
+        self._guarded = GuardedArguments(plan.inputs, inputs) if plan.poisoned else None
+        if self._guarded is not None:
+            self._arguments = self._guarded.arguments
+        else:
+            self._arguments = list(layouts.load(plan.inputs, inputs, 0))
+        self._numbers = layouts.numbers(plan.inputs, inputs, 0)
         self._result_forms = tuple(
             ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors

@@ -158,7 +158,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     trained: tuple[str, ...] = ()
     """Parameters of the reference that a kernel must have under equal names."""
     poisoned: bool = False
-    """Fill allocated memory with a byte pattern, so that results never written are found."""
+    """Fill allocated memory with a byte pattern, so that results never written are found, and guard
+    the ends of arguments and results."""
 
 
 class Variation(Struct, frozen=True):
