@@ -123,9 +123,9 @@ class TimingStage:
         self.report("time", 0, MAIN.looks[0].clusters, None)
         known = self.reference.description
         item_bytes = known.inputs.size + known.outputs.size
-        pairs = timing_samples.pairs_in_cluster(self._baseline_seconds(), self.call_s, item_bytes)
+        size = timing_samples.cluster_size(self._baseline_seconds(), self.call_s, item_bytes)
         with self._idle_process() as idle:
-            with self._cluster_runner(idle, pairs, strict=self.precise is not None) as runner:
+            with self._cluster_runner(idle, *size, strict=self.precise is not None) as runner:
                 if self.precise:
                     self._run_until_precise(runner)
                     standing = None
@@ -133,7 +133,7 @@ class TimingStage:
                     standing = self._run_until_decided(runner)
             self._check_roofline()
             if standing is Standing.FASTER:
-                with self._cluster_runner(idle, pairs, strict=True) as runner:
+                with self._cluster_runner(idle, *size, strict=True) as runner:
                     self._confirm(runner)
 
     def _run_until_decided(self, runner: ClusterRunner) -> Standing:
@@ -272,11 +272,10 @@ class TimingStage:
 
     @contextlib.contextmanager
     def _cluster_runner(
-        self, idle: IdleProcess, pairs: int, *, strict: bool
+        self, idle: IdleProcess, pairs: int, turns: int, *, strict: bool
     ) -> Iterator[ClusterRunner]:
         """Yield a runner with inputs drawn for this runner only."""
         self.pool.fork_spares(SPARES - 1, reserved=True)
-        turns = timing_samples.WARMUPS_MOST + pairs + timing_samples.SPARE_TURNS
         need = Need(
             turns,
             # A kernel can't tell for which inputs the result is known.

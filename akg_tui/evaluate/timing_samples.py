@@ -89,16 +89,17 @@ CHANGED_INPUTS = "the kernel changed its inputs"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
-def pairs_in_cluster(baseline_s: float, candidate_s: float, item_bytes: int) -> int:
-    """Return the number of pairs of calls in a cluster, within the bounds of time and memory."""
+def cluster_size(baseline_s: float, candidate_s: float, item_bytes: int) -> tuple[int, int]:
+    """Return the pairs of calls that count in a cluster, and the turns to draw inputs for.
+
+    Both lie within bounds of time and memory. The further turns are for warming up, and for taking
+    disturbed calls again.
+    """
     pair_s = baseline_s + candidate_s + 2 * AROUND_A_CALL_S
-    pairs = min(
-        max(PAIRS, int(SAMPLED_S / pair_s)),
-        PAIRS_MOST,
-        int(CLUSTER_S / pair_s),
-        POOL_BYTES // max(item_bytes, 1) - WARMUPS_MOST,
-    )
-    return max(PAIRS_LEAST, pairs)
+    items = POOL_BYTES // max(item_bytes, 1)
+    wanted = min(max(PAIRS, int(SAMPLED_S / pair_s)), PAIRS_MOST)
+    pairs = max(PAIRS_LEAST, min(wanted, int(CLUSTER_S / pair_s), items - WARMUPS))
+    return pairs, pairs + max(WARMUPS, min(WARMUPS_MOST + SPARE_TURNS, items - pairs))
 
 
 class Side:

@@ -7,14 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from akg_tui.core.measurement import Interval
 from akg_tui.core.task import Task, Timing
+from akg_tui.evaluate import timing_samples
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.timing import TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -127,3 +131,20 @@ def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement
         assert (found.confirmation.agrees, found.undecided) == (agrees, undecided)
         assert found.log_ratios[:4] == (0.2, 0.21, 0.19, 0.2)
         assert len(found.log_ratios) == 4 + found.clusters
+
+
+@given(
+    baseline_s=st.floats(1e-6, 10),
+    candidate_s=st.floats(1e-6, 10),
+    item_bytes=st.integers(0, 8 << 30),
+)
+def test_a_cluster_is_bounded_in_time_and_memory(
+    baseline_s: float, candidate_s: float, item_bytes: int
+) -> None:
+    pairs, turns = cluster_size(baseline_s, candidate_s, item_bytes)
+    least = timing_samples.PAIRS_LEAST + timing_samples.WARMUPS
+    assert timing_samples.PAIRS_LEAST <= pairs <= timing_samples.PAIRS_MOST
+    assert pairs + timing_samples.WARMUPS <= turns
+    assert turns == least or turns * item_bytes <= timing_samples.POOL_BYTES
+    pair_s = baseline_s + candidate_s
+    assert pairs == timing_samples.PAIRS_LEAST or pairs * pair_s <= timing_samples.CLUSTER_S
