@@ -20,7 +20,9 @@ REPORT_BYTES = 4 << 20
 """The largest description of a reference, as JSON."""
 
 REQUEST = struct.Struct("<IIQQII")
-"""op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`."""
+"""op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`.
+
+For ALTER the count is the input's position, and above the bits are `Alteration` and variant."""
 
 REPLY = struct.Struct("<QIIQ")
 """The request's nonce, status, bytes of text that follow, and a value."""
@@ -35,6 +37,7 @@ class Op(IntEnum):
     CALL = 4  # count calls, on slots 0 .. count - 1; the child writes the results' addresses
     VARY = 5  # all later draws have other shapes; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
+    ALTER = 7  # write the last ordinary item with one input altered; fds as for DRAW
 
 
 class Want(IntEnum):
@@ -43,10 +46,13 @@ class Want(IntEnum):
     OUTPUT = 1
     EXACT = 2
     TWICE = 4
+    UNALTERED = 8  # the answer to ALTER if the input has no such alteration
 
 
 KIND_SHIFT = 8
-"""The lowest bit of the values to draw (`unusual_values.ValueKind`), above the Want bits."""
+VARIANT_SHIFT = 16
+"""The lowest bits above the Want bits: of the values to draw (`unusual_values.ValueKind`) or the
+`unusual_values.Alteration`, and of its variant."""
 
 
 class Status(IntEnum):
@@ -177,6 +183,8 @@ class Description(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     """Parameters whose initial values were changed."""
+    parameters: tuple[str, ...] = ()
+    """The names of the inputs in `forward`; fewer than the inputs where they have none."""
     terms: int = 1
     """The most terms that one of the reference's operators adds for an element of its result."""
 
