@@ -209,6 +209,8 @@ class Reference:
         self.threads = pool.task.timing.threads
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
+        self.excluded_changes: set[InputChange] = set()
+        """The same for inputs of which one is altered."""
 
     def plan(self, inputs: Layout | None = None, outputs: Layout | None = None) -> Plan:
         """Return the plan of a reference child; with layouts it can be called like a kernel."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import msgspec
 import pytest
 import torch
@@ -11,6 +14,10 @@ from akg_tui.core.task import Correctness
 from akg_tui.evaluate import task_lint
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange
+from akg_tui.evaluate.engine_protocol import Begin
+from akg_tui.evaluate.evaluation import Evaluations
+from akg_tui.evaluate.processes.worker import Zygote
+from akg_tui.evaluate.sandbox.protections import offered
 from tests.evaluate.conftest import Evaluated, quick_task
 
 
@@ -122,7 +129,7 @@ def test_a_free_input_that_does_not_exist_is_named(
 ACCEPTED = {
     "one maximum": ("x", "return x.max()", "torch.randn(200)"),
     "positions": ("x", "return x.argmax(-1)", "torch.randn(8, 32)"),
-    "a count that is part of a shape": ("x, n", "return x.view(n, -1).sum(0)", "torch.randn(64), 8"),
+    "a part of a shape": ("x, n", "return x.view(n, -1).sum(0)", "torch.randn(64), 8"),
     "an index": ("x, at", "return x[at]", "torch.randn(64), torch.randint(64, (5,))"),
     "one element": ("x, y", "return x.exp() * y", "torch.randn(64), torch.randn(1)"),
     "a logarithm": ("x", "return x.log()", "torch.rand(64) + 0.1"),
@@ -143,12 +150,12 @@ def test_inputs_that_decide_are_accepted(
 
 
 def test_a_slow_reference_is_not_altered_for_long(evaluated: Evaluated) -> None:
-    wait = "end = time.thread_time() + 0.4\n        while time.thread_time() < end: pass\n        "
-    slow = task("*given", wait + "return sum(given).exp()", "torch.randn(64), " * 30)
+    wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
+    slow = task("*given", wait + "return sum(given).exp()", "torch.randn(64), " * 60)
     slow = slow.replace("import torch\n", "import time\nimport torch\n", 1)
     found = judged(evaluated, slow, values="drawn", fixed_shape=True)
     assert found.outcome is Outcome.CORRECT, found
-    assert found.elapsed_s < 12  # all 60 alterations would take 24 s
+    assert found.elapsed_s < 9  # all 120 alterations would take 12 s
 
 
 def test_halving_keeps_one_of_each_pair() -> None:
@@ -167,3 +174,74 @@ def test_positions_of_free_inputs() -> None:
     assert task_lint.free_positions(("b", 0), ("a", "b"), 2) == {0, 1}
     assert isinstance(task_lint.free_positions(("c",), ("a", "b"), 2), task_lint.Fault)
     assert isinstance(task_lint.free_positions((2,), (), 2), task_lint.Fault)
+
+
+CACHES = """
+        if self.key is None or not torch.equal(self.key, KEY):
+            self.key, self.kept = KEY.clone(), x @ w
+        return self.kept if self.kept.shape == (x @ w).shape else x @ w
+"""
+PRODUCT = task("x, w", "return x @ w", "torch.randn(12, 20), torch.randn(20, 16)")
+WRONG = {
+    "the mask": (MASKED, MASKED.replace(".masked_fill(~mask, -1e9)", ""), "'mask' alone flipped"),
+    "an integer": (MASKED, MASKED.replace("roll(k,", "roll(3,"), "'k' alone with other values"),
+    "a number": (MASKED, MASKED.replace("x * scale", "x / 2"), "'scale' alone with other"),
+    "all but the first input": (PRODUCT, "x", "'x' repeated while the others change"),
+    "all but the second input": (PRODUCT, "w", "'w' repeated while the others change"),
+}
+
+
+@pytest.mark.parametrize(("reference", "kernel", "says"), WRONG.values(), ids=WRONG)
+def test_a_kernel_that_ignores_an_input_is_wrong(
+    evaluated: Evaluated, reference: str, kernel: str, says: str
+) -> None:
+    if len(kernel) == 1:
+        kernel = PRODUCT.replace("        return x @ w\n", CACHES.replace("KEY", kernel)).replace(
+            "    def forward", "    key = None\n\n    def forward"
+        )
+    found = judged(evaluated, reference, kernel)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
+    assert f"(inputs: {says}" in found.message
+
+
+def test_each_input_alone_is_told_of(evaluated: Evaluated) -> None:
+    found = judged(evaluated, MASKED)
+    assert found.outcome is Outcome.CORRECT, found
+    alone = {each.name for each in found.errors if "'" in each.name}
+    assert alone == {
+        "'x' repeated while the others change",
+        "'mask' repeated while the others change",
+        "'mask' alone flipped at random",
+        "'k' alone with other values",
+        "'scale' alone with other values",
+    }
+
+
+def test_values_that_the_reference_refuses_are_skipped_and_told(evaluated: Evaluated) -> None:
+    fussy = MASKED.replace("        return", "        assert k == 3\n        return")
+    found = judged(evaluated, fussy, free_inputs=("mask", "scale"))
+    assert found.outcome is Outcome.CORRECT, found
+    notes = {each.name: each.note for each in found.errors}
+    assert notes["'k' alone with other values"] == "not tried: the reference refuses these values"
+
+
+def test_with_drawn_values_only_inputs_are_repeated_and_not_changed(evaluated: Evaluated) -> None:
+    found = judged(evaluated, MASKED, values="drawn")
+    assert found.outcome is Outcome.CORRECT, found
+    alone = {each.name for each in found.errors if "'" in each.name}
+    assert alone == {f"'{name}' repeated while the others change" for name in ("x", "mask")}
+
+
+def test_inputs_of_the_declared_shape_are_given_together(zygote: Zygote, tmp_path: Path) -> None:
+    begin = Begin(task=quick_task(), reference=MASKED, engine=os.getpid())
+    shared = Evaluations(begin, tmp_path, zygote, offered())
+    shared.reference.examine()
+    drawn = shared.prefetched.verification_inputs()
+    names = [given.name for given in drawn.declared]
+    assert names[:2] == ["as drawn", "as drawn"]
+    assert "as drawn" not in names[2:]
+    assert "rows of many kinds" in names
+    assert sum("'" in name for name in names) == 5
+    assert not [name for name in names if "shape" in name]
+    drawn.close()
+    shared.clean_up(keep=False)
