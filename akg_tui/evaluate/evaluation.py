@@ -238,6 +238,7 @@ class Evaluation:
             detail=detail,
             max_error=errors.worst if errors.worst != float("inf") else None,
             tolerance=errors.tolerance,
+            tolerance_from=errors.origin,
             errors=errors.by_name,
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,

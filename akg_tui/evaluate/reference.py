@@ -104,6 +104,17 @@ class Draw:
         layout = layouts.result_layout(self.description.outputs, exact=True)
         return layouts.views(layout, self.exact.map, item * layout.size)
 
+    def bounds(self, item: int, tolerance: float | None) -> list[Bound]:
+        """Return the bounds of a candidate's results; `tolerance` is the task's own."""
+        known = self.description
+        return correctness.bounds(
+            self.results(item),
+            self.exact_results(item),
+            tolerance,
+            known.terms,
+            roundings=known.roundings,
+        )
+
     @property
     def fds(self) -> tuple[int, ...]:
         """The descriptors that a DRAW request passes."""
@@ -270,12 +281,7 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
-            held = correctness.bounds(
-                sample.results(0),
-                sample.exact_results(0),
-                self.rules.tolerance,
-                description.terms,
-            )
+            held = sample.bounds(0, self.rules.tolerance)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
@@ -447,4 +453,5 @@ def _item(sample: Draw, at: int) -> task_lint.Item:
         sample.results(at),
         sample.exact_results(at),
         sample.description.terms,
+        sample.description.roundings,
     )

@@ -14,7 +14,7 @@ import torch
 
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, same_value
-from akg_tui.evaluate.correctness import FLOORS
+from akg_tui.evaluate.correctness import FLOORS, Bound
 
 PERTURBATION = 0.1
 WIDE = (torch.float32, torch.float64)
@@ -24,13 +24,20 @@ WIDE = (torch.float32, torch.float64)
 class Item:
     """One draw: the arguments, their results, and the results in double precision.
 
-    `terms` are added for an element of a result.
+    The reference adds `terms` for an element of a result, and makes `roundings` in half precision.
     """
 
     inputs: Sequence[object]
     results: Sequence[torch.Tensor]
     exact: Sequence[torch.Tensor] | None
     terms: int = 1
+    roundings: int = 1
+
+    def bounds(self, given: float | None) -> list[Bound]:
+        """Return the bounds of a candidate's results; `given` is the task's own tolerance."""
+        return correctness.bounds(
+            self.results, self.exact, given, self.terms, roundings=self.roundings
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ def free_positions(
 
 def ignores(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> bool:
     """Return whether a kernel may return the results of an item for altered inputs too."""
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     return not correctness.compare(altered, item.results, item.exact, held).message
 
 
@@ -107,7 +114,7 @@ def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
 
 
 def _unsteady(item: Item, again: Sequence[torch.Tensor], given: float | None) -> Fault | None:
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     found = correctness.compare(again, item.results, None, correctness.loosened(held))
     if not found.message:
         return None
@@ -175,7 +182,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     fine = [r for r in item.results if r.dtype in FLOORS]
     if not fine:
         return None
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     widest = max(bound.tolerance for bound in held)
     weakened = [
         (
@@ -200,7 +207,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
 def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
     if answer is None:
         return False
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     return not correctness.compare(answer, item.results, item.exact, held).message
 
 

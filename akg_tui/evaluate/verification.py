@@ -36,6 +36,8 @@ class Errors:
 
     worst: float | None = None
     tolerance: float | None = None
+    origin: str = ""
+    """What the tolerance is derived from."""
     _tried: dict[str, InputError] = field(default_factory=dict)
     _skipped: dict[str, InputError] = field(default_factory=dict)
 
@@ -47,7 +49,7 @@ class Errors:
     def add(self, name: str, found: Comparison) -> None:
         """Keep the worst error of each kind."""
         if self.worst is None or found.error >= self.worst:
-            self.worst, self.tolerance = found.error, found.tolerance
+            self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
         known = self._tried.get(name)
         finite = found.error if found.error != float("inf") else None
         if known is None or finite is None or (known.error or 0.0) <= finite:

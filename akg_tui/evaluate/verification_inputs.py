@@ -140,13 +140,7 @@ def draw(
     ordinary = reference.draw_from(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
-    terms = ordinary.description.terms
-    held = [
-        correctness.bounds(
-            ordinary.results(item), ordinary.exact_results(item), rules.tolerance, terms
-        )
-        for item in range(ordinary.count)
-    ]
+    held = [ordinary.bounds(item, rules.tolerance) for item in range(ordinary.count)]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
@@ -363,8 +357,15 @@ class _Unusual:
         usual = kind not in SPECIAL and self._reference.is_finite
         if usual and not correctness.all_finite(inexact):
             return "the reference has no finite result"
-        tolerance, terms = self._reference.rules.tolerance, drawn.description.terms
-        held = correctness.conditioned(native, exact, nudged, tolerance, terms)
+        known = drawn.description
+        held = correctness.conditioned(
+            native,
+            exact,
+            nudged,
+            self._reference.rules.tolerance,
+            known.terms,
+            roundings=known.roundings,
+        )
         return held if held is not None else "the result depends on how it is rounded"
 
     def _name(self, kind: ValueKind, variation: Variation | None) -> str:

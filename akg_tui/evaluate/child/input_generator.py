@@ -50,12 +50,14 @@ TRAINED_SHARE = 0.25
 class LongestReduction(TorchFunctionMode):
     """Finds the most terms that any function of torch adds for one element of its result.
 
-    Only functions called by the reference itself are seen, not those inside them.
+    It also counts the functions that compute, and so round, a result in half precision. Only
+    functions called by the reference itself are seen, not those inside them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
+        self.roundings = 0
 
     def __torch_function__(
         self,
@@ -68,6 +70,7 @@ class LongestReduction(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         values = (*args, *(kwargs or {}).values())
         self.terms = max(self.terms, _terms(getattr(func, "__name__", ""), values, result))
+        self.roundings += _rounds(values, result)
         return result
 
 
@@ -98,6 +101,16 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     return max(terms, 1)
 
 
+def _rounds(values: Sequence[object], result: object) -> bool:
+    """Return whether a function computed a result in half precision, which is no view."""
+    if not isinstance(result, torch.Tensor) or result.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    given = [value for value in values if isinstance(value, torch.Tensor)]
+    return bool(given) and not any(
+        value.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() for value in given
+    )
+
+
 class ReferenceServer(Server):
     """Serves `Model`, `get_inputs` and `get_init_inputs`."""
 
@@ -108,7 +121,7 @@ class ReferenceServer(Server):
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
         self._trained: tuple[str, ...] = ()
-        self._terms = 1
+        self._terms = self._roundings = 1
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._base_inputs: list[list[object]] = []
@@ -131,7 +144,7 @@ class ReferenceServer(Server):
         inputs = self._ask("get_inputs")
         with LongestReduction() as longest:
             results = self._as_tensors(self._run(inputs))
-        self._terms = longest.terms
+        self._terms, self._roundings = longest.terms, longest.roundings
         try:
             self._description = self._describe(inputs, results)
         except layouts.Unsupported as error:
@@ -152,6 +165,7 @@ class ReferenceServer(Server):
             trained=self._trained,
             parameters=self._parameters()[: len(inputs)],
             terms=self._terms,
+            roundings=self._roundings,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
 

@@ -187,6 +187,8 @@ class Description(Struct, frozen=True, kw_only=True):
     """The names of the inputs in `forward`; fewer than the inputs where they have none."""
     terms: int = 1
     """The most terms that one of the reference's operators adds for an element of its result."""
+    roundings: int = 1
+    """The number of the reference's operators that compute a result in half precision."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -192,7 +192,8 @@ def nudged(value: object, native: object) -> object:
     if not _is_inexact(native.dtype):
         return value
     noise = torch.rand(value.shape, dtype=torch.float64) * 2 - 1
-    kept = torch.finfo(native.dtype)
+    # A kernel gets inputs in half precision as they are, and rounds in single precision.
+    kept = torch.finfo(torch.float32 if native.dtype.itemsize == 2 else native.dtype)
     # The second term breaks ties among zeros, and changes no other value.
     return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 
