@@ -100,16 +100,18 @@ def ignores(item: Item, altered: Sequence[torch.Tensor], given: float | None) ->
 def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
     """Return the fault of a task with an input that decides nothing."""
     name = input_name(change.argument, parameters)
-    way_out = f"[correctness] free_inputs = [{name.removeprefix('input ')}]".replace("'", '"')
+    free = name.removeprefix("input ").replace("'", '"')
     if change.alteration is Alteration.HALVED:
         return Fault(
             f"half of {name} decides nothing: without a random half of its elements the result "
             "stays within the tolerance, so a kernel could leave them out; draw it so that they "
-            f"matter (both signs, rows of mixed scale, fewer elements), or declare {way_out}"
+            "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
+            f"free_inputs = [{free}]"
         )
     return Fault(
         f"{name} decides nothing: with other values the result stays within the tolerance, so a "
-        f"kernel could ignore it; draw it so that it matters, remove it, or declare {way_out}"
+        "kernel could ignore it; draw it so that it matters, remove it, or declare [correctness] "
+        f"free_inputs = [{free}]"
     )
 
 

@@ -69,6 +69,10 @@ class VerificationInput:
     draw: Draw
     item: int
     held: list[Bound]
+    strided: bool = False
+    """Whether its tensors have gaps or permuted strides, for the task's `noncontiguous`."""
+    altered: bool = False
+    """Whether it differs from an earlier input in one argument alone, or has one in common."""
 
     def compare(self, results: Sequence[torch.Tensor]) -> Comparison:
         """Compare a candidate's results with those of the reference."""
@@ -82,6 +86,7 @@ class Group:
 
     draw: Draw
     inputs: list[VerificationInput] = field(default_factory=list)
+    strided: bool = False
 
 
 @dataclass
@@ -269,7 +274,8 @@ class _Unusual:
             else:
                 # After the ordinary input, so that a cache of the last call's result is found too.
                 before = self._inputs.ordinary.inputs[-1]
-                group.inputs += [before, VerificationInput(name, drawn, item, held)]
+                altered = VerificationInput(name, drawn, item, held, altered=True)
+                group.inputs += [before, altered]
 
     def _altered(
         self, drawn: TwiceExact, item: int, change: InputChange, rng: random.Random
@@ -294,7 +300,9 @@ class _Unusual:
             return f"{name} repeated while the others change"
         slot = known.inputs.slots[change.argument]
         flips = isinstance(slot, TensorSlot) and slot.dtype == "bool"
-        return f"{name} alone flipped at random" if flips else f"{name} alone with other values"
+        if flips:
+            return f"{name} alone flipped at random"
+        return f"{name} alone with other values"
 
     def add(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> None:
         """Draw one group of inputs; record those that were not drawn, with the reason."""
@@ -310,7 +318,8 @@ class _Unusual:
                 skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
             drawn = TwiceExact.allocate(known, len(wanted), exact=2)
-            group = Group(drawn)
+            strided = variation is not None and variation.strided
+            group = Group(drawn, strided=strided)
             self._inputs.unusual.append(group)
             fds = drawn.fds
             for item, kind in enumerate(wanted):
@@ -326,7 +335,7 @@ class _Unusual:
                 if isinstance(held, str):
                     skipped[name] = held
                 else:
-                    group.inputs.append(VerificationInput(name, drawn, item, held))
+                    group.inputs.append(VerificationInput(name, drawn, item, held, strided))
         except ChildFailed as failed:
             reference.excluded_kinds.add(kind)
             self._lost = True

@@ -276,7 +276,7 @@ FORMS = (
         "no weights at all", "KB: LayerNorm has ones and zeros",
         "who can't be given the reference's weights is told so",
         kernel("return F.layer_norm(x, (96,))"), fails=(BUILD,),
-        says="no parameter 'norm.weight' of shape [96]", task="normed",
+        says="'norm.weight' is missing in ModelNew; the reference's weights", task="normed",
     ),
     Cheat(
         "strides taken for granted", "AK: contiguous inputs only", "inputs that are not contiguous",

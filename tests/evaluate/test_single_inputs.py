@@ -151,7 +151,7 @@ def test_inputs_that_decide_are_accepted(
 
 def test_a_slow_reference_is_not_altered_for_long(evaluated: Evaluated) -> None:
     wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
-    slow = task("*given", wait + "return sum(given).exp()", "torch.randn(64), " * 60)
+    slow = task("*given", wait + "return 2 * sum(given)", "torch.randn(64), " * 60)
     slow = slow.replace("import torch\n", "import time\nimport torch\n", 1)
     found = judged(evaluated, slow, values="drawn", fixed_shape=True)
     assert found.outcome is Outcome.CORRECT, found
