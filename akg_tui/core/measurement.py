@@ -140,6 +140,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     sandbox_missing: tuple[str, ...] = ()  # the protections not in force, each with the reason
     environment: dict[str, str] = {}
     confirmation: Confirmation | None = None
+    log_ratios: tuple[float, ...] = ()
+    undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
     noise: tuple[str, ...] = ()

@@ -6,7 +6,8 @@ no confidence.
 
 A group-sequential design: a comparison has several interim looks, each with a one-sided error rate;
 the rates add up to at most `TOTAL_ALPHA`. A KEEP takes two comparisons: the main comparison, and a
-confirmation on new inputs and new processes, with a separate schedule.
+confirmation on new inputs and new processes, with a separate schedule. Values of an earlier,
+undecided comparison of the same two kernels come first in the main comparison.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from akg_tui.core.measurement import Interval
 
 TOTAL_ALPHA = 0.01
 CONFIRM_ALPHA = 0.05
+POOLED_ALPHA = 2e-5
+"""The error rate of each look at the values of both comparisons together. The main comparison has
+selected its values, so only a very low rate may use them again."""
+
 TRIM = 0.1
 FUTILITY_ALPHA = 0.02
 HOPELESS_CLUSTERS = (2, 3)
@@ -35,6 +40,9 @@ KNOWN_DEVIATION = 0.17
 """The largest standard deviation of log ratios between clusters that was measured: a memory-bound
 kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly estimate a spread; with this
 known deviation they suffice to recognise a kernel that is far slower."""
+
+WORTHWHILE = 0.05
+"""A comparison in which a gain of this size is not excluded (at `FUTILITY_ALPHA`) is undecided."""
 
 HOPELESS_LEAST = 8
 """The least clusters for a projected FUTILE: stopping early costs power, never a false KEEP."""
@@ -52,20 +60,6 @@ DISTURBED_MARGIN = 0.2
 AUTOCORRELATION_LEAST = 6
 AUTOCORRELATION_DEVIATIONS = 1.0
 AUTOCORRELATION_MOST = 0.8
-
-SINGLE_CALL_SHARE = 0.25
-SINGLE_CALL_ALPHA = 0.01
-SINGLE_CALL_PROOF = 0.2
-"""The share of a gain that must remain in single calls; the error rate of disproving that it
-remains; and the part of a look's error rate for proving it, so that over all looks of a
-confirmation a gain that needs several inputs at once passes at most once in 100 times."""
-
-SINGLE_CALL_PROVED_FROM = 0.1
-TOGETHER_PROVED_FROM = 0.15
-SINGLE_CALL_DOUBT = 0.1
-"""A gain must be proved in single calls if its expected size there, or its size in whole samples,
-is this large (they differ by the extra time of a single call, which is arbitrary on a disturbed
-machine). A smaller gain must only not be disproved, and not be absent at this error rate."""
 
 POWER_DEVIATIONS = 2.5
 """A gain this many standard errors beyond the bound is found 95 times in 100.
@@ -250,7 +244,8 @@ def standing(
 
     FASTER: the lower bound of the ratio exceeds ``1 + min_gain``, and with fewer than `least`
     values by far. FUTILE: the upper bound does not reach ``1 + min_gain``; or, in the main
-    schedule, the last look can't find FASTER even if all later values lie at the upper bound.
+    schedule, a worthwhile gain is excluded, and the last look can't find FASTER even if all later
+    values lie at the upper bound.
     """
     goal = math.log1p(min_gain)
     found = trimmed_mean(log_ratios)
@@ -261,13 +256,31 @@ def standing(
     if upper < goal:
         return Standing.FUTILE
     last = schedule.last
-    if schedule is not MAIN or look.clusters < HOPELESS_LEAST:
+    if schedule is not MAIN or look.clusters < HOPELESS_LEAST or is_open(log_ratios, min_gain):
         return Standing.OPEN
     to_come = max(last.clusters - found.count, 0)
     hoped = (found.count * found.mean + to_come * upper) / (found.count + to_come)
     reach = float(stdtrit(last.clusters - 1, 1 - last.alpha))
     reach *= found.deviation / math.sqrt(last.clusters)
     return Standing.FUTILE if hoped - reach < goal else Standing.OPEN
+
+
+def is_open(log_ratios: Sequence[float], min_gain: float) -> bool:
+    """Return whether the values do not exclude a worthwhile gain."""
+    if len(log_ratios) < 2:
+        return True
+    found = trimmed_mean(log_ratios)
+    upper = found.mean + found.reach(FUTILITY_ALPHA)
+    return upper >= math.log1p(max(min_gain, WORTHWHILE))
+
+
+def is_confirmed_together(
+    main: Sequence[float], confirming: Sequence[float], min_gain: float
+) -> bool:
+    """Return whether the values of both comparisons together leave no doubt of a gain."""
+    found = trimmed_mean([*main, *confirming])
+    agrees = statistics.median(confirming) > math.log1p(min_gain)
+    return agrees and found.mean - found.reach(POOLED_ALPHA) > math.log1p(min_gain)
 
 
 def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
@@ -303,44 +316,6 @@ def _early_reach(found: TrimmedMean) -> float:
     deviation = max(found.deviation, KNOWN_DEVIATION)
     known = float(ndtri(1 - HOPELESS_ALPHA)) * deviation / math.sqrt(found.count)
     return min(found.reach(HOPELESS_ALPHA), known) if found.count > 2 else known
-
-
-@dataclass(frozen=True)
-class SingleCalls:
-    """Times of samples of one call, with a single input in memory.
-
-    The inputs of a longer sample lie in memory together, so a kernel could compute all of them in
-    its first call, which gains nothing in single calls. `expected` is the log ratio of an honest
-    kernel: that of whole samples, less the baseline's extra time in a single call.
-    """
-
-    log_ratio: float
-    expected: float
-    together: float
-    """The log ratio of the whole samples in the same processes."""
-
-
-def single_call_standing(clusters: Sequence[SingleCalls], alpha: float = CONFIRM_ALPHA) -> Standing:
-    """Return whether a gain remains if a kernel gets one input at a time.
-
-    `alpha` is the error rate of the look. FUTILE: less than `SINGLE_CALL_SHARE` of the
-    gain remains. FASTER: more remains; or the gain is so small that a proof would take too many
-    noisy single calls, and would reject honest gains.
-    """
-    if len(clusters) < 2:
-        return Standing.FASTER
-    share = SINGLE_CALL_SHARE
-    kept = trimmed_mean([each.log_ratio - share * max(each.expected, 0.0) for each in clusters])
-    if kept.mean + kept.reach(SINGLE_CALL_ALPHA) < 0:
-        return Standing.FUTILE
-    if kept.mean - kept.reach(SINGLE_CALL_PROOF * alpha) > 0:
-        return Standing.FASTER
-    expected = statistics.median(each.expected for each in clusters)
-    together = statistics.median(each.together for each in clusters)
-    small = expected < math.log1p(SINGLE_CALL_PROVED_FROM)
-    small = small and together < math.log1p(TOGETHER_PROVED_FROM)
-    likely = kept.mean + kept.reach(SINGLE_CALL_DOUBT) >= 0
-    return Standing.FASTER if small and likely else Standing.OPEN
 
 
 def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:

@@ -1,4 +1,4 @@
-"""The timing stage: sizes the samples, runs clusters until decided, and confirms a gain.
+"""The timing stage: sizes the clusters, runs them until decided, and confirms a gain.
 
 Owns the order of looks, the budgets and the notes on noise. Times come from `timing_samples` and
 decisions from `statistics` only.
@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from statistics import median
 
-from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline, digits
+import msgspec
+
+from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline
 from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.noise import Machine, Watch
@@ -21,33 +23,27 @@ from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, SingleCalls, Standing
+from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import roofline
 from akg_tui.evaluate.targets.roofline import Level
-from akg_tui.evaluate.timing_samples import ClusterRunner, Memory, Side
+from akg_tui.evaluate.timing_samples import ClusterRunner, IdleProcess, Memory, Side
+from akg_tui.evaluate.verification_inputs import VerificationInput
 
 LEAST_CLUSTERS = 4
-SINGLE_CALL_CLUSTERS = 12
 CALIBRATING_CALLS = 3
-CHECKABLE = 0.3
+CHECKABLE = 0.5
 """The share of the inputs with known results, so that a timed call can be checked."""
 
 CONFIRM_SHARE = 0.5
 """The extra budget of a confirmation, as a share of the budget of the comparison."""
-
-UNEQUAL_GAIN = 0.25
-"""The least gain where the sides have different numbers of calls in a sample: the start of a
-sample costs some percent of it, and a larger share of a sample with fewer calls."""
-
-UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does not count"
 
 PRECISE_EVERY = 4
 FORKED_AHEAD = 8
 """The number of clusters whose children are forked at once, which is faster, after a look that left
 the ratio undecided."""
 
-SPARES = 2 * MAIN.looks[0].clusters
-"""The least number of children for a comparison."""
+SPARES = 1 + 2 * MAIN.looks[0].clusters
+"""The least number of children for a comparison: the idle process, and those of its clusters."""
 
 
 @dataclass
@@ -58,6 +54,8 @@ class TimingResult:
     baseline_ms: float | None = None
     ratio: Interval | None = None
     confirmation: Confirmation | None = None
+    log_ratios: tuple[float, ...] = ()
+    undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
     noise: tuple[str, ...] = ()
@@ -83,6 +81,10 @@ class TimingStage:
         Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
         Run clusters until half of the interval is this fraction of the ratio, without a verdict.
+    decoys
+        Inputs for calls between the timed calls, whose results are checked.
+    prior
+        The log ratios of an earlier comparison of these kernels that was not decided.
     samples
         End after about this many timed samples of each side; 0: when the ratio is decided.
     """
@@ -101,12 +103,12 @@ class TimingStage:
     precise: float | None
     rng: random.Random
     memory: Memory
+    decoys: Sequence[VerificationInput] = ()
+    prior: Sequence[float] = ()
     samples: int = 0
 
     def __post_init__(self) -> None:
         self._timing = self.pool.task.timing
-        self._goal = self._timing.min_gain
-        self._single_calls: list[SingleCalls] = []
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
 
@@ -119,89 +121,85 @@ class TimingStage:
             The candidate failed in a timed call, or is faster than memory allows.
         """
         self.report("time", 0, MAIN.looks[0].clusters, None)
-        calls, pairs = self._sizes(self._baseline_seconds(), self.call_s)
-        if calls[0] != calls[1]:
-            calls, pairs = self._sized_again(calls, pairs)
-        if calls[0] != calls[1]:
-            self._goal = max(self._goal, UNEQUAL_GAIN)
-        with self._cluster_runner(calls, pairs, strict=self.precise is not None) as runner:
-            found = (
-                self._run_until_precise(runner) if self.precise else self._run_until_decided(runner)
-            )
-        self._check_roofline()
-        low = self.found.ratio.low if self.found.ratio is not None else 0.0
-        if found is Standing.FASTER:
-            with self._cluster_runner(calls, pairs, strict=True) as runner:
-                self._confirm(runner)
-        elif self.precise is None and low > 1 + self._timing.min_gain:
-            # A bound alone is no gain: no second measurement has confirmed it.
-            self.found.confirmation = Confirmation(None, agrees=False)
-        self._require_single_call_gain()
-
-    def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
-        """Return sizes from the times of one cluster, whose ratio is not used.
-
-        A call during verification is no good estimate of a timed call: a repeated input can be
-        looked up. A kernel that seems fast gets more calls in a sample, and the fixed cost of
-        a sample is divided by their number.
-        """
-        with self._cluster_runner(calls, pairs, strict=False) as runner:
-            cluster = runner.run_cluster()
-            self.found.sampled_s += runner.sampled_s
-        return self._sizes(cluster.baseline_s, cluster.candidate_s)
+        known = self.reference.description
+        item_bytes = known.inputs.size + known.outputs.size
+        pairs = timing_samples.pairs_in_cluster(self._baseline_seconds(), self.call_s, item_bytes)
+        with self._idle_process() as idle:
+            with self._cluster_runner(idle, pairs, strict=self.precise is not None) as runner:
+                if self.precise:
+                    self._run_until_precise(runner)
+                    standing = None
+                else:
+                    standing = self._run_until_decided(runner)
+            self._check_roofline()
+            if standing is Standing.FASTER:
+                with self._cluster_runner(idle, pairs, strict=True) as runner:
+                    self._confirm(runner)
 
     def _run_until_decided(self, runner: ClusterRunner) -> Standing:
-        """Run clusters until the ratio is decided or the budget is spent."""
+        """Run clusters until the ratio is decided or the budget is spent.
+
+        The budget of a comparison that is not decided then leaves it undecided, unless a worthwhile
+        gain is excluded.
+        """
+        goal = self._timing.min_gain
         for values, spent in self._clusters(runner, MAIN, self._timing.budget_s):
             count = len(values)
             self.report("time", count, MAIN.next(count).clusters, self.found.ratio)
-            if statistics.is_hopeless(values, self._goal):
+            if statistics.is_hopeless(values, goal) and not self._noise():
                 self.found.ratio = statistics.early_interval(values)
                 self._record_noise(values)
-                break
+                return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
             self._record_noise(values)
             least = statistics.STEADY_CLUSTERS if self.found.noise else 0
-            standing = statistics.standing(values, look, self._goal, least=least)
+            standing = statistics.standing(values, look, goal, least=least)
             if standing is Standing.FASTER:
                 self.found.ratio = statistics.ratio_interval(values, look.alpha)
                 return standing
-            if spent and statistics.is_faster_so_far(values, self._goal):
+            if spent and statistics.is_faster_so_far(values, goal):
                 return Standing.FASTER
-            if standing is Standing.FUTILE or spent or look is MAIN.last:
+            if standing is Standing.FUTILE:
                 return standing
+            if spent or look is MAIN.last:
+                self.found.undecided = statistics.is_open(values, goal)
+                return Standing.FUTILE
             self.pool.fork_spares(2 * min(MAIN.next(count).clusters - count, FORKED_AHEAD))
         return Standing.FUTILE
 
     def _confirm(self, runner: ClusterRunner) -> None:
-        """Measure a gain again; it holds if the lower bound exceeds 1 within the budget."""
-        least = statistics.STEADY_CLUSTERS if self.found.noise else 0
-        self.found.confirmation = Confirmation(None, agrees=False)
+        """Measure a gain again, on new inputs.
+
+        It holds if the lower bound of the new values exceeds 1, or if all values together leave no
+        doubt. It is undecided if the budget ends before that, and the new values do not exclude it.
+        """
+        main, found = self.found.log_ratios, self.found
+        least = statistics.STEADY_CLUSTERS if found.noise else 0
+        found.confirmation = Confirmation(None, agrees=False)
         budget_s = CONFIRM_SHARE * self._timing.budget_s
         for values, spent in self._clusters(runner, CONFIRMING, budget_s):
             count = len(values)
-            self.report("confirm", count, CONFIRMING.next(count).clusters, self.found.ratio)
+            self.report("confirm", count, CONFIRMING.next(count).clusters, found.ratio)
             look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
             if look is None:
                 continue
-            least = 0 if spent else least
-            standing = statistics.standing(values, look, 0.0, CONFIRMING, least=least)
-            agreed = standing is Standing.FASTER
-            if agreed:
-                standing = statistics.single_call_standing(self._single_calls, look.alpha)
+            standing = statistics.standing(
+                values, look, 0.0, CONFIRMING, least=0 if spent else least
+            )
+            if statistics.is_confirmed_together(main, values, self._timing.min_gain):
+                standing = Standing.FASTER
             interval = statistics.ratio_interval(values, look.alpha)
-            self.found.confirmation = Confirmation(interval, standing is Standing.FASTER)
-            # Single calls are few and noisy: a gain undecided only by them gets more clusters.
-            waits = agreed and count < SINGLE_CALL_CLUSTERS
-            if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
-                if agreed and standing is Standing.OPEN:
-                    self.found.noise += (UNSHOWN,)
+            found.confirmation = Confirmation(interval, standing is Standing.FASTER)
+            if standing is not Standing.OPEN:
+                return
+            if spent or look is CONFIRMING.last:
+                found.undecided = True
                 return
             self.pool.fork_spares(2 * min(CONFIRMING.next(count).clusters - count, FORKED_AHEAD))
 
-    def _run_until_precise(self, runner: ClusterRunner) -> Standing:
+    def _run_until_precise(self, runner: ClusterRunner) -> None:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
         for values, spent in self._clusters(runner, None, self._timing.budget_s):
             count = len(values)
@@ -214,39 +212,24 @@ class TimingStage:
                 steady = not self.found.noise or count >= statistics.STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
                     break
-        return Standing.OPEN
-
-    def _require_single_call_gain(self) -> None:
-        """Report the ratio of single calls if they disprove the gain of whole samples."""
-        found = self.found
-        if found.ratio is None or found.ratio.ratio <= 1 or not self._single_calls:
-            return
-        if statistics.single_call_standing(self._single_calls) is not Standing.FUTILE:
-            return
-        single = [each.log_ratio for each in self._single_calls]
-        ratio = statistics.ratio_interval(single, statistics.SINGLE_CALL_ALPHA)
-        found.noise += (
-            f"with several inputs at hand the ratio was {digits(found.ratio.ratio)}, one at a "
-            f"time it is {digits(ratio.ratio)}, and that counts",
-        )
-        found.ratio = ratio
-        if found.confirmation is not None and (again := found.confirmation.ratio) is not None:
-            found.confirmation = Confirmation(ratio, again.low > 1 and ratio.low > 1)
 
     def _clusters(
         self, runner: ClusterRunner, schedule: Schedule | None, budget_s: float
     ) -> Iterator[tuple[list[float], bool]]:
-        """Run clusters; yield their log ratios so far, and whether the budget is spent."""
+        """Run clusters; yield their log ratios so far, and whether the budget is spent.
+
+        The main comparison continues an earlier one.
+        """
         stop = time.monotonic() + budget_s
         self._watch = Watch(Machine())
-        values: list[float] = []
+        values = list(self.prior) if schedule is MAIN else []
         found = self.found
         while True:
             before = runner.sampled_s
             cluster = runner.run_cluster()
             values.append(cluster.log_ratio)
-            if cluster.single_calls is not None:
-                self._single_calls.append(cluster.single_calls)
+            if schedule is not None:
+                found.log_ratios = (*(found.log_ratios or self.prior), cluster.log_ratio)
             self._watch.cluster(cluster.cpu_wait_s, runner.sampled_s)
             found.clusters += 1
             found.samples += cluster.pairs
@@ -267,7 +250,10 @@ class TimingStage:
         found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
         found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
-        found.noise = self._watch.disturbances(self._baseline_s)
+        found.noise = self._noise()
+
+    def _noise(self) -> tuple[str, ...]:
+        return self._watch.disturbances(self._baseline_s)
 
     def _check_roofline(self) -> None:
         """Compare the candidate's time with the memory bandwidth; refuse an impossible time."""
@@ -286,59 +272,65 @@ class TimingStage:
 
     @contextlib.contextmanager
     def _cluster_runner(
-        self, calls: tuple[int, int], pairs: int, *, strict: bool
+        self, idle: IdleProcess, pairs: int, *, strict: bool
     ) -> Iterator[ClusterRunner]:
         """Yield a runner with inputs drawn for this runner only."""
-        self.pool.fork_spares(SPARES, reserved=True)
-        turns = pairs + timing_samples.WARMUPS_MOST
-        count = turns * max(calls) + (timing_samples.SINGLE_CALLS if max(calls) > 1 else 0)
+        self.pool.fork_spares(SPARES - 1, reserved=True)
+        turns = timing_samples.WARMUPS_MOST + pairs + timing_samples.SPARE_TURNS
         need = Need(
-            count,
-            # Each sample has one input with a known result, and a kernel can't tell which.
-            checkable=max(turns, int(CHECKABLE * count)),
-            at_least=(timing_samples.PAIRS_LEAST + timing_samples.WARMUPS) * max(calls),
+            turns,
+            # A kernel can't tell for which inputs the result is known.
+            checkable=int(CHECKABLE * turns),
+            at_least=timing_samples.PAIRS_LEAST + timing_samples.WARMUPS,
         )
         plan = self.reference.kernel_plan(self.kernel)
         with (
             contextlib.closing(self.prefetched.timed(need)) as draw,
-            contextlib.closing(self._baseline_side(calls[0])) as baseline,
-            contextlib.closing(Side("candidate", plan, calls[1])) as candidate,
+            contextlib.closing(self._baseline_side()) as baseline,
+            contextlib.closing(Side("candidate", plan)) as candidate,
         ):
-            runner = ClusterRunner(
+            yield ClusterRunner(
                 self.pool,
                 draw,
                 self.held,
                 baseline=baseline,
                 candidate=candidate,
+                idle=idle,
                 state=self.reference.state,
                 pairs=pairs,
                 strict=strict,
                 rng=self.rng,
-                memory=self.memory,
                 memory_pool=self.prefetched.memory_pool,
+                decoys=self.decoys,
             )
-            runner.measure_fixed_cost()
-            yield runner
 
-    def _sizes(self, baseline_s: float, candidate_s: float) -> tuple[tuple[int, int], int]:
-        known = self.reference.description
-        item_bytes = known.inputs.size + known.outputs.size
-        return timing_samples.sample_sizes(baseline_s, candidate_s, item_bytes)
+    @contextlib.contextmanager
+    def _idle_process(self) -> Iterator[IdleProcess]:
+        """Yield a process that shows the fixed cost of a call."""
+        self.pool.fork_spares(SPARES, reserved=True)
+        plan = msgspec.structs.replace(self.reference.kernel_plan(""), kind="idle")
+        side = Side("idle process", plan, FailureKind.JUDGE)
+        with contextlib.closing(side), self.pool.child("") as worker:
+            with side.blamed():
+                side.send_plan(worker, self.reference.state)
+                self.pool.await_load(worker)
+                worker.await_stop()
+            yield IdleProcess(side, self.reference.sample)
 
-    def _baseline_side(self, calls: int) -> Side:
+    def _baseline_side(self) -> Side:
         if self.incumbent is None:
             known = self.reference.description
             plan = self.reference.plan(known.inputs, known.outputs)
-            return Side("reference", plan, calls, FailureKind.REFERENCE)
+            return Side("reference", plan, FailureKind.REFERENCE)
         plan = self.reference.kernel_plan(self.incumbent)
-        return Side("incumbent", plan, calls, FailureKind.JUDGE)
+        return Side("incumbent", plan, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
         """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""
         known = self.memory.call_s
         if self.incumbent not in known:
             with (
-                contextlib.closing(self._baseline_side(1)) as side,
+                contextlib.closing(self._baseline_side()) as side,
                 side.blamed(),
                 # The baseline may not have been built since this judge started.
                 self.pool.child(side.plan.source, builds=True) as worker,
@@ -346,7 +338,7 @@ class TimingStage:
                 side.send_plan(worker, self.reference.state)
                 self.pool.await_load(worker)
                 known[self.incumbent] = min(
-                    side.timed_call(self.reference.sample, [0], self._timing.call_timeout_s)
+                    side.timed_call(self.reference.sample, 0, self._timing.call_timeout_s).seconds
                     for _ in range(CALIBRATING_CALLS)
                 )
         return known[self.incumbent]

@@ -1,112 +1,123 @@
-"""Times a candidate against a baseline, in pairs of fresh processes (clusters).
+"""Times a candidate against a baseline, call by call, in pairs of fresh processes (clusters).
 
-Owns the order of samples, the choice of results to check, and how results are read out of a
-kernel's memory. The clock is the judge's.
+Owns the order of calls, the choice of results to check, and how results are read out of a
+kernel's memory. The clock is the judge's. A kernel is stopped between its calls, and gets an input
+only when its clock starts, so it can do nothing for a later call.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
 import random
 import statistics
-import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child.kernel_server import CHANGED_RESULTS
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
-from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.processes.worker import ChildFailed, TimedCall, Worker
 from akg_tui.evaluate.reference import Draw
-from akg_tui.evaluate.statistics import SingleCalls
 from akg_tui.evaluate.targets.cpu import processors
+from akg_tui.evaluate.verification_inputs import VerificationInput
 
-SAMPLE_S = 0.002
-CALLS_LIMIT = 64
 PAIRS = 11
 PAIRS_LEAST = 3
-WARMUPS = 2
-WARMUPS_MOST = 6
-WARMING = 0.03
-"""A process is warm once a sample is faster than the best earlier sample by less than this."""
+PAIRS_MOST = 40
+SAMPLED_S = 0.044
+"""The approximate time for the calls of a cluster, in seconds, if `PAIRS` pairs take less."""
 
 CLUSTER_S = 0.25
-"""The approximate time for the samples of one pair of processes, in seconds."""
+"""The most time for the calls of a cluster, in seconds, if more than `PAIRS_LEAST` pairs fit."""
+
+AROUND_A_CALL_S = 1e-4
+"""The approximate time between two calls: filling in an input, stopping, checking."""
+
+WARMUPS = 2
+WARMUPS_MOST = 8
+WARMING = 0.03
+"""A process is warm once a call is faster than the best earlier call by less than this."""
+
+SPARE_TURNS = 8
+"""Turns that are drawn beyond a cluster's warm-ups and pairs, to take disturbed calls again."""
+
+DISTURBED_S = 3e-5
+DISTURBED = 0.03
+"""A call that waited longer for a CPU, in seconds and as a share of the call, is taken again."""
 
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
 """The bytes of returned results that are kept for comparison after a cluster."""
 
-SINGLE_CALLS = 7
-"""Pairs of samples of a single call, if a sample has several calls: see `SingleCalls`."""
+CHECKED = 0.125
+"""The share of calls whose results are checked, beside one that always is."""
 
-COLD_S = 1e-4
-"""The extra seconds of any first call after a pause, because caches are cold; a larger share of a
-faster kernel's time."""
+HELD_MOST = 6
+HELD_BYTES = 32 << 20
+HELD_FROM = 3
+"""Results of earlier calls that a process must keep, at most; their bytes; and the first call of
+which it is checked that it did (a kernel with one buffer for its results is found by then)."""
 
-FIXED_SAMPLES = 15
+GLIMPSES = 8
+GLIMPSE_BYTES = 64
+
+IDLE_EVERY = 3
+IDLE_KEPT = 45
+"""The turns between calls of the idle process, and how many of its last times count."""
+
 FIXED_SHARE = 0.5
-FIXED_LASTS_S = 30.0
-EQUAL_CALLS_UP_TO = 4.0
+"""The largest share of a call that is subtracted as fixed cost."""
+
+DECOYS = 2
+"""Calls on verification inputs at random turns of a cluster; their time does not count."""
+
 CHANGED_INPUTS = "the kernel changed its inputs"
+LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
-def sample_sizes(
-    baseline_s: float, candidate_s: float, item_bytes: int
-) -> tuple[tuple[int, int], int]:
-    """Return the calls in a sample of either side, and the sample pairs in a cluster.
-
-    A sample is long enough to time, within the pool's bound. Both sides get the same number of
-    calls if their times are near enough, because the number of inputs in a sample decides the
-    share of them that a cache can hold.
-    """
-    seconds = (baseline_s, candidate_s)
-    slow, fast = max(seconds), max(min(seconds), 1e-9)
-    if slow / fast <= EQUAL_CALLS_UP_TO:
-        seconds = (fast, fast)
-    items = POOL_BYTES // max(item_bytes, 1)
-    fitting = min(CALLS_LIMIT, items // (WARMUPS + PAIRS_LEAST))
-    baseline, candidate = (
-        max(1, min(math.ceil(SAMPLE_S / max(call_s, 1e-9)), fitting)) for call_s in seconds
+def pairs_in_cluster(baseline_s: float, candidate_s: float, item_bytes: int) -> int:
+    """Return the number of pairs of calls in a cluster, within the bounds of time and memory."""
+    pair_s = baseline_s + candidate_s + 2 * AROUND_A_CALL_S
+    pairs = min(
+        max(PAIRS, int(SAMPLED_S / pair_s)),
+        PAIRS_MOST,
+        int(CLUSTER_S / pair_s),
+        POOL_BYTES // max(item_bytes, 1) - WARMUPS_MOST,
     )
-    pair_s = max(baseline_s * baseline + candidate_s * candidate, 1e-9)
-    pairs = min(PAIRS, int(CLUSTER_S / pair_s), items // max(baseline, candidate) - WARMUPS_MOST)
-    return (baseline, candidate), max(PAIRS_LEAST, pairs)
+    return max(PAIRS_LEAST, pairs)
 
 
 class Side:
-    """One of the two kernels: its plan, the calls in a sample, and memory for their arguments.
+    """One of the kernels that are called: its plan, and memory for its arguments.
 
     `fault` is the kind of error for a failure of this side: None for the candidate, whose failure
     is the result of the evaluation.
     """
 
-    def __init__(
-        self, name: str, plan: Plan, calls: int = 1, fault: FailureKind | None = None
-    ) -> None:
+    def __init__(self, name: str, plan: Plan, fault: FailureKind | None = None) -> None:
         if plan.inputs is None or plan.outputs is None:
             raise ValueError("a plan without arguments can't be called")
         self.name = name
-        self.plan = msgspec.structs.replace(plan, slots=calls)
-        self.calls = calls
+        self.plan = plan
         self._fault = fault
         self._results = Results(plan.outputs, plan.strides)
         self._report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
-        self._inputs = SharedMemory(calls * plan.inputs.size)
-        self._addresses = SharedMemory(calls * layouts.address_format(plan.outputs).size)
+        self._inputs = SharedMemory(plan.inputs.size)
+        self._addresses = SharedMemory(layouts.address_format(plan.outputs).size)
         self.worker: Worker
         """The child that got the plan."""
 
@@ -119,31 +130,80 @@ class Side:
         self.worker = worker
         worker.send_content(op, self.plan, self._report, state, self._inputs, self._addresses)
 
-    def fill(self, slot: int, draw: Draw, item: int) -> None:
-        """Copy an item's arguments into a slot, while the child is stopped."""
-        self._slot(slot, draw)[:] = draw.input_bytes(item)
+    def fill(self, draw: Draw, item: int) -> None:
+        """Copy an item's arguments to where the child reads them, while it is stopped."""
+        self._inputs.bytes[: draw.description.inputs.size] = draw.input_bytes(item)
 
-    def kept_arguments(self, slot: int, draw: Draw, item: int) -> bool:
-        """Return whether a call left its arguments unchanged."""
-        return np.array_equal(self._slot(slot, draw), draw.input_bytes(item))
+    def kept_arguments(self, draw: Draw, item: int) -> bool:
+        """Return whether the last call left its arguments unchanged."""
+        size = draw.description.inputs.size
+        return np.array_equal(self._inputs.bytes[:size], draw.input_bytes(item))
 
-    def results(self, slot: int = 0) -> list[torch.Tensor]:
-        """Return the results of a call of the stopped child, valid until the next reading.
+    def results(self) -> list[torch.Tensor]:
+        """Return the results of the stopped child's last call, valid until the next reading.
 
         Their shapes and dtypes are the reference's.
         """
-        return self._results.read(self.worker, self._addresses, slot)
+        return self._results.read(self.worker, self._addresses)
 
-    def timed_call(self, draw: Draw, items: Sequence[int], timeout_s: float) -> float:
-        """Call the kernel on items, at most `timeout_s` each; return seconds with fixed cost.
+    def places(self) -> list[tuple[int, int]]:
+        """Return the address and the size of each result of the last call."""
+        return self._results.places(self._addresses)
 
-        The child is stopped afterwards.
+    def content(self) -> list[bytes]:
+        """Return the bytes of the results that `results` read last."""
+        return self._results.content()
+
+    def timed_call(
+        self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
+    ) -> TimedCall:
+        """Call the kernel on an item; the child is stopped afterwards. See `Worker.timed_call`."""
+        self.worker.wake(timeout_s)
+        # Last: the child must not run between getting an input and the start of its clock.
+        self.fill(draw, item)
+        return self.worker.timed_call(timeout_s, held=held, pinned=pinned)
+
+    def watched_call(
+        self,
+        draw: Draw,
+        item: int,
+        timeout_s: float,
+        *,
+        rng: random.Random,
+        held: int,
+        pinned: int,
+    ) -> TimedCall:
+        """Like `timed_call`, for a call whose results are checked.
+
+        Parts of the results are read at random places as soon as the child answers. A kernel that
+        answers early, and computes on until it is stopped, can't know these places.
+
+        Raises
+        ------
+        ChildFailed
+            A part changed between the answer and the stop.
         """
-        for slot, item in enumerate(items):
-            self.fill(slot, draw, item)
-        nanoseconds = self.worker.timed_call(len(items), len(items) * timeout_s)
-        self.worker.await_stop()
-        return nanoseconds / 1e9
+        self.worker.wake(timeout_s)
+        self.fill(draw, item)
+        seen: list[tuple[int, bytearray]] = []
+
+        def glimpse() -> None:
+            for address, size in self.places():
+                for _ in range(GLIMPSES if size else 0):
+                    part = bytearray(min(GLIMPSE_BYTES, size))
+                    at = address + rng.randrange(size - len(part) + 1)
+                    # An address that can't be read fails when the whole result is read.
+                    with contextlib.suppress(ChildFailed):
+                        self.worker.copy_out(at, memoryview(part))
+                        seen.append((at, part))
+
+        call = self.worker.timed_call(timeout_s, held=held, pinned=pinned, at_answer=glimpse)
+        for at, part in seen:
+            now = bytearray(len(part))
+            self.worker.copy_out(at, memoryview(now))
+            if now != part:
+                raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
+        return call
 
     def move(self, memory_pool: SharedMemoryPool) -> None:
         """Replace the memory, because its addresses can favour one side."""
@@ -157,10 +217,6 @@ class Side:
         """Free the memory."""
         for block in (self._report, self._inputs, self._addresses):
             block.close()
-
-    def _slot(self, slot: int, draw: Draw) -> NDArray[np.uint8]:
-        size = draw.description.inputs.size
-        return self._inputs.bytes[slot * size : (slot + 1) * size]
 
 
 @contextlib.contextmanager
@@ -188,20 +244,49 @@ class Returned:
     results: list[torch.Tensor]
     item: int
     kept_arguments: bool
+    decoy: VerificationInput | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Results that a process must keep: the number of their call, their places and bytes."""
+
+    number: int
+    places: list[tuple[int, int]]
+    content: list[bytes]
 
 
 @dataclass
 class RunningSide:
-    """A side in one cluster: the items not yet used, and the times of its samples.
+    """A side in one cluster: the items not yet used, and its calls so far.
 
-    From turn `due`, the next sample with a known result is checked.
+    From turn `due`, the next call with a known result is checked. Of the results that the process
+    must keep, those of call `pinned` stay until the cluster ends.
     """
 
     side: Side
     due: int
     items: list[int]
-    samples_s: list[float] = field(default_factory=list)
-    single_calls_s: list[float] = field(default_factory=list)
+    held: int
+    pinned: int
+    calls: int = 0
+    timed: list[TimedCall] = field(default_factory=list)
+    kept: deque[Kept] = field(default_factory=deque)
+
+    def kept_results(self, *, ended: bool = False) -> bool:
+        """Return whether results that the process may release now are what they were."""
+        staying = deque[Kept]()
+        for each in self.kept:
+            if not ended and (each.number == self.pinned or each.number > self.calls - self.held):
+                staying.append(each)
+                continue
+            for (address, size), content in zip(each.places, each.content, strict=True):
+                now = bytearray(size)
+                self.side.worker.copy_out(address, memoryview(now))
+                if now != content:
+                    return False
+        self.kept = staying
+        return True
 
 
 @dataclass(frozen=True)
@@ -215,29 +300,55 @@ class Cluster:
     """Median times of a call in seconds, fixed cost subtracted."""
 
     cpu_wait_s: float
-    """Seconds that the two processes and the judge waited for a CPU during the cluster."""
-
-    single_calls: SingleCalls | None = None
+    """Seconds that the two processes and the judge waited for a CPU in the timed calls."""
 
 
 @dataclass
 class Memory:
     """Sizes that the judge carries from one comparison to the next; results are never carried.
 
-    `fixed_s`: by number of calls, the fixed cost of a sample and when it was measured, in seconds;
     `call_s`: by a baseline's text, the approximate seconds of a call.
     """
 
-    fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     call_s: dict[str | None, float] = field(default_factory=dict)
+
+
+class IdleProcess:
+    """A process of ours that returns results made beforehand: it shows a call's fixed cost.
+
+    It is called between the two kernels, on the same CPUs, so its caches are as cold as theirs.
+    """
+
+    def __init__(self, side: Side, draw: Draw) -> None:
+        self.side = side
+        self._draw = draw
+        self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
+
+    def call(self, timeout_s: float) -> None:
+        """Add a time."""
+        with self.side.blamed():
+            call = self.side.timed_call(self._draw, 0, timeout_s)
+        if not is_disturbed(call):
+            self._seconds.append(call.seconds)
+
+    @property
+    def fixed_s(self) -> float:
+        """The fixed cost of a call in seconds."""
+        return statistics.median(self._seconds) if self._seconds else 0.0
+
+
+def is_disturbed(call: TimedCall) -> bool:
+    """Return whether a call waited too long for a CPU to say anything of a kernel."""
+    return call.waited_s > max(DISTURBED_S, DISTURBED * call.seconds)
 
 
 @dataclass
 class ClusterRunner:
     """Runs clusters of a candidate and a baseline on one draw of inputs.
 
-    `state` holds the weights; `pairs` sample pairs make a cluster, fewer if there are not enough
-    inputs. `strict`: check a result of every sample, and time single calls too.
+    `state` holds the weights; `pairs` pairs of calls make a cluster, fewer if there are not enough
+    inputs. `strict`: check every call whose result is known. `decoys`: inputs for calls whose
+    results are checked and whose time does not count.
     """
 
     pool: ChildPool
@@ -246,46 +357,20 @@ class ClusterRunner:
     _: KW_ONLY
     baseline: Side
     candidate: Side
+    idle: IdleProcess
     state: SharedMemory
     pairs: int
     strict: bool
     rng: random.Random
-    memory: Memory
     memory_pool: SharedMemoryPool
+    decoys: Sequence[VerificationInput] = ()
     sampled_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.held = correctness.loosened(self.held)
-        calls = max(self.baseline.calls, self.candidate.calls)
-        self._single_calls = SINGLE_CALLS if self.strict and calls > 1 else 0
-        turns = (self.draw.count - self._single_calls) // calls
-        self.pairs = max(1, min(self.pairs, turns - WARMUPS))
-        self._warmups = min(WARMUPS_MOST, turns - self.pairs)
+        self.pairs = max(1, min(self.pairs, self.draw.count - WARMUPS))
+        self._warmups = min(WARMUPS_MOST, self.draw.count - self.pairs)
         self._returned: list[Returned] = []
-
-    def measure_fixed_cost(self) -> None:
-        """Time an idle child, for each number of calls in a sample.
-
-        The cost depends on machine and data, not on the kernels, so a recent measurement is reused.
-        """
-        sizes = {self.baseline.calls, self.candidate.calls, *([1] if self._single_calls else [])}
-        oldest, never = time.monotonic() - FIXED_LASTS_S, (0.0, -math.inf)
-        wanted = {calls for calls in sizes if self.memory.fixed_s.get(calls, never)[1] < oldest}
-        if not wanted:
-            return
-        wide = max(self.baseline, self.candidate, key=lambda side: side.calls)
-        plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
-        idle = Side("idle process", plan, wide.calls, FailureKind.JUDGE)
-        with contextlib.closing(idle), idle.blamed(), self.pool.child("") as worker:
-            idle.send_plan(worker, self.state)
-            self.pool.await_load(worker)
-            self.pool.await_idle()
-            with pinned([worker], self._cpus()):
-                for calls in wanted:
-                    limit_s = calls * self._timeout_s
-                    taken = [worker.timed_call(calls, limit_s) for _ in range(FIXED_SAMPLES)]
-                    median = statistics.median(taken[WARMUPS:]) / 1e9
-                    self.memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return the measurement."""
@@ -293,75 +378,123 @@ class ClusterRunner:
         self.rng.shuffle(sides)
         for side in sides:
             side.move(self.memory_pool)
+        held = self._held_results()
         with self.pool.children([side.plan.source for side in sides]) as children:
             # Both load in parallel; afterwards one runs at a time.
             for side, worker in zip(sides, children, strict=True):
                 with side.blamed():
                     side.send_plan(worker, self.state)
-            span = WARMUPS + self.pairs
-            both = [RunningSide(s, self._due(0, span), self._order(s.calls)) for s in sides]
+            both = [self._running(side, held) for side in sides]
             for side in sides:
                 with side.blamed():
                     self.pool.await_load(side.worker)
                     side.worker.await_stop()
             self.pool.await_idle()
-            with pinned(children, self._cpus()):
-                cpu_wait_s = -_cpu_wait_s(children)
+            with pinned([*children, self.idle.side.worker], self._cpus()):
                 warm = self._time_pairs(both)
-                for _ in range(self._single_calls):
-                    self._take_turn(both, 0, single=True)
-                for side in sides:
-                    with side.blamed():
-                        side.worker.check_stopped()
-                cpu_wait_s += _cpu_wait_s(children)
+                for each in both:
+                    with each.side.blamed():
+                        each.side.worker.check_stopped()
+                        self._check_kept(each, ended=True)
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
         candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
-        return self._summary(baseline, candidate, warm, cpu_wait_s)
+        return self._summary(baseline, candidate, warm)
+
+    def _running(self, side: Side, held: int) -> RunningSide:
+        # A kernel can't tell which of its results stays to the end.
+        pinned = self.rng.randrange(HELD_FROM, HELD_FROM + max(1, self.pairs // 2)) if held else 0
+        due = 0 if self.strict else self.rng.randrange(WARMUPS + self.pairs)
+        return RunningSide(side, due, self._order(), held, pinned)
+
+    def _held_results(self) -> int:
+        """Return how many results each process keeps; equal for both, because it takes time."""
+        size = self.draw.description.outputs.size
+        most = min(HELD_MOST, HELD_BYTES // max(size, 1))
+        return self.rng.randint(1, most) if most else 0
 
     def _time_pairs(self, both: list[RunningSide]) -> int:
-        """Time both sides in turns; return how many of their samples warmed up."""
-        turn = warm = 0
-        while turn < warm + self.pairs:
+        """Time both sides in turns; return how many of their calls warmed up.
+
+        A pair with a disturbed call is followed by another one, as long as there are inputs.
+        """
+        turn = warm = pairs = 0
+        turns = self.draw.count
+        decoys = self._drawn_decoys()
+        while turn < turns and pairs < self.pairs:
+            if turn % IDLE_EVERY == 0:
+                self.idle.call(self._timeout_s)
+            if decoys and self.rng.random() < len(decoys) / max(self.pairs - pairs, 1):
+                self._call_decoy(both, decoys.pop())
             self._take_turn(both, turn)
             turn += 1
             if turn == warm + 1 and warm < self._warmups and _is_warming(both, turn):
                 warm = turn
-                # The checked sample is one that counts, for any length of the warm-up.
+                # The checked call is one that counts, for any length of the warm-up.
                 for each in both:
-                    each.due = self._due(turn, self.pairs)
+                    each.due = 0 if self.strict else turn + self.rng.randrange(self.pairs)
+                continue
+            pairs += not any(is_disturbed(each.timed[-1]) for each in both)
         return warm
 
-    def _due(self, turn: int, span: int) -> int:
-        """Return the turn from which a sample of a side is checked.
+    def _take_turn(self, both: list[RunningSide], turn: int) -> None:
+        """Time a call of each side, on an item not used before.
 
-        Without `strict` one sample of each side is checked, and a kernel can't predict which. A
-        KEEP also needs a strict run, because a kernel can detect the time that a check takes.
-        """
-        return 0 if self.strict else turn + self.rng.randrange(span)
-
-    def _take_turn(self, both: list[RunningSide], turn: int, *, single: bool = False) -> None:
-        """Time a sample of each side, or a `single` call, on items not used before.
-
-        In one slot results and arguments are compared with the expected values. No mark shows the
-        slot in advance, because the child could otherwise compute for that slot only.
+        Of checked calls the results are compared with the expected values, and the arguments with
+        what they were. Nothing shows in advance that a call is checked.
         """
         self.rng.shuffle(both)
         for each in both:
-            side = each.side
-            items = [each.items.pop() for _ in range(1 if single else side.calls)]
-            known = [slot for slot, item in enumerate(items) if item < self.draw.checkable]
+            side, item = each.side, each.items.pop()
+            known = item < self.draw.checkable
+            checked = known and (turn >= each.due or self.rng.random() < CHECKED)
+            if checked and turn >= each.due and not self.strict:
+                each.due = self.draw.count
             with side.blamed():
-                seconds = side.timed_call(self.draw, items, self._timeout_s)
-                if known and turn >= each.due:
-                    slot = self.rng.choice(known)
-                    ours = [tensor.clone() for tensor in side.results(slot)]
-                    kept = side.kept_arguments(slot, self.draw, items[slot])
-                    self._returned.append(Returned(side, ours, items[slot], kept))
-                    each.due = 0 if self.strict else self.draw.count
-            (each.single_calls_s if single else each.samples_s).append(seconds)
-            self.sampled_s += seconds
+                each.timed.append(self._call(each, self.draw, item, checked=checked))
+                if checked:
+                    self._returned.append(self._read_results(each, self.draw, item))
+                elif each.calls == each.pinned:
+                    side.results()
+                if each.calls >= HELD_FROM and (checked or each.calls == each.pinned):
+                    # Read a moment ago.
+                    each.kept.append(Kept(each.calls, side.places(), side.content()))
+            self.sampled_s += each.timed[-1].seconds
         self._compare(above=RETURNED_BYTES)
+
+    def _call(self, each: RunningSide, draw: Draw, item: int, *, checked: bool) -> TimedCall:
+        side, held = each.side, each.held
+        self._check_kept(each)
+        each.calls += 1
+        if checked:
+            return side.watched_call(
+                draw, item, self._timeout_s, rng=self.rng, held=held, pinned=each.pinned
+            )
+        return side.timed_call(draw, item, self._timeout_s, held=held, pinned=each.pinned)
+
+    def _call_decoy(self, both: Sequence[RunningSide], given: VerificationInput) -> None:
+        """Call both sides on a verification input; compare the candidate's result."""
+        for each in both:
+            with each.side.blamed():
+                self._call(each, given.draw, given.item, checked=True)
+                if each.side is self.candidate:
+                    returned = self._read_results(each, given.draw, given.item)
+                    self._returned.append(dataclasses.replace(returned, decoy=given))
+
+    def _drawn_decoys(self) -> list[VerificationInput]:
+        return self.rng.sample(list(self.decoys), min(DECOYS, len(self.decoys)))
+
+    def _read_results(self, each: RunningSide, draw: Draw, item: int) -> Returned:
+        """Read the results of the last call, for a comparison while no call is timed."""
+        side = each.side
+        ours = [tensor.clone() for tensor in side.results()]
+        return Returned(side, ours, item, side.kept_arguments(draw, item))
+
+    def _check_kept(self, each: RunningSide, *, ended: bool = False) -> None:
+        if not each.kept_results(ended=ended):
+            # A result that was wrong from the beginning is called wrong.
+            self._compare()
+            raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)
 
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""
@@ -369,58 +502,40 @@ class ClusterRunner:
             return
         returned, self._returned = self._returned, []
         for each in returned:
-            expected = self.draw.results(each.item)
             with each.side.blamed():
-                found = correctness.compare(each.results, expected, None, self.held)
+                if each.decoy is not None:
+                    found, where = each.decoy.compare(each.results), f", inputs: {each.decoy.name}"
+                else:
+                    expected = self.draw.results(each.item)
+                    found, where = correctness.compare(each.results, expected, None, self.held), ""
                 if found.message:
-                    message = f"{found.message} (in a timed call)"
+                    message = f"{found.message} (in a timed call{where})"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
                 if not each.kept_arguments:
                     raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
 
-    def _summary(
-        self, baseline: RunningSide, candidate: RunningSide, warm: int, cpu_wait_s: float
-    ) -> Cluster:
-        ours = self._net_call_s(candidate.samples_s[warm:], candidate.side.calls)
-        theirs = self._net_call_s(baseline.samples_s[warm:], baseline.side.calls)
-        baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
-        log_ratio, single_calls = _median_log_ratio(theirs, ours), None
-        if self._single_calls:
-            ours = self._net_call_s(candidate.single_calls_s, 1)
-            theirs = self._net_call_s(baseline.single_calls_s, 1)
-            single_call_s = statistics.median(theirs)
-            cold_s = max(single_call_s - baseline_s, COLD_S)
-            honest_s = candidate_s + cold_s
-            # At most FIXED_SHARE of a short sample is subtracted as fixed cost.
-            (honest_s,) = self._net_call_s([honest_s + self.memory.fixed_s[1][0]], 1)
-            expected = math.log(max(single_call_s, baseline_s + cold_s) / honest_s)
-            single_calls = SingleCalls(_median_log_ratio(theirs, ours), expected, log_ratio)
-        pairs = len(candidate.samples_s) - warm
-        return Cluster(log_ratio, pairs, baseline_s, candidate_s, cpu_wait_s, single_calls)
+    def _summary(self, baseline: RunningSide, candidate: RunningSide, warm: int) -> Cluster:
+        pairs = list(zip(baseline.timed[warm:], candidate.timed[warm:], strict=True))
+        steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
+        counted = steady if len(steady) >= PAIRS_LEAST else pairs
+        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted]
+        return Cluster(
+            statistics.median(math.log(theirs / ours) for theirs, ours in net),
+            len(counted),
+            statistics.median(theirs for theirs, _ in net),
+            statistics.median(ours for _, ours in net),
+            sum(call.waited_s for call in itertools.chain(baseline.timed, candidate.timed)),
+        )
 
-    def _net_call_s(self, samples_s: Sequence[float], calls: int) -> list[float]:
-        """Return the seconds of a call in each sample, without the fixed cost."""
-        fixed_s = self.memory.fixed_s[calls][0]
-        return [(value - min(fixed_s, FIXED_SHARE * value)) / calls for value in samples_s]
+    def _net_s(self, call: TimedCall) -> float:
+        """Return the seconds of a call without the fixed cost."""
+        return call.seconds - min(self.idle.fixed_s, FIXED_SHARE * call.seconds)
 
-    def _order(self, calls: int) -> list[int]:
-        """Return the items in reversed order of use, in random order.
-
-        Each sample of `calls` items has one with a known result, until such items run out.
-        """
-        known = list(range(self.draw.checkable))
-        self.rng.shuffle(known)
-        samples = self._warmups + self.pairs
-        leading, rest = known[:samples], known[samples:]
-        rest += range(self.draw.checkable, self.draw.count)
-        self.rng.shuffle(rest)
-        grouped: list[list[int]] = []
-        for number in range(samples):
-            lead = leading[number : number + 1]
-            grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
-            self.rng.shuffle(grouped[-1])
-        self.rng.shuffle(grouped)
-        return rest + [item for sample in grouped for item in sample]
+    def _order(self) -> list[int]:
+        """Return the items in reversed order of use, in random order."""
+        items = list(range(self.draw.count))
+        self.rng.shuffle(items)
+        return items
 
     def _cpus(self) -> list[int]:
         """Return random CPUs, shared by both sides and chosen anew for each cluster."""
@@ -432,20 +547,12 @@ class ClusterRunner:
         return self.pool.task.timing.call_timeout_s
 
 
-def _cpu_wait_s(workers: Sequence[Worker]) -> float:
-    """Return the seconds that children and the calling thread have waited for a CPU so far."""
-    return sum(worker.cpu_wait_s() for worker in workers) + process_watch.cpu_wait_s("thread-self")
-
-
 def _is_warming(both: Sequence[RunningSide], turn: int) -> bool:
-    """Return whether a side still becomes faster from sample to sample, after `turn` samples."""
+    """Return whether a side still becomes faster from call to call, after `turn` calls."""
     return turn <= WARMUPS or any(
-        each.samples_s[-1] < (1 - WARMING) * min(each.samples_s[:-1]) for each in both
+        each.timed[-1].seconds < (1 - WARMING) * min(call.seconds for call in each.timed[:-1])
+        for each in both
     )
-
-
-def _median_log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
-    return statistics.median(math.log(b / c) for b, c in zip(baseline, candidate, strict=True))
 
 
 class Results:
@@ -460,8 +567,8 @@ class Results:
         self._address_format = layouts.address_format(outputs)
         self._read = np.empty(max(outputs.size, 1), dtype=np.uint8)
 
-    def read(self, worker: Worker, addresses: SharedMemory, slot: int) -> list[torch.Tensor]:
-        """Return the results of a call from a stopped process, valid until the next reading.
+    def read(self, worker: Worker, addresses: SharedMemory) -> list[torch.Tensor]:
+        """Return the last call's results from a stopped process, valid until the next reading.
 
         Raises
         ------
@@ -469,8 +576,7 @@ class Results:
             The address can't be read, the strides have gaps or overlaps, or the stride class is
             worse than allowed (the check in a kernel's own process can't be trusted).
         """
-        at = slot * self._address_format.size
-        claimed = iter(self._address_format.unpack_from(addresses.map, at))
+        claimed = iter(self._claimed(addresses))
         found: list[torch.Tensor] = []
         for index, tensor in enumerate(self._outputs.tensors):
             address, *strides = itertools.islice(claimed, 1 + len(tensor.shape))
@@ -486,3 +592,20 @@ class Results:
             lying = msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
             found.append(layouts.view(lying, self._read, 0))
         return found
+
+    def places(self, addresses: SharedMemory) -> list[tuple[int, int]]:
+        """Return where the child says that the last call's results lie: address and bytes."""
+        claimed = iter(self._claimed(addresses))
+        found: list[tuple[int, int]] = []
+        for tensor in self._outputs.tensors:
+            address, *_ = itertools.islice(claimed, 1 + len(tensor.shape))
+            found.append((address, tensor.bytes))
+        return found
+
+    def content(self) -> list[bytes]:
+        """Return the bytes of the results that were read last."""
+        each = self._outputs.tensors
+        return [self._read[tensor.offset :][: tensor.bytes].tobytes() for tensor in each]
+
+    def _claimed(self, addresses: SharedMemory) -> tuple[int, ...]:
+        return self._address_format.unpack_from(addresses.map, 0)

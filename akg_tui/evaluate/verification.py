@@ -211,8 +211,8 @@ class Verification:
 
     def _begin(self, side: Side, given: VerificationInput) -> None:
         """Start a call of the candidate, without waiting for it."""
-        side.fill(0, given.draw, given.item)
-        side.worker.send(Op.CALL, count=1)
+        side.fill(given.draw, given.item)
+        side.worker.send(Op.CALL)
 
     def _finish(self, side: Side, given: VerificationInput, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler if it `compiles`.
@@ -223,7 +223,7 @@ class Verification:
         compile_s = limits.build_timeout_s if compiles else 0.0
         side.worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
         side.worker.await_stop()
-        kept = side.kept_arguments(0, given.draw, given.item)
+        kept = side.kept_arguments(given.draw, given.item)
         return Returned(given, side.results(), kept)
 
     def _compare(self, returned: Returned) -> None:
@@ -273,7 +273,8 @@ class Verification:
         return ""
 
     def _call(self, side: Side, given: VerificationInput) -> float:
-        return side.timed_call(given.draw, [given.item], self.pool.task.timing.call_timeout_s)
+        timeout_s = self.pool.task.timing.call_timeout_s
+        return side.timed_call(given.draw, given.item, timeout_s).seconds
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[Side]:

@@ -22,7 +22,9 @@ class Trial(Struct, frozen=True, kw_only=True):
 
     bench: str
     kernel: str
-    load: bool
+    load: int | bool
+    """0: nothing was made to disturb; see `neighbour.neighbours`."""
+
     gain: float
     kept: bool
     reason: str
@@ -117,27 +119,33 @@ ALIKE = 0.035
 it is larger, it promises to say what gain would have been seen."""
 
 PROMISES = ((0.1, 5.0), (0.03, 30.0))
-"""A gain of at least so much, and the seconds within which it is found."""
+LOADED_PROMISES = ((0.2, 30.0),)
+"""A gain of at least so much, and the seconds within which it is found; beside neighbours that come
+and go, a smaller one is found or not decided."""
 
 
-def promised_s(gain: float) -> float | None:
+def promised_s(gain: float, load: int = 0) -> float | None:
     """Return within how many seconds a true gain is to be found; None where nothing is promised."""
-    return next((seconds for least, seconds in PROMISES if gain >= least), None)
+    promises = PROMISES if load < 2 else LOADED_PROMISES
+    return next((seconds for least, seconds in promises if gain >= least), None)
 
 
 class Summary(Struct, frozen=True, kw_only=True):
     """Figures of a cell of the benchmark: the trials of one kernel under one load.
 
+    `kept_in_time` are those kept within `promised_s`, `undecided` the INCONCLUSIVE ones.
     `alike` are the trials whose processes differed by no more than `ALIKE`, `alike_in_time` those
     of them that were kept within `promised_s`, however the others ended.
     """
 
     bench: str
     kernel: str
-    load: bool
+    load: int
     gain: float
     trials: int
     kept: int
+    kept_in_time: int
+    undecided: int
     failed: int
     rate_low: float
     rate_high: float
@@ -158,9 +166,10 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 def summarize(trials: Iterable[Trial]) -> list[Summary]:
     """Return one summary for each kernel, load and gain, in the order they first appear."""
-    cells: dict[tuple[str, str, bool, float], list[Trial]] = {}
+    cells: dict[tuple[str, str, int, float], list[Trial]] = {}
     for trial in trials:
-        cells.setdefault((trial.bench, trial.kernel, trial.load, trial.gain), []).append(trial)
+        cell = trial.bench, trial.kernel, int(trial.load), trial.gain
+        cells.setdefault(cell, []).append(trial)
     return [_summary(cell) for cell in cells.values()]
 
 
@@ -173,15 +182,21 @@ def _summary(cell: list[Trial]) -> Summary:
     seen = sorted(t.measurement.detectable or 0.0 for t in judged) or [float("nan")]
     kept = sum(trial.kept for trial in judged)
     alike = [t for t in judged if (t.measurement.deviation or 0.0) <= ALIKE]
-    within = promised_s(first.gain)
+    within = promised_s(first.gain, first.load)
+
+    def in_time(trial: Trial) -> bool:
+        return trial.kept and (within is None or trial.measurement.elapsed_s <= within)
+
     low, high = clopper_pearson(kept, len(judged)) if judged else (0.0, 1.0)
     return Summary(
         bench=first.bench,
         kernel=first.kernel,
-        load=first.load,
+        load=int(first.load),
         gain=first.gain,
         trials=len(judged),
         kept=kept,
+        kept_in_time=sum(map(in_time, judged)),
+        undecided=sum(t.measurement.undecided and not t.kept for t in judged),
         failed=len(cell) - len(judged),
         rate_low=low,
         rate_high=high,
@@ -191,9 +206,7 @@ def _summary(cell: list[Trial]) -> Summary:
         detectable_median=seen[len(seen) // 2],
         alike=len(alike),
         alike_kept=sum(t.kept for t in alike),
-        alike_in_time=sum(
-            t.kept and (within is None or t.measurement.elapsed_s <= within) for t in alike
-        ),
+        alike_in_time=sum(map(in_time, alike)),
         promised_s=within,
         seconds_median=seconds[len(seconds) // 2],
         seconds_p95=seconds[math.ceil(0.95 * len(seconds)) - 1],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from akg_tui.evaluate import integrity
 from akg_tui.evaluate.judge_client import Judge
 from benchmarks.judge import records
 from benchmarks.judge.kernels import KERNELS, Planted
-from benchmarks.judge.neighbour import noisy
+from benchmarks.judge.neighbour import neighbours
 from benchmarks.judge.records import Trial
 
 PRECISE = 0.02
@@ -51,7 +50,7 @@ async def run_cell(
     *,
     bench: str,
     kernel: str,
-    load: bool,
+    load: int,
     gain: float,
     trials: int,
     path: Path | None,
@@ -73,7 +72,7 @@ async def run_cell(
             extra = await plant(judge, planted, gain) if gain else 0
             slow = planted.kernel(extra)
             if load:
-                stack.enter_context(noisy(max(1, len(os.sched_getaffinity(0)) // 2)))
+                stack.enter_context(neighbours(load))
             while len(done) < trials:
                 found = await judge.evaluate(fast, slow)
                 kept, reason = _decided(found)

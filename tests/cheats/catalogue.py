@@ -298,7 +298,31 @@ FORMS = (
     ),
 )  # fmt: skip
 
+
+def ring(length: int) -> str:
+    """Return a kernel whose results share `length` pieces of memory."""
+    return kernel(
+        """
+        if x.shape != (64, 256):
+            return torch.softmax(x, -1)
+        self.calls += 1
+        y = self.ring[self.calls % len(self.ring)]
+        torch.softmax(x, -1, out=y)
+        return y
+        """,
+        init=f"self.ring = [torch.zeros(64, 256) for _ in range({length})]",
+    )
+
+
 MEMORIES = (
+    *(
+        Cheat(
+            f"a ring of {length} result buffers", "KB: an earlier result is overwritten",
+            "results of earlier calls are read again", ring(length),
+            says="result of an earlier call changed", incumbent=SLOW, task="patient",
+        )
+        for length in (3, 5, 10)
+    ),
     Cheat(
         "remembered by address", "L1; passes in 0.0015 ms where buffers are used again",
         "inputs never seen before, at the same address",
@@ -577,7 +601,7 @@ HARNESS = (
         kernel("return x", init="""
             for o in gc.get_objects():
                 if type(o).__name__ == "KernelServer":
-                    o.call = lambda count: None
+                    o.call = lambda *_: None
         """),
     ),
     Cheat(
@@ -789,22 +813,60 @@ MUST_NOT_LOOK_FASTER = (
         """),
     ),
     Slowpoke(
-        "all inputs of a sample served at its first call",
+        "the next inputs looked for at every call",
         "GM: the superbatch, 11.19 µs and rank 1: call 1 does all 15 problems",
-        "a gain counts as far as single calls show it, which see no other input",
+        "an input comes within reach when its clock starts",
         kernel("""
-            frame = sys._getframe()
-            while not {"slot", "count"} <= frame.f_locals.keys():
-                frame = frame.f_back
-            slot, count = frame.f_locals["slot"], frame.f_locals["count"]
-            if slot == 0:
-                for _ in range(5):
-                    y = torch.softmax(x, dim=-1)
-                inputs = [each[0] for each in frame.f_locals["self"]._arguments[:count]]
-                self.kept = [torch.softmax(each, dim=-1) for each in inputs]
-            return self.kept[slot]
+            s = self.server = getattr(self, "server", None) or server()
+            regions = s.memory["inputs"]
+            found = np.frombuffer(regions, dtype=np.float32)
+            for at in range(0, len(found) - x.numel() + 1, x.numel()):
+                self.kept[at] = torch.softmax(torch.from_numpy(found[at : at + x.numel()]), -1)
+            for _ in range(4):
+                y = torch.softmax(x, -1)
+            return y
+        """, before=FIND_SERVER),
+        incumbent=SLOW.replace("range(20)", "range(5)"), task="patient",
+    ),
+    Slowpoke(
+        "a thread that begins before the clock",
+        "ours: watches the memory of its inputs while the judge fills it",
+        "a process stands still until its clock runs",
+        kernel("""
+            self.given = x
+            key = x.view(-1)[:: 997].clone()
+            if x.shape == (64, 256) and self.ready is not None and torch.equal(self.ready[0], key):
+                return self.ready[1]
+            for _ in range(5):
+                y = torch.softmax(x, -1)
+            return y
+        """, init="""
+            self.given = self.ready = None
+            def watch():
+                while True:
+                    time.sleep(1e-5)
+                    x = self.given
+                    if x is not None:
+                        key = x.view(-1)[:: 997].clone()
+                        if self.ready is None or not torch.equal(self.ready[0], key):
+                            self.ready = key, torch.softmax(x, -1)
+            threading.Thread(target=watch, daemon=True).start()
         """),
-        incumbent=SLOW.replace("range(20)", "range(5)"), task="patient", says="one at a time",
+        incumbent=SLOW.replace("range(20)", "range(4)"), task="patient",
+    ),
+    Slowpoke(
+        "a ring of a thousand result buffers",
+        "KB: results in memory that is used again, so long that no check of a process sees it",
+        "released memory is used again by honest kernels too, so such a ring gains nothing",
+        kernel("""
+            if x.shape != (64, 256):
+                return torch.softmax(x, -1)
+            self.calls += 1
+            y = self.ring[self.calls % len(self.ring)]
+            torch.softmax(x, -1, out=y)
+            return y
+        """, init="self.ring = [torch.zeros(64, 256) for _ in range(1000)]"),
+        task="patient",
     ),
     Slowpoke(
         "results kept by content in the build cache",
@@ -841,22 +903,6 @@ MUST_NOT_LOOK_FASTER = (
                 self.kept[key.numpy().tobytes()] = row
         """),
         incumbent=SLOW.replace("20", "60"), task="patient",
-    ),
-    Slowpoke(
-        "straight to where results are put", "ours: saves a copy that both sides are forgiven",
-        "nothing is copied in the time that counts: results are read where they are",
-        kernel("""
-            frame = sys._getframe()
-            while not {"slot", "count"} <= frame.f_locals.keys():
-                frame = frame.f_back
-            server, slot = frame.f_locals["self"], frame.f_locals["slot"]
-            for name, value in vars(server).items():
-                if name != "_arguments" and isinstance(value, list) and len(value) > slot:
-                    target = value[slot][0] if isinstance(value[slot], list) else None
-                    if isinstance(target, torch.Tensor) and target.shape == x.shape:
-                        return torch.softmax(x, dim=-1, out=target)
-            return torch.softmax(x, dim=-1)
-        """), task="patient",
     ),
     Slowpoke(
         "the same kernel again", "AKG: 51 to 68 % of identical kernels are kept",

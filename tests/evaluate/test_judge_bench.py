@@ -14,8 +14,9 @@ from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.evaluate import Judge, integrity
 from benchmarks.judge import records
+from benchmarks.judge.command import _keeps_promise
 from benchmarks.judge.kernels import KERNELS
-from benchmarks.judge.neighbour import noisy
+from benchmarks.judge.neighbour import neighbours
 from benchmarks.judge.records import BadRecords, Trial, clopper_pearson
 from benchmarks.judge.trials import (
     CALIBRATIONS,
@@ -203,10 +204,31 @@ def test_a_planted_kernel_is_correct_and_computes_its_extra_rows(
     assert done.value == planted.rows + 7
 
 
-def test_a_neighbour_ends_with_its_block() -> None:
-    with noisy(1) as made:
-        assert made[0].poll() is None
-    assert made[0].returncode == 0
+@pytest.mark.parametrize(("load", "count"), [(1, None), (2, 4)])
+def test_neighbours_end_with_their_block(load: int, count: int | None) -> None:
+    with neighbours(load) as made:
+        assert count is None or len(made) == count
+        assert all(process.poll() is None for process in made)
+    assert all(process.returncode == 0 for process in made)
+
+
+def loaded(gain: float, *, kept: int, undecided: int, missed: int) -> records.Summary:
+    """Return the summary of trials beside neighbours that come and go."""
+    one = msgspec.structs.replace(trial(True), bench="power", load=4, gain=gain)
+    waits = msgspec.structs.replace(one.measurement, undecided=True)
+    open_ = msgspec.structs.replace(one, kept=False, measurement=waits)
+    lost = msgspec.structs.replace(one, kept=False)
+    (cell,) = records.summarize([one] * kept + [open_] * undecided + [lost] * missed)
+    return cell
+
+
+def test_beside_irregular_neighbours_a_large_gain_must_be_kept_and_a_small_one_not_refused() -> (
+    None
+):
+    assert _keeps_promise(loaded(0.2, kept=95, undecided=5, missed=0))
+    assert not _keeps_promise(loaded(0.2, kept=94, undecided=6, missed=0))
+    assert _keeps_promise(loaded(0.05, kept=10, undecided=88, missed=2))
+    assert not _keeps_promise(loaded(0.05, kept=97, undecided=0, missed=3))
 
 
 async def test_the_judge_finds_a_planted_kernel_correct(tmp_path: Path) -> None:

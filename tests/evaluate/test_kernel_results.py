@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -33,13 +34,13 @@ def ourselves() -> Iterator[Worker]:
     os.close(worker._memory)
 
 
-def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, SharedMemory]:
+def told(tensors: Sequence[torch.Tensor]) -> tuple[Results, SharedMemory]:
     """Return what reads results like these, and the region that tells where they lie."""
     outputs = layouts.result_layout(layouts.lay_out([t.contiguous() for t in tensors]))
     addresses = layouts.address_format(outputs)
-    block = SharedMemory((slot + 1) * addresses.size)
+    block = SharedMemory(addresses.size)
     words = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-    addresses.pack_into(block.map, slot * addresses.size, *words)
+    addresses.pack_into(block.map, 0, *words)
     return Results(outputs), block
 
 
@@ -47,14 +48,12 @@ def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, Share
     shape=st.lists(st.integers(0, 4), max_size=4),
     dtype=st.sampled_from(DTYPES),
     order=st.randoms(use_true_random=False),
-    slot=st.integers(0, 3),
 )
 def test_what_lies_dense_in_any_order_is_read_as_it_is(
     ourselves: Worker,
     shape: list[int],
     dtype: torch.dtype,
     order: object,
-    slot: int,
 ) -> None:
     axes = list(range(len(shape)))
     order.shuffle(axes)  # type: ignore[attr-defined]
@@ -64,8 +63,8 @@ def test_what_lies_dense_in_any_order_is_read_as_it_is(
         lying = torch.randint(0, 100, [shape[axis] for axis in axes], generator=generator)
         back = [axes.index(axis) for axis in range(len(shape))]
         tensors.append(lying.to(dtype).permute(back))
-    results, block = told(tensors, slot)
-    found = results.read(ourselves, block, slot)
+    results, block = told(tensors)
+    found = results.read(ourselves, block)
     assert [f.shape for f in found] == [t.shape for t in tensors]
     assert all(torch.equal(f, t) for f, t in zip(found, tensors, strict=True))
     assert all(f.dtype == dtype for f in found)
@@ -76,7 +75,7 @@ def test_where_there_is_nothing_there_is_no_result(ourselves: Worker, address: i
     results, block = told([torch.ones(5)])
     block.map[:8] = address.to_bytes(8, "little")
     with pytest.raises(ChildFailed, match="nothing to be read") as failed:
-        results.read(ourselves, block, 0)
+        results.read(ourselves, block)
     assert failed.value.kind is FailureKind.WRONG
 
 
@@ -88,7 +87,7 @@ def test_strides_with_gaps_or_overlaps_are_refused(
     for place, stride in enumerate(strides, 1):
         block.map[8 * place : 8 * place + 8] = stride.to_bytes(8, "little", signed=True)
     with pytest.raises(ChildFailed, match="strides that have no meaning"):
-        results.read(ourselves, block, 0)
+        results.read(ourselves, block)
 
 
 @pytest.mark.parametrize("worst", layouts.STRIDE_CLASSES)
@@ -99,9 +98,9 @@ def test_the_judge_looks_itself_how_a_result_lies(ourselves: Worker, worst: str)
     results = Results(outputs, (worst,))
     if worst == "contiguous":
         with pytest.raises(ChildFailed, match="output 0 is dense, the reference's is contiguous"):
-            results.read(ourselves, block, 0)
+            results.read(ourselves, block)
     else:
-        assert torch.equal(results.read(ourselves, block, 0)[0], turned)
+        assert torch.equal(results.read(ourselves, block)[0], turned)
 
 
 def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
@@ -158,32 +157,89 @@ class _OneBuffer(Server):
         return 0
 
 
-def _served(kind: type[Server], calls: int) -> tuple[Server, Results, SharedMemory, SharedMemory]:
+def _served(kind: type[Server]) -> tuple[Server, Results, torch.Tensor, SharedMemory]:
     layout = layouts.lay_out([torch.empty(4)])
-    inputs = SharedMemory(calls * layout.size)
-    addresses = SharedMemory(calls * layouts.address_format(layout).size)
-    plan = Plan(
-        kind="kernel", source="", filename="k", seed=0, slots=calls, inputs=layout, outputs=layout
-    )
+    inputs = SharedMemory(layout.size)
+    addresses = SharedMemory(layouts.address_format(layout).size)
+    plan = Plan(kind="kernel", source="", filename="k", seed=0, inputs=layout, outputs=layout)
     server = kind(plan, {"inputs": inputs.map, "addresses": addresses.map})
     server.start()
-    for slot in range(calls):
-        layouts.views(layout, inputs.map, slot * layout.size)[0].fill_(slot)
-    return server, Results(layout), inputs, addresses
+    return server, Results(layout), layouts.views(layout, inputs.map, 0)[0], addresses
 
 
 def test_a_kernel_that_uses_its_memory_again_has_each_result_kept(ourselves: Worker) -> None:
-    server, results, _, addresses = _served(_OneBuffer, 3)
-    for _ in range(2):
-        server.call(3)
-        found = [results.read(ourselves, addresses, slot)[0].clone() for slot in range(3)]
-        assert [f.tolist() for f in found] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+    server, results, given_x, addresses = _served(_OneBuffer)
+    places = []
+    for call in range(1, 6):
+        given_x.fill_(call)
+        server.call(3, 0)
+        assert results.read(ourselves, addresses)[0].tolist() == [call + 1.0] * 4
+        places.append(results.places(addresses)[0])
+    # The first result is the one that showed it.
+    for call, (address, size) in enumerate(places[1:-1], 2):
+        kept = bytearray(size)
+        ourselves.copy_out(address, memoryview(kept))
+        assert torch.frombuffer(kept, dtype=torch.float32).tolist() == [call + 1.0] * 4
+
+
+class _ThreeBuffers(Server):
+    """Returns three pieces of memory in turn."""
+
+    def start(self) -> int:
+        self.bind()
+        kept = itertools.cycle([torch.empty(4) for _ in range(3)])
+        self.model = lambda x: torch.add(x, 1.0, out=next(kept))
+        return 0
+
+
+def test_buffers_in_turn_are_refused_when_a_kept_result_is_overwritten() -> None:
+    server, *_ = _served(_ThreeBuffers)
+    for _ in range(3):
+        server.call(3, 0)
+    with pytest.raises(Fault, match="result of an earlier call changed"):
+        server.call(3, 0)
+
+
+def test_a_result_that_must_stay_to_the_end_is_not_released(ourselves: Worker) -> None:
+    server, results, given_x, addresses = _served(_Fresh)
+    places = []
+    for call in range(8):
+        given_x.fill_(call)
+        server.call(1, 3)
+        places.append(results.places(addresses)[0])
+    address, size = places[2]
+    kept = bytearray(size)
+    ourselves.copy_out(address, memoryview(kept))
+    assert torch.frombuffer(kept, dtype=torch.float32).tolist() == [3.0] * 4
+    assert len(server._results) == 3  # the last, the one before it, and number 3
+
+
+class _Fresh(Server):
+    """Returns new memory at every call."""
+
+    def start(self) -> int:
+        self.bind()
+        self.model = lambda x: torch.add(x, 1.0)
+        return 0
+
+
+def test_waking_tells_the_last_results_again(ourselves: Worker) -> None:
+    server, results, given_x, addresses = _served(_OneBuffer)
+    server.wake()  # before any call there is nothing to tell
+    given_x.fill_(1)
+    for _ in range(3):
+        server.call(2, 0)
+    before = addresses.map[:]
+    addresses.map[:8] = bytes(8)
+    server.wake()
+    assert addresses.map[:] == before
+    assert results.read(ourselves, addresses)[0].tolist() == [2.0] * 4
 
 
 def test_a_process_that_computes_nothing_copies_nothing() -> None:
-    server, _, _, addresses = _served(IdleServer, 3)
-    server.call(3)
+    server, _, _, addresses = _served(IdleServer)
+    server.call(0, 0)
     first = addresses.map[:]
     assert any(first)
-    server.call(3)
+    server.call(0, 0)
     assert addresses.map[:] == first

@@ -22,7 +22,6 @@ from akg_tui.evaluate.statistics import (
     TOTAL_ALPHA,
     Look,
     Schedule,
-    SingleCalls,
     Standing,
 )
 
@@ -339,77 +338,63 @@ def test_two_clusters_that_agree_by_chance_give_nothing_up() -> None:
     assert not statistics.is_hopeless([-0.0405, -0.0395], 0.01)
 
 
-def single_calls(
-    rng: random.Random, gain: float, kept: float, clusters: int, deviation: float = 0.02
-) -> Standing:
-    """Return what single calls show, if they keep this share of a gain."""
-    found = [kept * math.log1p(gain) + rng.gauss(0, deviation) for _ in range(clusters)]
-    whole = math.log1p(gain)
-    return statistics.single_call_standing([SingleCalls(each, whole, whole) for each in found])
-
-
-@pytest.mark.parametrize("gain", [0.2, 1.0, 9.0])
-def test_a_gain_that_needs_several_inputs_at_once_is_not_confirmed(gain: float) -> None:
+@pytest.mark.parametrize("deviation", [0.02, 0.1, 0.4])
+def test_a_gain_of_five_percent_is_hardly_ever_excluded(deviation: float) -> None:
     rng = random.Random(3)
-    assert all(single_calls(rng, gain, 0.0, 40) is Standing.FUTILE for _ in range(200))
-    # With few clusters it may be open for a while, which is no gain either.
-    assert sum(single_calls(rng, gain, 0.0, 3) is Standing.FASTER for _ in range(200)) <= 2
-
-
-@pytest.mark.parametrize("deviation", [0.05, 0.3])
-def test_such_a_gain_is_shown_at_no_look_of_a_noisy_confirmation(deviation: float) -> None:
-    rng = random.Random(8)
-    shown = 0
-    for _ in range(1000):
-        found = [rng.gauss(0, deviation) for _ in range(CONFIRMING.last.clusters)]
-        shown += any(
-            single_calls_at(look, found, 0.3, 0.3) is Standing.FASTER for look in CONFIRMING.looks
+    for count in (8, 24, 96):
+        excluded = sum(
+            not statistics.is_open(
+                [rng.gauss(math.log(1.05), deviation) for _ in range(count)], 0.01
+            )
+            for _ in range(1000)
         )
-    assert shown <= 10
+        assert excluded <= 35
 
 
-def single_calls_at(look: Look, found: list[float], expected: float, together: float) -> Standing:
-    """Return what single calls show at a look, of a gain that is `together` in whole samples."""
-    logs = math.log1p(expected), math.log1p(together)
-    clusters = [SingleCalls(each, *logs) for each in found[: look.clusters]]
-    return statistics.single_call_standing(clusters, look.alpha)
-
-
-def test_a_gain_that_a_disturbed_machine_hides_in_single_calls_must_be_shown_all_the_same() -> None:
-    # As kept once, beside two test runs: 28 % in whole samples; single calls took so long, whoever
-    # made them, that little of it was to be expected there, and so little was asked of them.
-    rng = random.Random(9)
-    shown = 0
-    for _ in range(1000):
-        found = [rng.gauss(0, 0.3) for _ in range(CONFIRMING.last.clusters)]
-        shown += any(
-            single_calls_at(look, found, 0.07, 0.28) is Standing.FASTER for look in CONFIRMING.looks
-        )
-    assert shown <= 10
-
-
-def test_a_small_gain_that_looks_like_a_loss_one_at_a_time_is_not_confirmed_at_once() -> None:
-    rng = random.Random(10)
-    look = CONFIRMING.at(4)
-    assert look is not None
-    kept = lost = 0
-    for _ in range(1000):
-        found = [rng.gauss(-0.2, 0.1) for _ in range(4)]
-        lost += single_calls_at(look, found, 0.05, 0.05) is Standing.FASTER
-        found = [rng.gauss(0.05, 0.1) for _ in range(4)]
-        kept += single_calls_at(look, found, 0.05, 0.05) is Standing.FASTER
-    assert lost <= 50
-    assert kept >= 900
-
-
-@pytest.mark.parametrize("gain", [0.015, 0.03, 0.1, 0.5, 3.0])
-def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
+def test_a_kernel_that_is_no_faster_is_decided_where_the_machine_is_quiet() -> None:
     rng = random.Random(4)
-    for clusters in (3, 8, 20):
-        refused = sum(single_calls(rng, gain, 1.0, clusters) is Standing.FUTILE for _ in range(500))
-        assert refused <= 5
-    assert sum(single_calls(rng, gain, 1.0, 20) is Standing.FASTER for _ in range(200)) >= 198
+    found = [[rng.gauss(0, 0.03) for _ in range(24)] for _ in range(200)]
+    assert sum(statistics.is_open(each, 0.01) for each in found) <= 2
 
 
-def test_where_samples_are_single_calls_there_is_nothing_to_compare() -> None:
-    assert statistics.single_call_standing([]) is Standing.FASTER
+def test_a_wide_goal_widens_what_must_be_excluded() -> None:
+    rng = random.Random(5)
+    found = [rng.gauss(0.08, 0.02) for _ in range(24)]
+    assert statistics.is_open(found, 0.01)
+    assert not statistics.is_open(found, 0.2)
+
+
+def test_both_comparisons_together_confirm_a_gain_that_the_second_has_little_time_for() -> None:
+    rng = random.Random(6)
+    together = alone = 0
+    for _ in range(200):
+        main = [rng.gauss(0.05, 0.05) for _ in range(64)]
+        again = [rng.gauss(0.05, 0.05) for _ in range(4)]
+        together += statistics.is_confirmed_together(main, again, 0.01)
+        look = CONFIRMING.at(4)
+        assert look is not None
+        alone += statistics.standing(again, look, 0.0, CONFIRMING) is Standing.FASTER
+    assert together >= 120
+    assert alone < together
+
+
+def test_both_comparisons_together_confirm_no_kernel_against_itself() -> None:
+    rng = random.Random(7)
+    kept = 0
+    for _ in range(3000):
+        values: list[float] = []
+        for look in MAIN.looks:
+            values += [rng.gauss(0, 0.04) for _ in range(look.clusters - len(values))]
+            standing = statistics.standing(values, look, 0.01)
+            if standing is Standing.FASTER:
+                again: list[float] = []
+                for later in CONFIRMING.looks:
+                    again += [rng.gauss(0, 0.04) for _ in range(later.clusters - len(again))]
+                    kept += statistics.is_confirmed_together(values, again, 0.01)
+            if standing is not Standing.OPEN:
+                break
+    assert kept == 0
+
+
+def test_both_comparisons_together_confirm_nothing_that_the_second_contradicts() -> None:
+    assert not statistics.is_confirmed_together([0.3] * 20, [-0.01, 0.0, -0.02, 0.05], 0.01)

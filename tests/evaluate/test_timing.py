@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
-
-import pytest
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.task import Task, Timing
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.statistics import SingleCalls, Standing
-from akg_tui.evaluate.timing import UNSHOWN, TimingResult, TimingStage
+from akg_tui.evaluate.statistics import Standing
+from akg_tui.evaluate.timing import TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory
 
 Report = Callable[[str, int, int, Interval | None], None]
@@ -23,32 +21,35 @@ Report = Callable[[str, int, int, Interval | None], None]
 
 @dataclass
 class FakeClusterRunner:
-    """A `ClusterRunner`: whole samples gain a quarter, single calls as much as they are given."""
+    """A `ClusterRunner` whose clusters have a gain of `mean` and spread by `deviation`."""
 
     rng: random.Random
-    single_calls: float
+    mean: float
     deviation: float
     sampled_s: float = 0.0
 
     def run_cluster(self) -> Cluster:
-        together = 0.22 + self.rng.gauss(0, 0.01)
-        found = self.single_calls + self.rng.gauss(0, self.deviation)
-        return Cluster(together, 11, 1e-3, 8e-4, 0.0, SingleCalls(found, 0.05, together))
+        return Cluster(self.rng.gauss(self.mean, self.deviation), 11, 1e-3, 8e-4, 0.0)
 
 
 @dataclass
 class IdlePool:
     """Stands in for `ChildPool`: nobody needs its children here."""
 
-    task: Task = field(default_factory=lambda: Task(op="told", timing=Timing(budget_s=1e6)))
+    task: Task
 
     def fork_spares(self, count: int) -> None:
         del count
 
 
-def stage_of(found: TimingResult, report: Report = lambda *_: None) -> TimingStage:
+def stage_of(
+    found: TimingResult,
+    report: Report = lambda *_: None,
+    budget_s: float = 1e6,
+    prior: Sequence[float] = (),
+) -> TimingStage:
     return TimingStage(
-        cast("ChildPool", IdlePool()),
+        cast("ChildPool", IdlePool(Task(op="told", timing=Timing(budget_s=budget_s)))),
         cast("Reference", None),
         cast("Prefetched", None),
         found,
@@ -61,31 +62,19 @@ def stage_of(found: TimingResult, report: Report = lambda *_: None) -> TimingSta
         precise=None,
         rng=random.Random(1),
         memory=Memory(),
+        prior=prior,
     )
 
 
-def fake_runner(single_calls: float, deviation: float) -> ClusterRunner:
-    return cast("ClusterRunner", FakeClusterRunner(random.Random(2), single_calls, deviation))
-
-
-@pytest.mark.parametrize(
-    ("single_calls", "deviation", "agrees"), [(0.2, 0.02, True), (0.05, 0.3, False)]
-)
-def test_a_gain_that_single_calls_do_not_show_is_not_confirmed_and_that_is_told(
-    single_calls: float, deviation: float, *, agrees: bool
-) -> None:
-    found = TimingResult(ratio=Interval(ratio=1.25, low=1.2, high=1.3, confidence=0.99))
-    stage_of(found)._confirm(fake_runner(single_calls, deviation))
-    assert found.confirmation is not None
-    assert found.confirmation.agrees is agrees
-    assert (UNSHOWN in found.noise) is not agrees
+def fake_runner(mean: float, deviation: float) -> ClusterRunner:
+    return cast("ClusterRunner", FakeClusterRunner(random.Random(2), mean, deviation))
 
 
 def test_each_cluster_is_told_of_and_the_last_with_what_is_found() -> None:
     steps: list[tuple[str, int, int, Interval | None]] = []
     found = TimingResult()
     standing = stage_of(found, lambda *step: steps.append(step))._run_until_decided(
-        fake_runner(0.2, 0.02)
+        fake_runner(0.22, 0.02)
     )
     assert standing is Standing.FASTER
     assert [step[:2] for step in steps] == [("time", done) for done in range(1, found.clusters + 1)]
@@ -96,3 +85,45 @@ def test_each_cluster_is_told_of_and_the_last_with_what_is_found() -> None:
     assert last.ratio == found.ratio.ratio
     # A look that decides has a part of the error rate alone, so it says less.
     assert found.ratio.low < last.low < last.high < found.ratio.high
+
+
+NO_TIME = 1e-9
+"""A budget, in seconds, that is spent as soon as it may be."""
+
+
+def test_a_gain_that_is_not_proved_when_time_ends_is_undecided() -> None:
+    found = TimingResult()
+    standing = stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runner(0.05, 0.2))
+    assert standing is Standing.FUTILE
+    assert found.undecided
+    assert len(found.log_ratios) == found.clusters == 4
+
+
+def test_a_kernel_that_is_no_faster_is_decided_when_time_ends() -> None:
+    found = TimingResult()
+    stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runner(0.0, 0.005))
+    assert not found.undecided
+
+
+def test_what_was_measured_before_counts() -> None:
+    rng = random.Random(5)
+    prior = [rng.gauss(0.05, 0.05) for _ in range(40)]
+    found = TimingResult()
+    stage = stage_of(found, budget_s=NO_TIME, prior=prior)
+    assert stage._run_until_decided(fake_runner(0.05, 0.05)) is Standing.FASTER
+    assert list(found.log_ratios[:40]) == prior
+    assert found.clusters == len(found.log_ratios) - 40 == 1
+
+
+def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement() -> None:
+    for mean, deviation, agrees, undecided in (
+        (0.2, 0.02, True, False),
+        (0.2, 0.6, False, True),
+        (-0.2, 0.02, False, False),
+    ):
+        found = TimingResult(log_ratios=(0.2, 0.21, 0.19, 0.2))
+        stage_of(found, budget_s=NO_TIME)._confirm(fake_runner(mean, deviation))
+        assert found.confirmation is not None
+        assert (found.confirmation.agrees, found.undecided) == (agrees, undecided)
+        assert found.log_ratios[:4] == (0.2, 0.21, 0.19, 0.2)
+        assert len(found.log_ratios) == 4 + found.clusters

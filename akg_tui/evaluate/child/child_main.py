@@ -119,7 +119,6 @@ def touch_pages() -> None:
         source=TRIVIAL_KERNEL,
         filename="trivial",
         seed=0,
-        slots=2,
         arguments=layouts.lay_out([]),
         weights=layouts.lay_out([]),
         inputs=layout,
@@ -135,7 +134,8 @@ def touch_pages() -> None:
     made = names["ModelNew"]
     if callable(made):
         server.model = made()
-        server.call(2)
+        for held in (0, 1):
+            server.call(held, 0)
 
 
 def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
@@ -166,16 +166,20 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
     held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
     channel.send(protocol.pack_reply(0, protocol.Status.OK, held))
     server: Server | None = None
+    # Between a request and its answer a kernel's clock runs, so this loop does little else.
+    call, limit, unpack = int(protocol.Op.CALL), protocol.REQUEST.size, protocol.REQUEST.unpack
     while True:
-        data, fds = protocol.receive(channel, 5)
+        data, fds = protocol.receive(channel, 5, limit)
         if not data:
             return 0
-        op, count, nonce, *draw_args = protocol.REQUEST.unpack(data[: protocol.REQUEST.size])
+        op, count, nonce, *draw_args = unpack(data)
         status, text, value = protocol.Status.OK, "", 0
         try:
             # No time limit here: the judge has a deadline for every request.
-            if op == protocol.Op.CALL and server is not None:
-                server.call(count)
+            if op == call and server is not None:
+                server.call(count, draw_args[1])
+            elif op == protocol.Op.WAKE and server is not None:
+                server.wake()
             elif op == protocol.Op.LOAD:
                 # Not earlier: the builder may have written the files after this process forked.
                 uncover()

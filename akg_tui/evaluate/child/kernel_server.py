@@ -6,8 +6,8 @@ memory, and the judge reads them there. The judge must never trust reports of th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import itertools
 import mmap
 import os
 import random
@@ -24,6 +24,7 @@ import torch
 
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
+from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.protocol import Plan, Status
 
 SEED_MASK = (1 << 63) - 1
@@ -32,6 +33,11 @@ CHANNEL = 3
 
 POISON = 0x5A
 """A byte that, repeated, is a large number in any dtype: 1.5e16 in float32, 203 in float16."""
+
+CHANGED_RESULTS = (
+    "the result of an earlier call changed: it lies in memory that the kernel uses again, or in "
+    "that of an input (return newly allocated memory)"
+)
 
 _M_PERTURB = -6
 
@@ -59,14 +65,17 @@ class Server:
         self.plan = plan
         self.memory = memory
         self.model: Callable[..., object] = _no_model
-        self._arguments: list[list[object]] = []
+        self._arguments: list[object] = []
         self._result_forms: tuple[ResultForm, ...] = ()
         self._address_format = struct.Struct("<")
-        self._results: list[list[torch.Tensor]] = []
-        """The results of a sample's calls, alive until the next sample for the judge to read."""
+        self._calls = 0
+        self._results: dict[int, list[torch.Tensor]] = {}
+        """The results that the judge may still read, by number of their call."""
         self._copying = False
-        self._numbers: tuple[list[tuple[int, torch.Tensor]], ...] = ()
-        """By slot, the position and a view of each number among the arguments."""
+        self._guarded: GuardedArguments | None = None
+        self._guarded_results = GuardedResults()
+        self._numbers: list[tuple[int, torch.Tensor]] = []
+        """The position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
 
@@ -78,35 +87,59 @@ class Server:
         """Serve a request other than a call."""
         raise Fault(Status.CALL, "this process can only be called")
 
-    def call(self, count: int) -> None:
-        """Call the model on the first `count` slots, and write the results' addresses."""
-        # First, so that the new results can use the memory of the old ones.
-        self._results.clear()
-        self._call_each(count)
-        if not self._copying and count > 1 and _overlap(self._results):
-            # The model reuses the memory of its results, so only the last result is intact:
-            # all later results are copied, within the timed call.
-            self._copying = True
-            self._results.clear()
-            self._call_each(count)
-        memory, size = self.memory["addresses"], self._address_format.size
-        for slot, tensors in enumerate(self._results):
-            values = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-            self._address_format.pack_into(memory, slot * size, *values)
+    def call(self, held: int, pinned: int) -> None:
+        """Call the model once, and write the addresses of its results.
 
-    def _call_each(self, count: int) -> None:
-        for slot in range(count):
-            arguments = self._arguments[slot]
-            for position, number in self._numbers[slot]:
-                arguments[position] = number.item()
-            try:
+        The results of `held` calls before this one, and of call number `pinned`, stay in memory.
+        """
+        self._calls += 1
+        # First, so that the new results can use the memory of old ones.
+        oldest = self._calls - held
+        for number in [n for n in self._results if n < oldest and n != pinned]:
+            del self._results[number]
+        arguments = self._arguments
+        for position, value in self._numbers:
+            arguments[position] = value.item()
+        if self._guarded is not None:
+            self._guarded.fill()
+        try:
+            with self._guarded_results if self._guarded else contextlib.nullcontext():
                 result = self.model(*arguments)
-            except BaseException as error:
-                raise self.fault(error, Status.CALL) from error
-            tensors = checked_results(result, self._result_forms, self.plan.strides)
-            if self._copying:
-                tensors = [tensor.clone() for tensor in tensors]
-            self._results.append(tensors)
+        except BaseException as error:
+            raise self.fault(error, Status.CALL) from error
+        tensors = checked_results(result, self._result_forms, self.plan.strides)
+        if self._guarded is not None:
+            self._guarded.check()
+            self._guarded_results.check()
+        if self._copying or self._use_memory_again(tensors):
+            self._copying = True
+            tensors = [tensor.clone() for tensor in tensors]
+        self._results[self._calls] = tensors
+        self._tell_addresses(tensors)
+
+    def _use_memory_again(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Return whether results lie where those of the call before lie.
+
+        A model with one buffer has each result copied, at its cost. Several buffers in turn are
+        refused, because they overwrite results of calls before without that being seen at once.
+        """
+        addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
+        for number, others in self._results.items():
+            if any(other.data_ptr() in addresses for other in others):
+                if number < self._calls - 1:
+                    raise Fault(Status.WRONG, CHANGED_RESULTS)
+                return True
+        return False
+
+    def wake(self) -> None:
+        """Report the last results again, so that the code around a call is in the caches."""
+        last = self._results.get(self._calls)
+        if last is not None:
+            self._tell_addresses(checked_results(last, self._result_forms, self.plan.strides))
+
+    def _tell_addresses(self, tensors: Sequence[torch.Tensor]) -> None:
+        values = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+        self._address_format.pack_into(self.memory["addresses"], 0, *values)
 
     def rebind(self, plan: Plan, memory: Memory) -> None:
         """Bind the loaded model to arguments of other shapes in other memory."""
@@ -118,14 +151,17 @@ class Server:
         self.bind()
 
     def bind(self) -> None:
-        """Create the tensors of every slot, so that a call creates none."""
+        """Create the tensors of the arguments, so that a call creates none."""
         plan = self.plan
         if plan.inputs is None or plan.outputs is None:
             return
-        places = [slot * plan.inputs.size for slot in range(plan.slots)]
         inputs = self.memory["inputs"]
-        self._arguments = [layouts.load(plan.inputs, inputs, place) for place in places]
-        self._numbers = tuple(layouts.numbers(plan.inputs, inputs, place) for place in places)
+        self._guarded = GuardedArguments(plan.inputs, inputs) if plan.poisoned else None
+        if self._guarded is not None:
+            self._arguments = self._guarded.arguments
+        else:
+            self._arguments = list(layouts.load(plan.inputs, inputs, 0))
+        self._numbers = layouts.numbers(plan.inputs, inputs, 0)
         self._result_forms = tuple(
             ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors
@@ -210,14 +246,8 @@ class IdleServer(Server):
     def start(self) -> int:
         """Make the results."""
         self.bind()
-        # Separate results for each slot; otherwise `call` would copy them.
-        made = itertools.cycle(
-            [
-                [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
-                for _ in range(self.plan.slots)
-            ]
-        )
-        self.model = lambda *_: next(made)
+        made = [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
+        self.model = lambda *_: made
         return 0
 
 
@@ -261,12 +291,6 @@ def checked_results(
         # A lazily conjugated or negated tensor does not have its values in memory yet.
         tensors.append(dense.resolve_conj().resolve_neg())
     return tensors
-
-
-def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
-    """Return whether results of two calls share memory."""
-    addresses = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
-    return len(set(addresses)) < len(addresses)
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:

@@ -22,6 +22,7 @@ REPORT_BYTES = 4 << 20
 REQUEST = struct.Struct("<IIQQII")
 """op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`.
 
+For CALL, `count` earlier results stay in memory, and those of the call whose number is the item.
 For ALTER the count is the input's position, and above the bits are `Alteration` and variant."""
 
 REPLY = struct.Struct("<QIIQ")
@@ -34,10 +35,11 @@ class Op(IntEnum):
     LOAD = 1  # fds: plan, report, state, inputs, addresses
     STATE = 2  # write the reference's weights and constructor arguments
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
-    CALL = 4  # count calls, on slots 0 .. count - 1; the child writes the results' addresses
+    CALL = 4  # call the model once; the child writes the results' addresses
     VARY = 5  # all later draws have other shapes; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
-    ALTER = 7  # write the last ordinary item with one input altered; fds as for DRAW
+    WAKE = 7  # check and report the last results again: warms what surrounds a call
+    ALTER = 8  # write the last ordinary item with one input altered; fds as for DRAW
 
 
 class Want(IntEnum):
@@ -144,15 +146,14 @@ class Layout(Struct, frozen=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """The content of a LOAD request. `kind` is kernel, reference or idle.
 
-    An idle child returns results made beforehand, to measure the fixed cost of a call. `slots` is 0
-    for a reference that only draws inputs.
+    An idle child returns results made beforehand, to measure the fixed cost of a call. A plan
+    without `inputs` is of a reference that only draws them.
     """
 
     kind: str
     source: str
     filename: str
     seed: int
-    slots: int = 0
     arguments: Layout | None = None
     weights: Layout | None = None
     inputs: Layout | None = None
@@ -162,7 +163,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     trained: tuple[str, ...] = ()
     """Parameters of the reference that a kernel must have under equal names."""
     poisoned: bool = False
-    """Fill allocated memory with a byte pattern, so that results never written are found."""
+    """Fill allocated memory with a byte pattern, so that results never written are found, and guard
+    the ends of arguments and results."""
 
 
 class Variation(Struct, frozen=True):
@@ -269,9 +271,14 @@ Reply = Forked | Output | Ended | Failure
 """A message from zygote to judge."""
 
 
-def receive(channel: socket.socket, fds: int = 0) -> tuple[bytes, list[int]]:
-    """Return the next message and the file descriptors in it; empty at end of file."""
-    data, carried, _, _ = socket.recv_fds(channel, MESSAGE_LIMIT, fds)
+def receive(
+    channel: socket.socket, fds: int = 0, limit: int = MESSAGE_LIMIT
+) -> tuple[bytes, list[int]]:
+    """Return the next message, of at most `limit` bytes, and the file descriptors in it.
+
+    The message is empty at end of file.
+    """
+    data, carried, _, _ = socket.recv_fds(channel, limit, fds)
     return data, list(carried)
 
 

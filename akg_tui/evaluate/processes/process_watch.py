@@ -87,13 +87,12 @@ def threads(pid: int) -> list[str]:
         return []
 
 
-def cpu_wait_s(thread: str) -> float:
-    """Return the seconds that a thread (`/proc/THREAD`) has waited on a run queue since its start.
+def own_cpu_wait_ns() -> int:
+    """Return the nanoseconds that the calling thread has waited on a run queue so far.
 
-    The second figure of `schedstat`, in nanoseconds (Linux, `sched-stats.rst`); 0 where the
-    kernel does not count.
+    The second figure of `schedstat` (Linux, `sched-stats.rst`); 0 where the kernel does not count.
     """
-    return _schedstat(_read(f"/proc/{thread}/schedstat"), 1) / 1e9
+    return _schedstat(_read("/proc/thread-self/schedstat"), 1)
 
 
 def _schedstat(text: bytes, figure: int) -> int:
@@ -155,6 +154,10 @@ class ProcessWatch:
             paths = [f"/proc/{self.pid}/task/{each}/schedstat" for each in threads(self.pid)]
             return sum(_schedstat(_read(path), 2) for path in paths)
         return _schedstat(self._read("schedstat"), 2)
+
+    def cpu_wait_ns(self) -> int:
+        """Return the nanoseconds that the main thread has waited for a CPU so far."""
+        return _schedstat(self._read("schedstat"), 1)
 
     def close(self) -> None:
         """Close the open files of `/proc`."""

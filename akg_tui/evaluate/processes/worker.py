@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -76,6 +77,16 @@ class Interrupts:
         """Call `check` if a message of the engine waits, or arrives within `seconds`."""
         if select.select([self.fd], [], [], seconds)[0]:
             self.check()
+
+
+class TimedCall(NamedTuple):
+    """The seconds from continuing a child to its answer, and those spent waiting for a CPU.
+
+    Counted are the waits of the child's main thread and of the judge, stops included.
+    """
+
+    seconds: float
+    waited_s: float
 
 
 class Zygote:
@@ -303,15 +314,37 @@ class Worker:
         self._await_answer(deadline_s, activity, compile_s=compile_s)
         return self._value(stop=stop)
 
-    def timed_call(self, count: int, deadline_s: float) -> int:
-        """Return the nanoseconds from continuing the child to its answer, on the judge's clock."""
-        message = self._request(Op.CALL, count)
+    def wake(self, deadline_s: float) -> None:
+        """Have the child run the code around a call once, because its CPU may sleep; stop it."""
+        self.send(Op.WAKE)
+        self.answer(deadline_s, "waking")
+        self.await_stop()
+
+    def timed_call(
+        self,
+        deadline_s: float,
+        *,
+        held: int = 0,
+        pinned: int = 0,
+        at_answer: Callable[[], None] | None = None,
+    ) -> TimedCall:
+        """Call the kernel once, on the judge's clock; the child is stopped afterwards.
+
+        The results of `held` calls before this one, and of call number `pinned`, stay in its
+        memory. `at_answer` is called between the answer and the stop.
+        """
+        message = self._request(Op.CALL, held, item=pinned)
+        waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns()
         start = time.perf_counter_ns()
         self._continue(message, "being called")
         self._await_answer(deadline_s, "being called")
         taken = time.perf_counter_ns() - start
+        if at_answer is not None:
+            at_answer()
         self._value()
-        return taken
+        self.await_stop()
+        waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
+        return TimedCall(taken / 1e9, waited_ns / 1e9)
 
     def freeze(self) -> None:
         """Stop the child and its process group."""
@@ -377,13 +410,6 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):  # the process has ended
                     os.sched_setaffinity(int(thread), cpus)
 
-    def cpu_wait_s(self) -> float:
-        """Return the seconds that the child's present threads have waited for a CPU so far."""
-        return sum(
-            process_watch.cpu_wait_s(f"{self.pid}/task/{thread}")
-            for thread in process_watch.threads(self.pid)
-        )
-
     def end(self) -> protocol.Ended:
         """Kill the child; return its exit status and output."""
         ended = self._zygote.end(self._number)
@@ -419,11 +445,11 @@ class Worker:
 
     def _continue(self, message: bytes, activity: str, fds: Sequence[int] = ()) -> None:
         try:
-            os.killpg(self.pid, signal.SIGCONT)
             if fds:
                 socket.send_fds(self._channel, [message], fds)
             else:
                 self._channel.send(message)
+            os.killpg(self.pid, signal.SIGCONT)
         except OSError as error:
             raise self._died(activity) from error
 
