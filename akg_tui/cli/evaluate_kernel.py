@@ -87,6 +87,8 @@ def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
     for note in measured.noise:
         print(f"noise: {one_line(note, 200)}")
     _print_errors(measured.errors)
+    if measured.tolerance is not None and measured.tolerance_from:
+        print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
     for protection in measured.sandbox_missing:

@@ -114,6 +114,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
     verified, and `message` gives the reason.
+    `max_error` is the worst error, `tolerance` its bound, and `tolerance_from` the bound's origin.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) from untrusted code and must be displayed without markup.
     """
@@ -124,6 +125,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     max_error: float | None = None
     tolerance: float | None = None
+    tolerance_from: str = ""
     errors: tuple[InputError, ...] = ()  # by kind of input, in the order tried
     findings: tuple[Finding, ...] = ()  # by the static guard
     candidate_ms: float | None = None

@@ -17,6 +17,8 @@ from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
+Position = Annotated[int, Meta(ge=0)]
+Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
 Backend = Literal["cpu", "cuda"]
 Dsl = Literal["cpp", "torch", "triton"]
@@ -48,7 +50,8 @@ class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
     the values: `any` includes infinities and NaN, `finite` excludes both, `drawn` uses only the
     values of get_inputs(). `fixed_shape` excludes other shapes. `noncontiguous` adds inputs with
     gaps and permuted strides. With `strides` "reference" a result must have the reference's
-    strides. `deterministic` demands equal bits for equal inputs.
+    strides. `deterministic` demands equal bits for equal inputs. `free_inputs` are inputs, by the
+    name of their parameter in `forward` or by position from 0, that a kernel may ignore.
     """
 
     trials: Positive = 3
@@ -58,6 +61,7 @@ class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
     noncontiguous: bool = False
     strides: Literal["reference", "any"] = "reference"
     deterministic: bool = False
+    free_inputs: tuple[Identifier | Position, ...] = ()
 
 
 class Guard(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,13 +6,17 @@ The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double prec
 the reference allows it. A candidate may be eight times as far from ``r`` as the reference
 in its own precision, and always as far as the floor of its dtype. A floor is the error of eager
 PyTorch on common operators, with a margin, or that of adding one by one, whichever is larger.
+
+A result in half precision is the rounded result of a computation in single precision. So its bound
+has two parts: some roundings to the dtype (as many as the reference makes, or twice its own error),
+and the error of adding in single precision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -24,6 +28,8 @@ FLOORS = {
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
 }
+"""The least bounds; in half precision the bound where no exact results are known."""
+
 CEILINGS = {
     torch.float64: 1e-9,
     torch.complex128: 1e-9,
@@ -36,6 +42,11 @@ CEILINGS = {
 
 HALF = (torch.float16, torch.bfloat16)
 HEADROOM = 8.0
+HALF_HEADROOM = 2.0
+ROUNDINGS = (2, 4)
+"""The least and largest number of roundings that a kernel in half precision may make.
+
+One is the rounding of the result; a reference of several operators rounds after each."""
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 EQUAL_SUM = 0.25
@@ -49,7 +60,8 @@ PLAIN_SCALE = 1e-20
 SHOWN = 8
 ROUNDING_SHARE = 8.0
 ROUNDING_MOST = 1e-3
-"""An error of at most this many tolerances, and of at most this size, is probably rounding."""
+"""An error of at most this many tolerances, and of at most this size, is probably rounding. In half
+precision the size does not matter."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +69,13 @@ class Bound:
     """The `tolerance` of one output, with the reference's own error.
 
     `exact`: whether double-precision results are the standard (computed by the same path).
+    `origin`: what the tolerance is derived from, in a short phrase.
     """
 
     tolerance: float
     own_error: float = 0.0
     exact: bool = False
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,7 @@ class Comparison:
     tolerance: float
     message: str = ""
     detail: str = ""
+    origin: str = field(default="", compare=False)
 
 
 def bounds(
@@ -79,14 +94,16 @@ def bounds(
     exact: Sequence[torch.Tensor] | None,
     tolerance: float | None,
     terms: int = 1,
+    *,
+    roundings: int = 1,
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
-    `terms` are added for an element of a result. Without exact results the reference's own error
-    is unknown, and the floor is assumed.
+    The reference adds `terms` for an element of a result, and its operators make `roundings` in
+    half precision. Without exact results its own error is unknown, and the floor is assumed.
     """
     return [
-        _bound(native, exact[index] if exact is not None else None, tolerance, terms)
+        _bound(native, exact[index] if exact is not None else None, tolerance, (terms, roundings))
         for index, native in enumerate(reference)
     ]
 
@@ -97,6 +114,8 @@ def conditioned(
     nudged: Sequence[torch.Tensor] | None,
     tolerance: float | None,
     terms: int = 1,
+    *,
+    roundings: int = 1,
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
@@ -109,7 +128,7 @@ def conditioned(
         inexact = native.dtype in FLOORS
         ceiling = tolerance or CEILINGS.get(native.dtype, 0.0)
         if exact is None or nudged is None:
-            held.append(Bound(ceiling))
+            held.append(Bound(ceiling, origin=_given(tolerance) or _ceiling(native.dtype)))
             continue
         target, other = exact[index], nudged[index]
         if not inexact:
@@ -122,11 +141,19 @@ def conditioned(
             bool(_strange(target, native).any()) or bool(_strange(other, native).any())
         ):
             return None
-        shaken = max(_worst(native, native, target), _worst(other, native, target))
-        if not HEADROOM * shaken <= ceiling:
+        own, nudge = _worst(native, native, target), _worst(other, native, target)
+        if native.dtype in HALF:
+            bound, origin = _half(native, target, own, nudge, (terms, roundings))
+            shaken = own
+        else:
+            shaken = max(own, nudge)
+            bound, origin = HEADROOM * shaken, "8 times the effect of one rounding of the inputs"
+        if not bound <= ceiling:
             return None
-        bound = tolerance or max(HEADROOM * shaken, floor(native.dtype, terms, random=False))
-        held.append(Bound(bound, shaken, exact=True))
+        least = floor(native.dtype, terms, random=False)
+        if native.dtype not in HALF and bound < least:
+            bound, origin = least, _sums(native.dtype, terms)
+        held.append(Bound(tolerance or bound, shaken, True, _given(tolerance) or origin))
     return held
 
 
@@ -144,29 +171,88 @@ def floor(dtype: torch.dtype, terms: int, *, random: bool) -> float:
 
     Of n additions with unit roundoff u the error is at most n u times the sum of the magnitudes,
     and for errors of random sign about sqrt(n) u (Higham, Accuracy and Stability of Numerical
-    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign. A kernel
-    for half precision adds in single precision.
+    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign.
     """
     unit = torch.finfo(dtype).eps / 2
+    return min(max(FLOORS[dtype], _growth(terms, random=random) * unit), CEILINGS[dtype])
+
+
+def _growth(terms: int, *, random: bool) -> float:
+    """Return the error of adding numbers one by one, in units of roundoff."""
     growth = RANDOM_SUM * math.sqrt(terms)
-    if not random:
-        growth = max(growth, EQUAL_SUM * terms)
-    least = FLOORS[dtype] if dtype in HALF else max(FLOORS[dtype], growth * unit)
-    return min(least, CEILINGS[dtype])
+    return growth if random else max(growth, EQUAL_SUM * terms)
+
+
+def _half(
+    native: torch.Tensor,
+    target: torch.Tensor,
+    own: float,
+    nudge: float | None,
+    work: tuple[int, int],
+) -> tuple[float, str]:
+    """Return the bound of a result in half precision, and its origin.
+
+    `nudge` is the effect of one rounding of the inputs to single precision, for unusual values;
+    `work` are the terms and roundings of the reference. Where a result is denormal, a rounding is
+    not relative to it.
+    """
+    terms, kind = work[0], torch.finfo(native.dtype)
+    least, most = ROUNDINGS
+    roundings = min(max(work[1] + 1, least), most)
+    scale = _rms(target, target.numel())
+    # An infinite or NaN result has no denormal numbers beside it that matter.
+    denormal = kind.smallest_normal / max(scale, 1e-300) if math.isfinite(scale) else 0.0
+    unit = kind.eps / 2 * (1 + denormal)
+    single = torch.finfo(torch.float32).eps / 2
+    added = _growth(terms, random=nudge is None) * max(single, nudge or 0.0)
+    rounded, origin = roundings * unit, f"{roundings} roundings to {_name(native.dtype)}"
+    if HALF_HEADROOM * own > rounded:
+        rounded, origin = HALF_HEADROOM * own, "twice the reference's own error"
+    sums = f", and adding {terms} terms in float32" if terms > 1 else ""
+    return rounded + added, origin + sums
 
 
 def _bound(
-    native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | None, terms: int
+    native: torch.Tensor,
+    exact: torch.Tensor | None,
+    tolerance: float | None,
+    work: tuple[int, int],
 ) -> Bound:
     if native.dtype not in FLOORS:
-        return Bound(0.0)
-    least, ceiling = floor(native.dtype, terms, random=True), CEILINGS[native.dtype]
+        return Bound(0.0, origin="equal")
+    ceiling = CEILINGS[native.dtype]
     own = _worst(native, native, exact) if exact is not None else FLOORS[native.dtype]
     # Where double precision takes another path (a cast, a threshold), it is no standard.
     usable = exact is not None and own <= (tolerance or ceiling)
     if not usable:
         own = FLOORS[native.dtype]
-    return Bound(tolerance or min(max(HEADROOM * own, least), ceiling), own, usable)
+    if native.dtype in HALF:
+        bound, origin = _half(native, native, own, None, work)
+    else:
+        bound, origin = HEADROOM * own, "8 times the reference's own error"
+        least = floor(native.dtype, work[0], random=True)
+        if bound < least:
+            bound, origin = least, _sums(native.dtype, work[0])
+    if bound > ceiling:
+        bound, origin = ceiling, _ceiling(native.dtype)
+    return Bound(tolerance or bound, own, usable, _given(tolerance) or origin)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _given(tolerance: float | None) -> str:
+    return "the task's tolerance" if tolerance else ""
+
+
+def _ceiling(dtype: torch.dtype) -> str:
+    return f"the largest error that {_name(dtype)} may have"
+
+
+def _sums(dtype: torch.dtype, terms: int) -> str:
+    sums = f" for adding {terms} terms one by one" if terms > 1 else ""
+    return f"the floor of {_name(dtype)}{sums}"
 
 
 def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
@@ -176,6 +262,7 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
             max(b.tolerance for b in each),
             max(b.own_error for b in each),
             all(b.exact for b in each),
+            max(each, key=lambda b: b.tolerance).origin,
         )
         for each in zip(*several, strict=True)
     ]
@@ -183,7 +270,10 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
 
 def loosened(held: Sequence[Bound]) -> list[Bound]:
     """Return bounds for a comparison with the reference's own results, not exact ones."""
-    return [Bound(b.tolerance + 2 * b.own_error, b.own_error) if b.tolerance else b for b in held]
+    return [
+        Bound(b.tolerance + 2 * b.own_error, b.own_error, origin=b.origin) if b.tolerance else b
+        for b in held
+    ]
 
 
 def compare(
@@ -197,7 +287,8 @@ def compare(
     Integers and booleans must be equal; NaN and infinities must be at the
     reference's positions, infinities with equal signs.
     """
-    worst = Comparison(0.0, max((b.tolerance for b in held), default=0.0))
+    widest_bound = max(held, key=lambda b: b.tolerance, default=Bound(0.0))
+    worst = Comparison(0.0, widest_bound.tolerance, origin=widest_bound.origin)
     for index, (result, native) in enumerate(zip(results, reference, strict=True)):
         name = f"output {index}: " if len(results) > 1 else ""
         bound = held[index]
@@ -221,16 +312,25 @@ def compare(
                 f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
                 f"{where}: expected {expected}, got {got}"
             )
-            if error <= min(ROUNDING_SHARE * bound.tolerance, ROUNDING_MOST):
+            most = math.inf if native.dtype in HALF else ROUNDING_MOST
+            rounded = error <= min(ROUNDING_SHARE * bound.tolerance, most)
+            if rounded and native.dtype in HALF:
+                line = (
+                    f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
+                    f"{where}: expected {expected}, got {got}; compute in float32 and round to the "
+                    "result's dtype once"
+                )
+            elif rounded:
                 line = (
                     f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
                     f"{where}: expected {expected}, got {got}; "
                     "add with several accumulators or in double precision"
                 )
             wrong = ~(errors <= bound.tolerance)
-            return Comparison(error, bound.tolerance, line, _listing(wrong, result, target))
+            listing = _listing(wrong, result, target)
+            return Comparison(error, bound.tolerance, line, listing, bound.origin)
         if error >= worst.error:
-            worst = Comparison(error, bound.tolerance)
+            worst = Comparison(error, bound.tolerance, origin=bound.origin)
     return worst
 
 

@@ -18,6 +18,7 @@ import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
+from akg_tui.evaluate import kernel_text
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
@@ -217,7 +218,10 @@ class Evaluation:
         kind = FailureKind.BUILD if failed.kind is FailureKind.TOOLCHAIN else failed.kind
         if kind in NOT_OF_A_CANDIDATE:
             kind = FailureKind.CALL
-        return self._measurement(Outcome.FAILED, kind, failed.message, failed.detail)
+        message = failed.message
+        if kind is FailureKind.CRASH and "SIGSEGV" in message:
+            message = kernel_text.with_untyped_call(message, self._kernel)
+        return self._measurement(Outcome.FAILED, kind, message, failed.detail)
 
     def _measurement(
         self,
@@ -238,6 +242,7 @@ class Evaluation:
             detail=detail,
             max_error=errors.worst if errors.worst != float("inf") else None,
             tolerance=errors.tolerance,
+            tolerance_from=errors.origin,
             errors=errors.by_name,
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,

@@ -180,6 +180,49 @@ DEPTH_LIMIT = 250
 """Nested deeper, an expression could end the recursion of a check. Real code stays below 30."""
 
 
+def with_untyped_call(message: str, source: str) -> str:
+    """Return the message of a crash, with a call that passes an address without `argtypes`."""
+    kernel = Kernel.read(source)
+    typed = {
+        target.value.attr if isinstance(target.value, ast.Attribute) else kernel.name(target.value)
+        for node in ast.walk(kernel.tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and target.attr == "argtypes"
+    }
+    addresses = {
+        target.id
+        for node in ast.walk(kernel.tree)
+        if isinstance(node, ast.Assign) and _is_address(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call, _ in kernel.calls(kernel.tree):
+        known = isinstance(call.func, ast.Attribute | ast.Name)
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        given = any(
+            _is_address(each) or (isinstance(each, ast.Name) and each.id in addresses)
+            for each in call.args
+        )
+        # A class of ctypes (c_void_p) or a helper of the file may take an address too.
+        foreign = name.startswith("c_") or any(name == each.name for each in _functions(kernel))
+        if known and given and name not in typed and not foreign:
+            return (
+                f"{message}; set argtypes of {name} (line {call.lineno}): without them ctypes "
+                "passes pointers as 32-bit ints"
+            )
+    return message
+
+
+def _is_address(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "data_ptr"
+
+
+def _functions(kernel: Kernel) -> list[Function]:
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(kernel.tree) if isinstance(node, defined)]
+
+
 def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
     """Return one line on why `source` can't be a kernel, or None.
 

@@ -7,12 +7,13 @@ chooses the seeds and never stores them; drawn data stays in the judge's memory.
 from __future__ import annotations
 
 import dataclasses
+import random
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import NoReturn, Self
 
 import msgspec
 import numpy as np
@@ -23,22 +24,33 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import (
+    KIND_SHIFT,
     REPORT_BYTES,
+    VARIANT_SHIFT,
+    ConstantSlot,
     Description,
     Layout,
     Op,
     Plan,
+    TensorSlot,
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.unusual_values import ValueKind
+from akg_tui.evaluate.child.unusual_values import VARIANTS, Alteration, InputChange, ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
+from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
+ALTERED_CPU_S = 1.0
+"""The CPU time, in seconds for each thread, to find inputs that decide nothing."""
+
+HALVINGS = 10
+"""Halvings of an input that must leave the result as it is: a maximum survives every second one."""
+
 PARTS = 8
 """The largest number of axes of one extent that are probed one by one."""
 
@@ -92,6 +104,17 @@ class Draw:
         layout = layouts.result_layout(self.description.outputs, exact=True)
         return layouts.views(layout, self.exact.map, item * layout.size)
 
+    def bounds(self, item: int, tolerance: float | None) -> list[Bound]:
+        """Return the bounds of a candidate's results; `tolerance` is the task's own."""
+        known = self.description
+        return correctness.bounds(
+            self.results(item),
+            self.exact_results(item),
+            tolerance,
+            known.terms,
+            roundings=known.roundings,
+        )
+
     @property
     def fds(self) -> tuple[int, ...]:
         """The descriptors that a DRAW request passes."""
@@ -127,6 +150,19 @@ class Loaded:
         self.worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate runs now, so the child need not be stopped.
         return self.worker.answer(count * self._item_s, activity, stop=False)
+
+    def alter(self, item: int, change: InputChange, wanted: int, fds: tuple[int, ...] = ()) -> int:
+        """Write the last ordinary item with one input altered into `item`.
+
+        Return the `Want` bits of the results written, 0 if the reference refuses the inputs, or
+        `Want.UNALTERED` if the alteration changes nothing.
+        """
+        bits = wanted | change.alteration << KIND_SHIFT | change.variant << VARIANT_SHIFT
+        seed = secrets.randbits(63)
+        self.worker.send(
+            Op.ALTER, count=change.argument, seed=seed, item=item, wanted=bits, fds=fds
+        )
+        return self.worker.answer(self._item_s, "altering one input", stop=False)
 
     def vary(self, variation: Variation) -> Description | None:
         """Set other shapes for all later draws; return their description, or None if refused."""
@@ -169,6 +205,8 @@ class Reference:
     """Whether ordinary inputs give finite results."""
     free_dimensions: Sequence[Dimension]
     """The dimensions that can differ; none if the task fixes its shape."""
+    free_inputs: Set[int]
+    """The positions of the inputs that need not influence the result."""
 
     def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
         self._pool = pool
@@ -182,6 +220,8 @@ class Reference:
         self.threads = pool.task.timing.threads
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
+        self.excluded_changes: set[InputChange] = set()
+        """The same for inputs of which one is altered."""
 
     def plan(self, inputs: Layout | None = None, outputs: Layout | None = None) -> Plan:
         """Return the plan of a reference child; with layouts it can be called like a kernel."""
@@ -217,7 +257,7 @@ class Reference:
         ------
         EvaluationError
             The reference does not load, lacks a part, raises, gives two results for one input, or
-            would accept a kernel that computes nothing (`lint`).
+            would accept a kernel that computes nothing or ignores an input (`task_lint`).
         """
         if self._refused is not None:
             raise self._refused
@@ -241,36 +281,82 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
-            held = correctness.bounds(
-                sample.results(0),
-                sample.exact_results(0),
-                self.rules.tolerance,
-                description.terms,
-            )
+            held = sample.bounds(0, self.rules.tolerance)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
+            free_inputs = self._free_inputs(description)
+            self._refuse_undecided(loaded, _item(sample, 3), free_inputs)
         self.sample_held, self.free_dimensions = held, free_dimensions
+        self.free_inputs = free_inputs
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 
     def _lint(self, sample: Draw) -> None:
-        layout = sample.description.inputs
-        drawn = [
-            task_lint.Item(
-                layouts.load(layout, sample.inputs.map, at * layout.size),
-                sample.results(at),
-                sample.exact_results(at),
-                sample.description.terms,
+        drawn = [_item(sample, at) for at in (0, 2, 3)]
+        if fault := task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
+            self._refuse(self._filename, fault)
+
+    def _refuse(self, filename: str, fault: task_lint.Fault) -> NoReturn:
+        message = f"{filename}: {fault.reason}"
+        self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail)
+        raise self._refused
+
+    def _free_inputs(self, description: Description) -> Set[int]:
+        count = len(description.inputs.slots)
+        found = task_lint.free_positions(self.rules.free_inputs, description.parameters, count)
+        if isinstance(found, task_lint.Fault):
+            self._refuse("task.toml", found)
+        return found
+
+    def _refuse_undecided(self, loaded: Loaded, item: task_lint.Item, free: Set[int]) -> None:
+        """Refuse the task if an input can be altered without an effect on the result.
+
+        `item` is the last ordinary one that the child drew. Inputs come in random order, until
+        the reference has worked for `ALTERED_CPU_S`; what was not tried is not refused.
+        """
+        description = loaded.description
+        slots = description.inputs.slots
+        wanted = [
+            InputChange(at, alteration, axis)
+            for at, slot in enumerate(slots)
+            if at not in free and not isinstance(slot, ConstantSlot)
+            for alteration, axes in (
+                (Alteration.CHANGED, 1),
+                (Alteration.HALVED, len(slot.shape) if isinstance(slot, TensorSlot) else 0),
             )
-            for at in (0, 2, 3)
+            for axis in range(axes)
         ]
-        fault = task_lint.fault(drawn, sample.results(1), self.rules.tolerance)
-        if fault is not None:
-            message = f"{self._filename}: {fault.reason}"
-            self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail)
-            raise self._refused
+        random.shuffle(wanted)
+        deadline = CpuDeadline(loaded.worker.pid, ALTERED_CPU_S * self.threads)
+        with closing(Draw.allocate(description, 1, exact=0)) as drawn:
+
+            def decides(change: InputChange) -> bool:
+                ignored = False
+                halves = change.alteration is Alteration.HALVED
+                for variant in [change.variant] * HALVINGS if halves else range(VARIANTS):
+                    if deadline.exceeded():
+                        return True
+                    one = change._replace(variant=variant)
+                    made = loaded.alter(0, one, Want.OUTPUT, drawn.fds)
+                    if made == Want.UNALTERED:
+                        if halves:
+                            return True
+                        continue
+                    if not made or not task_lint.ignores(
+                        item, drawn.results(0), self.rules.tolerance
+                    ):
+                        return True
+                    ignored = True
+                return not ignored
+
+            # A reference whose process dies of altered inputs depends on them.
+            with suppress(ChildFailed):
+                for change in wanted:
+                    if not decides(change):
+                        fault = task_lint.undecided(change, description.parameters)
+                        self._refuse(self._filename, fault)
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
         """Return the dimensions for which the reference accepts other extents."""
@@ -357,3 +443,15 @@ class Reference:
     def _item_s(self) -> float:
         # Drawing makes inputs and calls the model up to three times, once in double precision.
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
+
+
+def _item(sample: Draw, at: int) -> task_lint.Item:
+    """Return a drawn item for the task's lint."""
+    layout = sample.description.inputs
+    return task_lint.Item(
+        layouts.load(layout, sample.inputs.map, at * layout.size),
+        sample.results(at),
+        sample.exact_results(at),
+        sample.description.terms,
+        sample.description.roundings,
+    )

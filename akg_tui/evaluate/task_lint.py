@@ -2,7 +2,7 @@
 
 Runs in the judge, once for each reference, before any candidate. Pure: reads the items
 that the reference drew. Tries the known cheap answers: zeros, an input, a constant, an earlier
-result, half of the digits.
+result, half of the digits, and the result for inputs of which one is altered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.correctness import FLOORS
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, same_value
+from akg_tui.evaluate.correctness import FLOORS, Bound
 
 PERTURBATION = 0.1
 WIDE = (torch.float32, torch.float64)
@@ -23,13 +24,20 @@ WIDE = (torch.float32, torch.float64)
 class Item:
     """One draw: the arguments, their results, and the results in double precision.
 
-    `terms` are added for an element of a result.
+    The reference adds `terms` for an element of a result, and makes `roundings` in half precision.
     """
 
     inputs: Sequence[object]
     results: Sequence[torch.Tensor]
     exact: Sequence[torch.Tensor] | None
     terms: int = 1
+    roundings: int = 1
+
+    def bounds(self, given: float | None) -> list[Bound]:
+        """Return the bounds of a candidate's results; `given` is the task's own tolerance."""
+        return correctness.bounds(
+            self.results, self.exact, given, self.terms, roundings=self.roundings
+        )
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,54 @@ def fault(
     )
 
 
+def input_name(position: int, parameters: Sequence[str]) -> str:
+    """Return the name of an input for a message: its parameter in quotes, or its position."""
+    known = position < len(parameters) and parameters[position].isidentifier()
+    return repr(parameters[position]) if known else f"input {position}"
+
+
+def free_positions(
+    free: Sequence[str | int], parameters: Sequence[str], count: int
+) -> set[int] | Fault:
+    """Return the positions of a task's `free_inputs`, or a fault that names an unknown one."""
+    found = set()
+    for each in free:
+        at = list(parameters).index(each) if isinstance(each, str) and each in parameters else each
+        if not isinstance(at, int) or at >= count:
+            known = ", ".join(input_name(each, parameters) for each in range(count)) or "none"
+            return Fault(
+                f"correctness.free_inputs: forward() has no input {each!r}, it has: {known}"
+            )
+        found.add(at)
+    return found
+
+
+def ignores(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> bool:
+    """Return whether a kernel may return the results of an item for altered inputs too."""
+    held = item.bounds(given)
+    return not correctness.compare(altered, item.results, item.exact, held).message
+
+
+def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
+    """Return the fault of a task with an input that decides nothing."""
+    name = input_name(change.argument, parameters)
+    free = name.removeprefix("input ").replace("'", '"')
+    if change.alteration is Alteration.HALVED:
+        return Fault(
+            f"half of {name} decides nothing: without a random half of its elements the result "
+            "stays within the tolerance, so a kernel could leave them out; draw it so that they "
+            "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
+            f"free_inputs = [{free}]"
+        )
+    return Fault(
+        f"{name} decides nothing: with other values the result stays within the tolerance, so a "
+        "kernel could ignore it; draw it so that it matters, remove it, or declare [correctness] "
+        f"free_inputs = [{free}]"
+    )
+
+
 def _unsteady(item: Item, again: Sequence[torch.Tensor], given: float | None) -> Fault | None:
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     found = correctness.compare(again, item.results, None, correctness.loosened(held))
     if not found.message:
         return None
@@ -86,7 +140,9 @@ def _undefined(items: Sequence[Item]) -> Fault | None:
 def _undrawn(items: Sequence[Item]) -> Fault | None:
     """Return a fault if the inputs do not depend on the seed."""
     first = items[0].inputs
-    if any(not _same(first, item.inputs) for item in items[1:]):
+    if not all(
+        same_value(a, b) for item in items[1:] for a, b in zip(first, item.inputs, strict=True)
+    ):
         return None
     why = (
         "get_inputs() returns nothing, so a kernel could return what it returned before"
@@ -128,7 +184,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     fine = [r for r in item.results if r.dtype in FLOORS]
     if not fine:
         return None
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     widest = max(bound.tolerance for bound in held)
     weakened = [
         (
@@ -153,7 +209,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
 def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
     if answer is None:
         return False
-    held = correctness.bounds(item.results, item.exact, given, item.terms)
+    held = item.bounds(given)
     return not correctness.compare(answer, item.results, item.exact, held).message
 
 
@@ -180,11 +236,3 @@ def _halved(result: torch.Tensor) -> torch.Tensor:
         return result
     rounded = result.half().to(result.dtype)
     return torch.where(torch.isfinite(rounded), rounded, result)
-
-
-def _same(first: Sequence[object], other: Sequence[object]) -> bool:
-    for a, b in zip(first, other, strict=True):
-        tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
-        if not (torch.equal(a, b) if tensors else a == b):  # type: ignore[arg-type]
-            return False
-    return True

@@ -36,6 +36,8 @@ class Errors:
 
     worst: float | None = None
     tolerance: float | None = None
+    origin: str = ""
+    """What the tolerance is derived from."""
     _tried: dict[str, InputError] = field(default_factory=dict)
     _skipped: dict[str, InputError] = field(default_factory=dict)
 
@@ -47,7 +49,7 @@ class Errors:
     def add(self, name: str, found: Comparison) -> None:
         """Keep the worst error of each kind."""
         if self.worst is None or found.error >= self.worst:
-            self.worst, self.tolerance = found.error, found.tolerance
+            self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
         known = self._tried.get(name)
         finite = found.error if found.error != float("inf") else None
         if known is None or finite is None or (known.error or 0.0) <= finite:
@@ -94,6 +96,10 @@ class Verification:
         self._first: list[torch.Tensor] = []
         self._names_inputs = False
         """Whether a failure names the input."""
+        self._called: list[VerificationInput] = []
+        """The inputs that the candidate was called on."""
+        self._lacking = ""
+        """A weight of the reference that the candidate says it has no parameter for."""
 
     def build(self, *, meanwhile: Callable[[], None]) -> None:
         """Load the candidate and call it once on the sample, with time for a compiler.
@@ -121,7 +127,8 @@ class Verification:
             taken = self._repeat(side, ordinary[0])
             done = len(ordinary)
             self._names_inputs = True
-            for group in drawn.unusual:
+            # Last, so that a failure there says that strides are the cause.
+            for group in sorted(drawn.unusual, key=lambda group: group.strided):
                 self._try_group(side.worker, group)
                 done += len(group.inputs)
                 self.stage("verify", done, drawn.count)
@@ -154,6 +161,7 @@ class Verification:
         if found.message:
             what = "a moving result, probably a race or memory that was not written"
             message = f"{what}: right at first, {where} {found.message}"
+            message = self._stale(given, results, message) or message
             raise ChildFailed(FailureKind.WRONG, message, found.detail)
         return results
 
@@ -221,13 +229,48 @@ class Verification:
     def _compare(self, returned: Returned) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""
         given = returned.given
+        self._called.append(given)
         found = given.compare(returned.results)
         self.errors.add(given.name, found)
         with self._named(given):
             if found.message:
-                raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
+                message = self._explained(given, returned.results, found.message)
+                raise ChildFailed(FailureKind.WRONG, message, found.detail)
             if not returned.kept_arguments:
                 raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
+
+    def _explained(
+        self, given: VerificationInput, results: Sequence[torch.Tensor], message: str
+    ) -> str:
+        """Return the message for wrong results, with their cause where it can be told."""
+        if stale := self._stale(given, results, message):
+            return stale
+        if given.strided:
+            return f"the kernel is right for contiguous inputs only, it ignores strides: {message}"
+        if self._lacking and self.plan.weights is not None:
+            known = ", ".join(self.plan.weights.names)
+            return (
+                f"{message}; {self._lacking!r} is missing in ModelNew; the reference's weights are "
+                f"given after __init__, by name: {known}"
+            )
+        return message
+
+    def _stale(
+        self, given: VerificationInput, results: Sequence[torch.Tensor], message: str
+    ) -> str:
+        """Return the message for results that are right for another input, or ""."""
+        shapes = [result.shape for result in results]
+        for other in self._called:
+            if [slot.shape for slot in other.draw.description.outputs.tensors] == [
+                tuple(shape) for shape in shapes
+            ] and not other.compare(results).message:
+                if given.altered:
+                    what = (
+                        "the result did not change, so an input is ignored or something is cached"
+                    )
+                    return f"{what}: {message}"
+                return f"the result of other inputs came back, so something is cached: {message}"
+        return ""
 
     def _call(self, side: Side, given: VerificationInput) -> float:
         timeout_s = self.pool.task.timing.call_timeout_s
@@ -241,7 +284,10 @@ class Verification:
             self.sandbox = worker.sandbox
             start = time.monotonic()
             side.send_plan(worker, self.reference.state)
-            self.pool.await_load(worker)
+            position = self.pool.await_load(worker)
+            names = self.plan.weights.names if self.plan.weights is not None else ()
+            # The number is the candidate's word.
+            self._lacking = names[position - 1] if 0 < position <= len(names) else ""
             self.load_s = time.monotonic() - start
             usable = processors()
             if builds or len(usable) <= self.pool.task.timing.threads:

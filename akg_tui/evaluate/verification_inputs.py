@@ -1,4 +1,4 @@
-"""The inputs for verification of a candidate: ordinary values, unusual values, hidden shapes.
+"""The inputs for verification of a candidate: ordinary and unusual values, and hidden shapes.
 
 Owns their random choice, made anew for every evaluation, and whether an input is fair to a
 candidate. Draws them from a child of the reference.
@@ -12,12 +12,26 @@ from dataclasses import dataclass, field
 
 import torch
 
-from akg_tui.evaluate import correctness
+from akg_tui.evaluate import correctness, task_lint
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Variation, Want
+from akg_tui.evaluate.child.protocol import (
+    KIND_SHIFT,
+    ConstantSlot,
+    Description,
+    ScalarSlot,
+    TensorSlot,
+    Variation,
+    Want,
+)
 from akg_tui.evaluate.child.tensor_layout import DTYPES
-from akg_tui.evaluate.child.unusual_values import SPECIAL, ValueKind
+from akg_tui.evaluate.child.unusual_values import (
+    SPECIAL,
+    VARIANTS,
+    Alteration,
+    InputChange,
+    ValueKind,
+)
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -35,6 +49,14 @@ UNUSUAL_IDLE_CPU_S = 5.0
 ANOTHER_KIND = 0.25
 """The share of evaluations in which the declared shape is tried with a second kind of values."""
 
+NEXT_TIME = "; the next evaluation may come to it"
+
+ALTERED_INPUTS = {Alteration.CHANGED: 4, Alteration.REPEATED: 2}
+"""The number of inputs of the declared shape in which one argument alone is altered."""
+
+ALTERED_SHARE = 0.3
+"""The largest share of the CPU time for unusual inputs that such inputs may use."""
+
 DECLARED_BYTES = 256 << 20
 """The memory that unusual inputs of the declared shape may use, with their results."""
 
@@ -47,6 +69,10 @@ class VerificationInput:
     draw: Draw
     item: int
     held: list[Bound]
+    strided: bool = False
+    """Whether its tensors have gaps or permuted strides, for the task's `noncontiguous`."""
+    altered: bool = False
+    """Whether it differs from an earlier input in one argument alone, or has one in common."""
 
     def compare(self, results: Sequence[torch.Tensor]) -> Comparison:
         """Compare a candidate's results with those of the reference."""
@@ -60,6 +86,7 @@ class Group:
 
     draw: Draw
     inputs: list[VerificationInput] = field(default_factory=list)
+    strided: bool = False
 
 
 @dataclass
@@ -69,6 +96,19 @@ class VerificationInputs:
     ordinary: Group
     unusual: list[Group] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> Sequence[VerificationInput]:
+        """All inputs of the declared shape and strides, with ordinary and unusual values."""
+        known = self.ordinary.draw.description.inputs
+        groups = [self.ordinary, *self.unusual]
+        found = [
+            given
+            for group in groups
+            if group.draw.description.inputs == known
+            for given in group.inputs
+        ]
+        return list({id(given): given for given in found}.values())
 
     @property
     def count(self) -> int:
@@ -105,19 +145,56 @@ def draw(
     ordinary = reference.draw_from(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
-    terms = ordinary.description.terms
-    held = [
-        correctness.bounds(
-            ordinary.results(item), ordinary.exact_results(item), rules.tolerance, terms
-        )
-        for item in range(ordinary.count)
-    ]
+    held = [ordinary.bounds(item, rules.tolerance) for item in range(ordinary.count)]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
-    for variation, wanted in _plan(reference, rng):
+    plan = _plan(reference, rng)
+    altered_at = rng.randint(0, len(plan))
+    for variation, wanted in plan[:altered_at]:
+        unusual.add(variation, wanted)
+    unusual.alter(_alterations(reference, rng), rng)
+    for variation, wanted in plan[altered_at:]:
         unusual.add(variation, wanted)
     return inputs
+
+
+def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
+    """Return some alterations of one input alone, in random order.
+
+    A kernel that caches its result by one input, or ignores one that is the same in every draw, is
+    right for all ordinary inputs.
+    """
+    slots = dict(enumerate(reference.description.inputs.slots))
+    varying = {at: slot for at, slot in slots.items() if not isinstance(slot, ConstantSlot)}
+    possible: dict[Alteration, list[InputChange]] = {each: [] for each in ALTERED_INPUTS}
+
+    def add(change: InputChange) -> None:
+        if change not in reference.excluded_changes:
+            possible[change.alteration].append(change)
+
+    for at in varying.keys() - reference.free_inputs:
+        slot = varying[at]
+        tensor = slot if isinstance(slot, TensorSlot) and 0 not in slot.shape else None
+        if tensor and len(varying) > 1:
+            add(InputChange(at, Alteration.REPEATED))
+        number = isinstance(slot, ScalarSlot)
+        discrete = tensor and DTYPES[tensor.dtype] not in correctness.FLOORS
+        if reference.rules.values != "drawn" and (number or discrete):
+            add(InputChange(at, Alteration.CHANGED))
+    chosen = [
+        change
+        for alteration, most in ALTERED_INPUTS.items()
+        for change in rng.sample(possible[alteration], min(len(possible[alteration]), most))
+    ]
+    rng.shuffle(chosen)
+    return chosen[: max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))]
+
+
+def _item_bytes(reference: Reference) -> int:
+    known = reference.description
+    wide = layouts.result_layout(known.outputs, exact=True).size
+    return known.inputs.size + known.outputs.size + 2 * wide
 
 
 def _plan(
@@ -156,12 +233,8 @@ def _at_declared(
     wanted = [ValueKind.PATCHWORK] if floating else list(values[:1])
     if floating and rng.random() < ANOTHER_KIND:
         wanted.append(floating[0])
-    known = reference.description
-    wide = layouts.result_layout(known.outputs, exact=True).size
-    item = known.inputs.size + known.outputs.size + 2 * wide
-    return [kind for kind in wanted if kind not in reference.excluded_kinds][
-        : max(1, DECLARED_BYTES // max(item, 1))
-    ]
+    most = max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))
+    return [kind for kind in wanted if kind not in reference.excluded_kinds][:most]
 
 
 class _Unusual:
@@ -173,8 +246,63 @@ class _Unusual:
         self._reference = reference
         self._loaded = loaded
         self._inputs = inputs
-        self._deadline = CpuDeadline(loaded.worker.pid, cpu_s * reference.threads)
+        self._cpu_s = cpu_s * reference.threads
+        self._deadline = CpuDeadline(loaded.worker.pid, self._cpu_s)
         self._lost = False
+
+    def alter(self, wanted: Sequence[InputChange], rng: random.Random) -> None:
+        """Draw inputs of the declared shape that differ in one argument from an ordinary one."""
+        if not wanted:
+            return
+        deadline = CpuDeadline(self._loaded.worker.pid, ALTERED_SHARE * self._cpu_s)
+        drawn = TwiceExact.allocate(self._loaded.description, len(wanted), exact=2)
+        group = Group(drawn)
+        self._inputs.unusual.append(group)
+        for item, change in enumerate(wanted):
+            name = self._altered_name(change)
+            if why := self._ended() or deadline.exceeded():
+                self._inputs.skipped[name] = why + NEXT_TIME
+                continue
+            try:
+                held = self._altered(drawn, item, change, rng)
+            except ChildFailed as failed:
+                self._reference.excluded_changes.add(change)
+                self._lost = True
+                held = f"the reference fails: {failed.message}"
+            if isinstance(held, str):
+                self._inputs.skipped[name] = held
+            else:
+                # After the ordinary input, so that a cache of the last call's result is found too.
+                before = self._inputs.ordinary.inputs[-1]
+                altered = VerificationInput(name, drawn, item, held, altered=True)
+                group.inputs += [before, altered]
+
+    def _altered(
+        self, drawn: TwiceExact, item: int, change: InputChange, rng: random.Random
+    ) -> list[Bound] | str:
+        """Draw one input, in the first variant that the reference accepts; return its bounds."""
+        bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
+        changed = change.alteration is Alteration.CHANGED
+        held: list[Bound] | str = "no other value was found"
+        for variant in rng.sample(range(VARIANTS), VARIANTS if changed else 1):
+            # The descriptors each time: between them another group may have had its own.
+            made = self._loaded.alter(item, change._replace(variant=variant), bits, drawn.fds)
+            if made != Want.UNALTERED:
+                held = self._fair(drawn, item, ValueKind.DRAWN, made)
+            if not isinstance(held, str):
+                break
+        return held
+
+    def _altered_name(self, change: InputChange) -> str:
+        known = self._loaded.description
+        name = task_lint.input_name(change.argument, known.parameters)
+        if change.alteration is Alteration.REPEATED:
+            return f"{name} repeated while the others change"
+        slot = known.inputs.slots[change.argument]
+        flips = isinstance(slot, TensorSlot) and slot.dtype == "bool"
+        if flips:
+            return f"{name} alone flipped at random"
+        return f"{name} alone with other values"
 
     def add(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> None:
         """Draw one group of inputs; record those that were not drawn, with the reason."""
@@ -190,7 +318,8 @@ class _Unusual:
                 skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
             drawn = TwiceExact.allocate(known, len(wanted), exact=2)
-            group = Group(drawn)
+            strided = variation is not None and variation.strided
+            group = Group(drawn, strided=strided)
             self._inputs.unusual.append(group)
             fds = drawn.fds
             for item, kind in enumerate(wanted):
@@ -206,7 +335,7 @@ class _Unusual:
                 if isinstance(held, str):
                     skipped[name] = held
                 else:
-                    group.inputs.append(VerificationInput(name, drawn, item, held))
+                    group.inputs.append(VerificationInput(name, drawn, item, held, strided))
         except ChildFailed as failed:
             reference.excluded_kinds.add(kind)
             self._lost = True
@@ -215,13 +344,16 @@ class _Unusual:
 
     def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
         """Record `wanted` as skipped, and return True, if the reference's time or process ended."""
-        why = "the reference's process ended" if self._lost else self._deadline.exceeded()
+        why = self._ended()
         if why:
-            why += "; the next evaluation may come to it"
+            why += NEXT_TIME
             drawn = {given.name for group in self._inputs.unusual for given in group.inputs}
             names = {self._name(kind, variation) for kind in wanted} - drawn
             self._inputs.skipped = dict.fromkeys(names, why) | self._inputs.skipped
         return bool(why)
+
+    def _ended(self) -> str:
+        return "the reference's process ended" if self._lost else self._deadline.exceeded()
 
     def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
         """Return the bounds for a candidate, or why the input would be unfair."""
@@ -234,8 +366,15 @@ class _Unusual:
         usual = kind not in SPECIAL and self._reference.is_finite
         if usual and not correctness.all_finite(inexact):
             return "the reference has no finite result"
-        tolerance, terms = self._reference.rules.tolerance, drawn.description.terms
-        held = correctness.conditioned(native, exact, nudged, tolerance, terms)
+        known = drawn.description
+        held = correctness.conditioned(
+            native,
+            exact,
+            nudged,
+            self._reference.rules.tolerance,
+            known.terms,
+            roundings=known.roundings,
+        )
         return held if held is not None else "the result depends on how it is rounded"
 
     def _name(self, kind: ValueKind, variation: Variation | None) -> str:

@@ -276,7 +276,7 @@ FORMS = (
         "no weights at all", "KB: LayerNorm has ones and zeros",
         "who can't be given the reference's weights is told so",
         kernel("return F.layer_norm(x, (96,))"), fails=(BUILD,),
-        says="no parameter 'norm.weight' of shape [96]", task="normed",
+        says="'norm.weight' is missing in ModelNew; the reference's weights", task="normed",
     ),
     Cheat(
         "strides taken for granted", "AK: contiguous inputs only", "inputs that are not contiguous",
@@ -705,7 +705,45 @@ HARNESS = (
     ),
 )  # fmt: skip
 
-MUST_FAIL = EASY_ANSWERS + NUMBERS + FORMS + MEMORIES + PHASES + HARNESS
+
+def _masked(body: str) -> str:
+    return kernel(body).replace("forward(self, x)", "forward(self, x, mask, shift, scale)")
+
+
+INPUTS = (
+    Cheat(
+        "a mask ignored", "KH: a mask that is all true in every draw", "each input changed alone",
+        _masked("return torch.softmax(x * scale, -1).roll(shift, -1)"),
+        says="'mask' alone flipped at random", task="masked",
+    ),
+    Cheat(
+        "an integer taken for a constant", "AK: arguments that are equal in every draw", "the same",
+        _masked("return torch.softmax((x * scale).masked_fill(~mask, -1e9), -1).roll(3, -1)"),
+        says="'shift' alone with other values", task="masked",
+    ),
+    Cheat(
+        "a number taken for a constant", "the same", "the same",
+        _masked("return torch.softmax((x / 2).masked_fill(~mask, -1e9), -1).roll(shift, -1)"),
+        says="'scale' alone with other values", task="masked",
+    ),
+    Cheat(
+        "remembered by one input of several", "L1, WF: a cache with a part of the key",
+        "each input repeated while the others change", _masked("""
+            y = torch.softmax((x * scale).masked_fill(~mask, -1e9), -1).roll(shift, -1)
+            kept = self.kept.get(x.numpy().tobytes())
+            self.kept = {x.numpy().tobytes(): y if kept is None else kept}
+            return y if kept is None else kept
+        """), says="something is cached", task="masked",
+    ),
+    Cheat(
+        "a mean of half of the elements", "within 2 % of the value in bfloat16",
+        "bounds by roundings; the lint refuses tasks where it would pass",
+        kernel("return x[:, ::2].float().mean(-1).to(x.dtype)"), says="wrong values",
+        task="half mean",
+    ),
+)  # fmt: skip
+
+MUST_FAIL = EASY_ANSWERS + NUMBERS + FORMS + MEMORIES + PHASES + HARNESS + INPUTS
 
 
 @dataclass(frozen=True)

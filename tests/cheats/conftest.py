@@ -42,6 +42,8 @@ TASKS = {
     "weighted": (SOFTMAX, tasks.WEIGHTED),
     "triangle": (FIXED, tasks.TRIANGLE),
     "normed": (SOFTMAX, tasks.NORMED),
+    "masked": (SOFTMAX, tasks.MASKED),
+    "half mean": (SOFTMAX, tasks.HALF_MEAN),
 }
 
 

@@ -80,6 +80,32 @@ def get_inputs():
     return [torch.randn(32, 96)]
 """
 
+MASKED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, mask, shift, scale):
+        return torch.softmax((x * scale).masked_fill(~mask, -1e9), -1).roll(shift, -1)
+
+
+def get_inputs():
+    return [torch.randn(16, 48), torch.ones(16, 48, dtype=torch.bool), 3, 0.5]
+"""
+
+HALF_MEAN = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.mean(-1)
+
+
+def get_inputs():
+    return [torch.randn(32, 2000).bfloat16()]
+"""
+
 PLAIN = """
 import torch
 

@@ -60,6 +60,13 @@ def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture
     ]
 
 
+def test_eval_says_what_a_tolerance_is_derived_from(capsys: pytest.CaptureFixture[str]) -> None:
+    origin = "the floor of float32"
+    found = Measurement(outcome=Outcome.CORRECT, tolerance=2e-6, tolerance_from=origin)
+    _print_measurement(found, as_json=False)
+    assert capsys.readouterr().out.splitlines()[1:] == ["tolerance 2e-06: the floor of float32"]
+
+
 def test_eval_says_what_gain_would_have_been_seen(capsys: pytest.CaptureFixture[str]) -> None:
     found = Measurement(outcome=Outcome.CORRECT, deviation=0.042, detectable=0.118)
     _print_measurement(found, as_json=False)

@@ -107,6 +107,45 @@ def test_the_bound_follows_the_references_own_error_up_to_a_ceiling(exact: torch
     assert [b.exact for b in bound] == [True, True, False]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_bounded_by_roundings_and_by_sums_in_single_precision(
+    exact: torch.Tensor, dtype: torch.dtype
+) -> None:
+    native, unit = exact.to(dtype), torch.finfo(dtype).eps / 2
+
+    def bound(own: torch.Tensor, terms: int, roundings: int) -> Bound:
+        return correctness.bounds([own], [exact], None, terms, roundings=roundings)[0]
+
+    one, several, many = (bound(native, 1, roundings) for roundings in (1, 3, 50))
+    assert one.tolerance == pytest.approx(2 * unit, rel=0.01)
+    assert several.tolerance == many.tolerance == pytest.approx(4 * unit, rel=0.01)
+    name = str(dtype).removeprefix("torch.")
+    assert one.origin == f"2 roundings to {name}"
+    assert bound(native, 9, 1).origin.endswith(", and adding 9 terms in float32")
+    long = bound(native, 1_000_000, 1)
+    assert long.tolerance == pytest.approx(one.tolerance + 4 * 1000 * 2**-24, rel=0.01)
+    rough = bound((exact * (1 + 6 * unit)).to(dtype), 1, 1)
+    assert rough.origin.startswith("twice the reference's own error")
+    assert 6 * unit < rough.tolerance <= CEILINGS[dtype]
+    wrong = correctness.compare([(exact * (1 + 8 * unit)).to(dtype)], [native], [exact], [one])
+    assert "off by rounding" in wrong.message
+    assert "compute in float32 and round to the result's dtype once" in wrong.message
+
+
+def test_a_bound_says_what_it_is_derived_from(exact: torch.Tensor) -> None:
+    native = exact.float()
+
+    def origin(other: torch.Tensor, tolerance: float | None = None, terms: int = 1) -> str:
+        held = correctness.bounds([native], [other], tolerance, terms)
+        return correctness.compare([native], [native], [other], held).origin
+
+    assert origin(exact, 0.1) == "the task's tolerance"
+    assert origin(exact) == "the floor of float32"
+    assert origin(exact, None, 5000).endswith("adding 5000 terms one by one")
+    assert origin(exact * (1 + 3e-6)) == "8 times the reference's own error"
+    assert origin(exact * (1 + 9e-5)) == "the largest error that float32 may have"
+
+
 def test_a_task_may_set_its_own_tolerance(exact: torch.Tensor) -> None:
     native = exact.float()
     held = correctness.bounds([native], [exact], 0.1)

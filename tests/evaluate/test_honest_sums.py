@@ -1,4 +1,7 @@
-"""Sums in every honest order meet the bounds of float32; sums that leave terms out do not."""
+"""Sums in every honest order meet the bounds; sums that leave terms out do not.
+
+In half precision a kernel computes in float32 and rounds its result once.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,22 @@ static float fast_exp(float x) {  // x at most 0: 2 to the power of whole and re
 }
 static float exponential(float x) { return STYLE == 3 ? fast_exp(x) : std::exp(x); }
 
+static float low(float x) {  // how a sum in half precision is rounded
+  if (LOW == 1) {
+    unsigned bits;
+    std::memcpy(&bits, &x, 4);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    std::memcpy(&x, &bits, 4);
+  }
+#if LOW == 2
+  x = float(_Float16(x));
+#endif
+  return x;
+}
+
 template <class F> static float total(F term, long from, long to) {
   if (LEFT_OUT == 1 && from == 0) to -= 1;
+  if (LEFT_OUT == 4 && from == 0) to -= (to + 63) / 64;
   if (LEFT_OUT == 2) to -= to % 64 ? to % 64 : 64;
   long step = LEFT_OUT == 3 ? 2 : 1;
   if (STYLE == 1) {  // pairwise
@@ -57,7 +74,7 @@ template <class F> static float total(F term, long from, long to) {
     return all;
   }
   volatile float s = 0;  // one by one
-  for (long i = from; i < to; i += step) s = s + term(i);
+  for (long i = from; i < to; i += step) s = low(s + term(i));
   return s;
 }
 
@@ -103,44 +120,51 @@ OPS: dict[str, Op] = {
     "matmul": lambda x, w: x @ w,
 }
 STYLES = ("one by one", "pairwise", "Kahan", "fast")
-LEFT_OUT = ("the last term", "a tail", "every other term")
+LEFT_OUT = ("the last term", "a tail", "every other term", "one of 64 terms")
+HALF = (torch.bfloat16, torch.float16)
 SIZES = (64, 1000, 4096)
 ROWS, COLUMNS, SEED = 5, 3, 7
 
 
-def kernel(style: int, left_out: int = 0) -> ctypes.CDLL:
-    flags = ["-O2", f"-DSTYLE={style}", f"-DLEFT_OUT={left_out}"]
+def kernel(style: int, left_out: int = 0, low: int = 0) -> ctypes.CDLL:
+    flags = ["-O2", f"-DSTYLE={style}", f"-DLEFT_OUT={left_out}", f"-DLOW={low}"]
     if style == STYLES.index("fast"):
         flags += ["-O3", "-ffast-math", "-march=native"]
     return compile_cpp(SOURCE, flags=flags)
 
 
-def found(op: str, size: int, library: ctypes.CDLL) -> list[tuple[str, correctness.Comparison]]:
+def found(
+    op: str, size: int, library: ctypes.CDLL, dtype: torch.dtype = torch.float32
+) -> list[tuple[str, correctness.Comparison]]:
     """Compare the kernel on ordinary inputs, and on unusual values as the judge does."""
     torch.manual_seed(SEED)
     generator = torch.Generator().manual_seed(SEED)
-    drawn = [torch.randn(ROWS, size), torch.randn(size, COLUMNS)]
+    drawn = [torch.randn(ROWS, size).to(dtype), torch.randn(size, COLUMNS).to(dtype)]
     with LongestReduction() as longest:
         OPS[op](*drawn)
     compared = []
     for kind in [
         unusual_values.ValueKind.DRAWN,
-        *unusual_values.possible("finite", [torch.float32]),
+        *unusual_values.possible("finite", [dtype]),
     ]:
         given = unusual_values.apply(kind, drawn, generator)
         x, w = (each.contiguous() for each in given if isinstance(each, torch.Tensor))
         native, exact = OPS[op](x, w), OPS[op](x.double(), w.double())
         nudged = OPS[op](*(unusual_values.nudged(v.double(), v) for v in (x, w)))  # type: ignore[arg-type]
         if kind is unusual_values.ValueKind.DRAWN:
-            held = correctness.bounds([native], [exact], None, longest.terms)
+            held = correctness.bounds(
+                [native], [exact], None, longest.terms, roundings=longest.roundings
+            )
         else:
-            held = correctness.conditioned([native], [exact], [nudged], None, longest.terms) or []
-        if not held:
+            several = [native], [exact], [nudged], None, longest.terms
+            held = correctness.conditioned(*several, roundings=longest.roundings) or []
+        if not held or not correctness.all_finite([native]):
             continue
-        result = torch.empty_like(native)
-        pointers = [ctypes.c_void_p(each.data_ptr()) for each in (x, w, result)]
+        wide = [x.float(), w.float(), torch.empty_like(native, dtype=torch.float32)]
+        pointers = [ctypes.c_void_p(each.data_ptr()) for each in wide]
         extents = [ctypes.c_long(each) for each in (ROWS, size, COLUMNS)]
         library.rows(ctypes.c_int(list(OPS).index(op)), *pointers, *extents)
+        result = wide[-1].to(dtype)
         compared.append((kind.label, correctness.compare([result], [native], [exact], held)))
     return compared
 
@@ -188,3 +212,36 @@ def test_a_sum_in_any_order_is_right(op: str, size: int) -> None:
 def test_a_sum_that_leaves_terms_out_is_wrong(op: str, size: int) -> None:
     for number, what in enumerate(LEFT_OUT, start=1):
         assert any(each.message for _, each in found(op, size, kernel(0, number))), what
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", OPS)
+def test_in_half_precision_a_sum_in_any_order_is_right(
+    op: str, size: int, dtype: torch.dtype
+) -> None:
+    for number, style in enumerate(STYLES):
+        compared = found(op, size, kernel(number), dtype)
+        assert len(compared) >= 4
+        wrong = [(style, label, each.message) for label, each in compared if each.message]
+        assert not wrong
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize("op", OPS)
+def test_in_half_precision_a_sum_that_leaves_terms_out_is_wrong(
+    op: str, dtype: torch.dtype
+) -> None:
+    for number, what in enumerate(LEFT_OUT[1:], start=2):
+        compared = found(op, 4096, kernel(0, number), dtype)
+        assert any(each.message for _, each in compared), what
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize("op", OPS)
+def test_in_half_precision_a_long_sum_that_is_rounded_in_every_step_is_wrong(
+    op: str, dtype: torch.dtype
+) -> None:
+    compared = found(op, 4096, kernel(0, low=1 + HALF.index(dtype)), dtype)
+    assert compared[0][0] == "as drawn"
+    assert compared[0][1].message

@@ -88,7 +88,7 @@ import torch
 
 class Model(torch.nn.Module):
     def forward(self, x, seed):
-        return torch.softmax(x + 0 * seed.sum(), dim=-1)
+        return torch.softmax(x, dim=-1) * seed.sum()
 
 
 def get_inputs():

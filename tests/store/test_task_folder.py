@@ -59,6 +59,12 @@ BAD_TOML = {
     'op = "a"\n[timing]\nbudget_s = inf\n': (3, "timing.budget_s: inf is not allowed"),
     'op = "a"\n[correctness]\ntolerance = nan\n': (3, "correctness.tolerance: nan is not allowed"),
     'op = "a"\n[correctness]\ntolerance = -1.0\n': (3, "correctness.tolerance: -1.0 is not"),
+    'op = "a"\n[correctness]\nfree_inputs = "m"\n': (3, "correctness.free_inputs: 'm' is not"),
+    'op = "a"\n[correctness]\nfree_inputs = [-1]\n': (3, "correctness.free_inputs.0: -1 is not"),
+    'op = "a"\n[correctness]\nfree_inputs = ["m", "a b"]\n': (
+        3,
+        "correctness.free_inputs.1: 'a b' is not allowed",
+    ),
     'op = "a"\n[policy]\nmax_rounds = 99999999999999999999\n': (3, "policy.max_rounds: too large"),
     'op = "a"\npolicy = 3\n': (2, "policy: 3 is not allowed, expected table"),
     'op = "a"\n[[policy]]\nmax_rounds = 1\n': (2, "policy: [{'max_rounds': 1}] is not allowed"),

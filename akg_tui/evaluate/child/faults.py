@@ -7,7 +7,11 @@ before it is shown or kept.
 from __future__ import annotations
 
 import linecache
+import re
+import shutil
+import subprocess
 import traceback
+from pathlib import Path
 from types import TracebackType
 
 from akg_tui.evaluate.child.protocol import Status
@@ -41,9 +45,12 @@ def describe(
     if report := _compiler_report(error):
         if report.kind == "toolchain":
             return Status.TOOLCHAIN, report.text, ""
-        line = located(filename, line_of(report.at.__traceback__, filename), report.text)
+        trace = report.at.__traceback__
+        at, text = _line_of_cpp(report.text, trace, filename)
+        line = located(filename, at or line_of(trace, filename), _with_symbols(text))
         return (Status.BUILD if report.kind == "build" else Status.CALL), line, report.output
     said = str(error).strip().partition("\n")[0]
+    said = _with_symbols(said)
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)
     detail = "".join(traceback.format_exception(error, limit=-FRAMES))
@@ -59,6 +66,82 @@ def _compiler_report(error: BaseException) -> CompilerReport | None:
                 return report
         chain = chain.__cause__ or chain.__context__
     return None
+
+
+_CPP_LINE = re.compile(r"C\+\+ line (\d+): ")
+_UNDEFINED = re.compile(r"(?:(?P<path>/\S+): )?undefined symbol: (?P<name>\w+)")
+LIBRARY_LIMIT = 64 << 20
+DEMANGLE_S = 2.0
+
+
+def _line_of_cpp(text: str, trace: TracebackType | None, filename: str) -> tuple[int | None, str]:
+    """Return the line of the file with the line of C++ that `text` begins with, and the text.
+
+    The C++ is a string of the file, or one that the file puts together; then a line is found by
+    its text.
+    """
+    told = _CPP_LINE.match(text)
+    whole = next(
+        (
+            frame.f_locals["source"]
+            for frame, _ in traceback.walk_tb(trace)
+            if frame.f_code.co_name == "compile_cpp" and "source" in frame.f_locals
+        ),
+        None,
+    )
+    if told is None or not isinstance(whole, str):
+        return None, text
+    number, lines = int(told[1]), linecache.getlines(filename)
+    file = "".join(lines)
+    if whole.strip() and (start := file.find(whole)) >= 0:
+        return file.count("\n", 0, start) + number, text
+    wanted = [*whole.splitlines(), ""][min(number, len(whole.splitlines()) + 1) - 1].strip()
+    same = [at for at, line in enumerate(lines, 1) if wanted and line.strip() == wanted]
+    if len(same) == 1:
+        return same[0], text
+    return None, f"{text} (that line of C++ is put together by the file: {wanted[:60]})"
+
+
+def _with_symbols(said: str) -> str:
+    """Return a message with its undefined symbol explained, if it has one."""
+    told = _UNDEFINED.search(said)
+    if told is None:
+        return said
+    name, path = told["name"], told["path"]
+    what = f"undefined symbol: {_demangled(name)}"
+    if path:
+        stem, dot, ending = Path(path).name.partition(".")
+        short = f"{stem[:8]}…{dot}{ending}" if len(stem) > 12 else f"{stem}{dot}{ending}"
+        what = f"no symbol {name} in {short}"
+        if mangled := _mangled_like(name, Path(path)):
+            other = _demangled(mangled)
+            what = f'no symbol {name} in {short}: it has {other}, declare that extern "C"'
+    return said[: told.start()] + what + said[told.end() :]
+
+
+def _mangled_like(name: str, library: Path) -> str:
+    """Return a C++ symbol of a library whose function is called `name`, or ""."""
+    try:
+        with library.open("rb") as opened:
+            content = opened.read(LIBRARY_LIMIT)
+    except OSError:
+        return ""
+    found = re.search(rb"_Z\w*%d%s\w*" % (len(name), name.encode()), content)
+    return found[0].decode() if found else ""
+
+
+def _demangled(name: str) -> str:
+    """Return a C++ symbol as it is written in C++, if `c++filt` is there and may run."""
+    tool = shutil.which("c++filt")
+    if tool is None or not name.startswith("_Z"):
+        return name
+    try:
+        told = subprocess.run(
+            [tool, name], capture_output=True, text=True, timeout=DEMANGLE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return name
+    return told.stdout.strip() or name
 
 
 def located(filename: str, line: int | None, what: str) -> str:

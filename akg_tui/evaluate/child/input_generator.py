@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from akg_tui.evaluate.child.kernel_server import (
 from akg_tui.evaluate.child.protocol import (
     KIND_SHIFT,
     REPORT_BYTES,
+    VARIANT_SHIFT,
     Description,
     Layout,
     Op,
@@ -39,7 +41,7 @@ from akg_tui.evaluate.child.protocol import (
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.unusual_values import ValueKind
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 
 TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
@@ -48,12 +50,14 @@ TRAINED_SHARE = 0.25
 class LongestReduction(TorchFunctionMode):
     """Finds the most terms that any function of torch adds for one element of its result.
 
-    Only functions called by the reference itself are seen, not those inside them.
+    It also counts the functions that compute, and so round, a result in half precision. Only
+    functions called by the reference itself are seen, not those inside them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
+        self.roundings = 0
 
     def __torch_function__(
         self,
@@ -66,6 +70,7 @@ class LongestReduction(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         values = (*args, *(kwargs or {}).values())
         self.terms = max(self.terms, _terms(getattr(func, "__name__", ""), values, result))
+        self.roundings += _rounds(values, result)
         return result
 
 
@@ -96,6 +101,16 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     return max(terms, 1)
 
 
+def _rounds(values: Sequence[object], result: object) -> bool:
+    """Return whether a function computed a result in half precision, which is no view."""
+    if not isinstance(result, torch.Tensor) or result.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    given = [value for value in values if isinstance(value, torch.Tensor)]
+    return bool(given) and not any(
+        value.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() for value in given
+    )
+
+
 class ReferenceServer(Server):
     """Serves `Model`, `get_inputs` and `get_init_inputs`."""
 
@@ -106,11 +121,13 @@ class ReferenceServer(Server):
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
         self._trained: tuple[str, ...] = ()
-        self._terms = 1
+        self._terms = self._roundings = 1
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._base_inputs: list[list[object]] = []
         """Ordinary inputs, from which inputs of other shapes are cut."""
+        self._drawn: list[object] = []
+        """The inputs of the last ordinary item, which ALTER alters."""
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
@@ -127,7 +144,7 @@ class ReferenceServer(Server):
         inputs = self._ask("get_inputs")
         with LongestReduction() as longest:
             results = self._as_tensors(self._run(inputs))
-        self._terms = longest.terms
+        self._terms, self._roundings = longest.terms, longest.roundings
         try:
             self._description = self._describe(inputs, results)
         except layouts.Unsupported as error:
@@ -146,9 +163,19 @@ class ReferenceServer(Server):
             outputs=layouts.result_layout(layouts.lay_out(results)),
             has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
             trained=self._trained,
+            parameters=self._parameters()[: len(inputs)],
             terms=self._terms,
+            roundings=self._roundings,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
+
+    def _parameters(self) -> tuple[str, ...]:
+        try:
+            known = inspect.signature(getattr(self.model, "forward", self.model)).parameters
+        except (TypeError, ValueError):
+            return ()
+        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return tuple(name for name, each in known.items() if each.kind in places)
 
     def _report(self, description: Description) -> int:
         text = msgspec.json.encode(description)
@@ -158,7 +185,7 @@ class ReferenceServer(Server):
         return len(text)
 
     def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
-        """Serve STATE, VARY or DRAW; `draw_args` are seed, first item, and `Want` bits."""
+        """Serve STATE, VARY, DRAW or ALTER; `draw_args` are seed, first item, and `Want` bits."""
         if self._description is None:
             raise self._complaint("it was not loaded")
         if op == Op.VARY:
@@ -175,6 +202,8 @@ class ReferenceServer(Server):
             layouts.store(self._description.weights, weights, state, arguments.size)
             return 0
         seed, item, wanted = draw_args
+        if op == Op.ALTER:
+            return self._alter(count, seed, item, wanted)
         kind, wanted = ValueKind(wanted >> KIND_SHIFT), wanted & ((1 << KIND_SHIFT) - 1)
         if self._varied is not None or kind is not ValueKind.DRAWN:
             return self._draw_unusual(kind, item, seed, wanted)
@@ -235,6 +264,31 @@ class ReferenceServer(Server):
             else:
                 return 0
             inputs = unusual_values.apply(kind, inputs, torch.Generator().manual_seed(seed))
+        except Exception:  # noqa: BLE001 (that it raises is the answer)
+            return 0
+        return self._store_unusual(known, inputs, seed, item, wanted)
+
+    def _alter(self, argument: int, seed: int, item: int, wanted: int) -> int:
+        """Write the last ordinary inputs with one of them altered, as `_draw_unusual` does.
+
+        Return `Want.UNALTERED` if the alteration changes nothing.
+        """
+        if self._description is None or argument >= len(self._drawn):
+            return Want.UNALTERED
+        bits = (1 << KIND_SHIFT) - 1
+        alteration = Alteration(wanted >> KIND_SHIFT & bits)
+        change = InputChange(argument, alteration, wanted >> VARIANT_SHIFT)
+        seed_all(seed)
+        rng = torch.Generator().manual_seed(seed)
+        inputs = unusual_values.altered(change, self._drawn, lambda: self._ask("get_inputs"), rng)
+        if inputs is None:
+            return Want.UNALTERED
+        return self._store_unusual(self._description, inputs, seed, item, wanted & bits)
+
+    def _store_unusual(
+        self, known: Description, inputs: list[object], seed: int, item: int, wanted: int
+    ) -> int:
+        try:
             seed_all(seed)
             result = self.model(*_copies(inputs))
             self._keep(result, "outputs", known.outputs, item)
@@ -259,6 +313,7 @@ class ReferenceServer(Server):
             what = "get_inputs() must return the same shapes, dtypes and constants every time"
             raise self._complaint(what, self.named("get_inputs"))
         layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
+        self._drawn = inputs
         if wanted & Want.OUTPUT:
             seed_all(seed)
             self._keep(self._run(inputs), "outputs", known.outputs, item)

@@ -216,7 +216,7 @@ class KernelServer(Server):
     """Serves `ModelNew`, with the reference's constructor arguments and weights."""
 
     def start(self) -> int:
-        """Load the kernel."""
+        """Load the kernel; return 1 + the position of a weight that it lacks, or 0."""
         if self.plan.poisoned:
             poison()
         self.execute()
@@ -233,15 +233,11 @@ class KernelServer(Server):
         wanted = dict(zip(self.plan.weights.names, stored, strict=True))
         lacking = _copy_weights(self.model, wanted)
         if lacking and self.plan.trained:
-            shape, dtype = list(wanted[lacking].shape), wanted[lacking].dtype
-            what = (
-                f"ModelNew has no parameter {lacking!r} of shape {shape} and {dtype}, "
-                "so it can't be given the reference's weights"
-            )
+            what = _lacks(self.model, lacking, wanted)
             line = first_line(self.named("ModelNew"))
             raise Fault(Status.BUILD, located(self.plan.filename, line, what))
         self.bind()
-        return 0
+        return 1 + list(wanted).index(lacking) if lacking else 0
 
 
 class IdleServer(Server):
@@ -351,6 +347,27 @@ def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
     if isinstance(model, torch.nn.Module):
         model.load_state_dict(wanted, strict=False)
     return ""
+
+
+def _lacks(model: object, name: str, wanted: Mapping[str, torch.Tensor]) -> str:
+    """Return the message for a model without the weight `name`."""
+    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    shape, dtype = wanted[name].shape, wanted[name].dtype
+    known = ", ".join(wanted)
+    if name in own:
+        has, needs = f"{list(own[name].shape)} {own[name].dtype}", f"{list(shape)} {dtype}"
+        return f"{name!r} in ModelNew is {has}, expected {needs}, as in the reference"
+    others = (each for each, value in own.items() if (value.shape, value.dtype) == (shape, dtype))
+    renamed = next((each for each in others if each not in wanted), "")
+    if renamed:
+        return (
+            f"{name!r} is missing in ModelNew (rename {renamed!r}?); the reference's weights are "
+            f"given after __init__, by name: {known}"
+        )
+    return (
+        f"{name!r} is missing in ModelNew; the reference's weights are given after __init__, by "
+        f"name: {known}"
+    )
 
 
 def poison() -> None:

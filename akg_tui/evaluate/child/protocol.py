@@ -22,7 +22,8 @@ REPORT_BYTES = 4 << 20
 REQUEST = struct.Struct("<IIQQII")
 """op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`.
 
-For CALL, `count` earlier results stay in memory, and those of the call whose number is the item."""
+For CALL, `count` earlier results stay in memory, and those of the call whose number is the item.
+For ALTER the count is the input's position, and above the bits are `Alteration` and variant."""
 
 REPLY = struct.Struct("<QIIQ")
 """The request's nonce, status, bytes of text that follow, and a value."""
@@ -38,6 +39,7 @@ class Op(IntEnum):
     VARY = 5  # all later draws have other shapes; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
     WAKE = 7  # check and report the last results again: warms what surrounds a call
+    ALTER = 8  # write the last ordinary item with one input altered; fds as for DRAW
 
 
 class Want(IntEnum):
@@ -46,10 +48,13 @@ class Want(IntEnum):
     OUTPUT = 1
     EXACT = 2
     TWICE = 4
+    UNALTERED = 8  # the answer to ALTER if the input has no such alteration
 
 
 KIND_SHIFT = 8
-"""The lowest bit of the values to draw (`unusual_values.ValueKind`), above the Want bits."""
+VARIANT_SHIFT = 16
+"""The lowest bits above the Want bits: of the values to draw (`unusual_values.ValueKind`) or the
+`unusual_values.Alteration`, and of its variant."""
 
 
 class Status(IntEnum):
@@ -180,8 +185,12 @@ class Description(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     """Parameters whose initial values were changed."""
+    parameters: tuple[str, ...] = ()
+    """The names of the inputs in `forward`; fewer than the inputs where they have none."""
     terms: int = 1
     """The most terms that one of the reference's operators adds for an element of its result."""
+    roundings: int = 1
+    """The number of the reference's operators that compute a result in half precision."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 import torch
 
@@ -40,6 +41,25 @@ class ValueKind(IntEnum):
     NAN = 13, "NaN"
     PATCHWORK = 14, "rows of many kinds"
 
+
+class Alteration(IntEnum):
+    """A change of one input alone, compared with an earlier call."""
+
+    REPEATED = 0  # it keeps its value, all others are drawn again
+    CHANGED = 1  # it alone gets other values
+    HALVED = 2  # it alone loses a random half of its elements, along one axis
+
+
+class InputChange(NamedTuple):
+    """An alteration of the input at position `argument`; for HALVED the `variant` is the axis."""
+
+    argument: int
+    alteration: Alteration
+    variant: int = 0
+
+
+VARIANTS = 4
+"""The number of variants of CHANGED; some are no change for some values."""
 
 SPECIAL = frozenset({ValueKind.INFINITE, ValueKind.NAN})
 FLOATING = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.EDGES, ValueKind.PATCHWORK}
@@ -82,6 +102,89 @@ def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> li
     return changed
 
 
+def altered(
+    change: InputChange,
+    inputs: Sequence[object],
+    drawn: Callable[[], Sequence[object]],
+    rng: torch.Generator,
+) -> list[object] | None:
+    """Return inputs that differ from `inputs` by a change; None if they would be equal.
+
+    `drawn` returns fresh inputs.
+    """
+    argument, alteration, variant = change
+    value, others = inputs[argument], list(inputs)
+    if alteration is Alteration.REPEATED:
+        others = list(drawn())
+        others[argument] = value
+        return others
+    if not isinstance(value, torch.Tensor):
+        others[argument] = _other_number(value, variant)
+    elif alteration is Alteration.HALVED:
+        others[argument] = _halved(value, variant, rng)
+    elif value.dtype is torch.bool:
+        others[argument] = value ^ (torch.rand(value.shape, generator=rng) < 0.5)
+    else:
+        other = drawn()[argument] if variant == 0 else _other_elements(value, variant, rng)
+        others[argument] = other
+    return None if same_value(others[argument], value) else others
+
+
+def same_value(first: object, other: object) -> bool:
+    """Return whether two inputs are equal."""
+    if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor):
+        return torch.equal(first, other)
+    return type(first) is type(other) and first == other
+
+
+def _other_number(value: object, variant: int) -> object:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return (value + 1, value - 1, 2 * value, 0)[variant % VARIANTS]
+    if isinstance(value, float):
+        return (2 * value, value + 1, -value, value / 2)[variant % VARIANTS]
+    return value
+
+
+def _other_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> torch.Tensor:
+    """Return other elements of a kind: integers within the range of the drawn ones, if it is one.
+
+    Sorted integers (offsets of segments) stay sorted.
+    """
+    if not value.numel():
+        return value
+    if _is_inexact(value.dtype):
+        noise = torch.rand(value.shape, generator=rng, dtype=torch.float64)
+        return torch.where(value == 0, noise, value * (0.5 + noise)).to(value.dtype)
+    low, high = int(value.amin()), int(value.amax())
+    if low == high:
+        return value + (1 if variant % 2 else -1)
+    other = torch.randint(low, high + 1, value.shape, generator=rng).to(value.dtype)
+    rows, found = _as_rows(value), _as_rows(other)
+    if torch.equal(rows.sort(dim=-1).values, rows):
+        found = found.sort(dim=-1).values
+    return found.view(value.shape)
+
+
+def _halved(value: torch.Tensor, axis: int, rng: torch.Generator) -> torch.Tensor:
+    """Return a tensor in which a random half of the elements is replaced by the other half.
+
+    In random pairs along an axis one element replaces the other, so a mean over the axis becomes
+    the mean of half of its elements.
+    """
+    if not _is_inexact(value.dtype) or axis >= value.dim() or value.shape[axis] < 2:
+        return value
+    rows = value.movedim(axis, 0).clone()
+    order = torch.randperm(len(rows), generator=rng)
+    first, second = order[: len(rows) // 2], order[len(rows) // 2 : len(rows) // 2 * 2]
+    pick = torch.rand((len(first), *rows.shape[1:]), generator=rng) < 0.5
+    kept = torch.where(pick, rows[first], rows[second])
+    rows[first] = kept
+    rows[second] = kept
+    return rows.movedim(0, axis).contiguous()
+
+
 def nudged(value: object, native: object) -> object:
     """Return `value`, which is `native` in double precision, changed by one rounding at most."""
     if not isinstance(value, torch.Tensor) or not isinstance(native, torch.Tensor):
@@ -89,7 +192,8 @@ def nudged(value: object, native: object) -> object:
     if not _is_inexact(native.dtype):
         return value
     noise = torch.rand(value.shape, dtype=torch.float64) * 2 - 1
-    kept = torch.finfo(native.dtype)
+    # A kernel gets inputs in half precision as they are, and rounds in single precision.
+    kept = torch.finfo(torch.float32 if native.dtype.itemsize == 2 else native.dtype)
     # The second term breaks ties among zeros, and changes no other value.
     return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 

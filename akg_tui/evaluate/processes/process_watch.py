@@ -279,6 +279,11 @@ class ResourceLimits:
         self._base_bytes = 0
         self._free_bytes = 0
 
+    @property
+    def memory_bytes(self) -> int:
+        """The limit of memory."""
+        return self._memory_bytes
+
     def begin(self, pid: int) -> None:
         """Measure the child's present use; only later additions count."""
         self._pid = pid

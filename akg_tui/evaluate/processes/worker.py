@@ -243,6 +243,7 @@ class Worker:
         self._memory = -1
         self._watch = ProcessWatch(self.pid)
         self._stop_check = StopCheck(self._watch)
+        self._oom_kills = _oom_kills()
 
     def await_prepared(self, deadline_s: float) -> None:
         """Wait until the child is prepared and waits for a kernel."""
@@ -511,6 +512,10 @@ class Worker:
         """Kill the child; return its failure, with its output."""
         return ChildFailed(kind, message, _joined("", self.end().output))
 
+    def _killed_for_memory(self, status: int) -> bool:
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        return killed and _oom_kills() > self._oom_kills
+
     def _died(self, activity: str) -> ChildFailed:
         # A dying child's channel closes before its death, unless the untrusted code closed it.
         alive = not select.select([self._pidfd], [], [], EXIT_WAIT_S)[0]
@@ -519,12 +524,27 @@ class Worker:
             how = "closed its channel"
         elif os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGSYS:
             how = "was ended by the sandbox: it made a system call that no kernel needs"
+        elif self._killed_for_memory(ended.status):
+            limit = f"{self._limits.memory_bytes / (1 << 30):.1f}" if self._limits else "no"
+            how = f"was killed for memory (limit {limit} GiB)"
         elif os.WIFSIGNALED(ended.status):
             how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
         else:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {activity}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+
+
+OOM_KILLS = Path("/proc/vmstat")
+
+
+def _oom_kills() -> int:
+    """Return how many processes the kernel has killed for want of memory, in any cgroup."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in OOM_KILLS.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
 
 
 def _named(number: int) -> str:

@@ -1,0 +1,208 @@
+"""Messages of a failed kernel say what to change, so that the next attempt can be right."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.task import Correctness
+from akg_tui.evaluate import kernel_text
+from akg_tui.evaluate.processes import worker
+from tests.cheats.tasks import NORMED
+from tests.evaluate.conftest import Evaluated, quick_task
+from tests.evaluate.kernels import CPP, REFERENCE, kernel
+
+WEIGHTED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(24, 8)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_inputs():
+    return [torch.randn(6, 24)]
+"""
+
+
+def failed(
+    evaluated: Evaluated, source: str, reference: str = REFERENCE, **rules: object
+) -> Measurement:
+    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=2, **rules))  # type: ignore[arg-type]
+    found = evaluated(task, reference, source, timed=False)
+    assert found.outcome is Outcome.FAILED, found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("init", "says"),
+    [
+        ("pass", "'norm.weight' is missing in ModelNew; the"),
+        ("self.w = torch.nn.Parameter(torch.ones(96))", "ModelNew (rename 'w'?); the"),
+        (
+            "self.norm = torch.nn.LayerNorm(4)",
+            "'norm.weight' in ModelNew is [4] torch.float32, expected [96] torch.float32, as in",
+        ),
+    ],
+)
+def test_a_missing_weight_is_named(evaluated: Evaluated, init: str, says: str) -> None:
+    source = kernel("return x").replace("self.calls = 0", init)
+    found = failed(evaluated, source, NORMED)
+    assert found.failure is FailureKind.BUILD
+    assert says in found.message
+    if "missing" in says:
+        given = "weights are given after __init__, by name: norm.weight, norm.bias"
+        assert given in found.message
+
+
+def test_a_wrong_result_without_the_reference_s_weights_names_them(evaluated: Evaluated) -> None:
+    source = WEIGHTED.replace("Model(", "ModelNew(").replace("linear", "layer")
+    source = source.replace("super()", "torch.rand(3)\n        super()")
+    found = failed(evaluated, source, WEIGHTED)
+    assert found.failure is FailureKind.WRONG
+    assert found.message.endswith(
+        "; 'linear.weight' is missing in ModelNew; the reference's weights are given after "
+        "__init__, by name: linear.weight, linear.bias"
+    )
+
+
+UNTYPED = CPP.replace(
+    "library.softmax(pointer(x), pointer(y), rows, cols)",
+    "library.softmax(x.data_ptr(), y.data_ptr(), rows, cols)",
+)
+
+
+def test_a_crash_for_want_of_argtypes_says_so(evaluated: Evaluated) -> None:
+    found = failed(evaluated, UNTYPED)
+    assert found.failure is FailureKind.CRASH
+    assert found.message == (
+        "the process was killed by SIGSEGV while being called; set argtypes of softmax (line "
+        f"{line_of(UNTYPED, 'data_ptr')}): without them ctypes passes pointers as 32-bit ints"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CPP,
+        UNTYPED.replace("\n\nclass", "\nlibrary.softmax.argtypes = [ctypes.c_void_p] * 4\n\nclass"),
+        UNTYPED.replace("x.data_ptr()", "ctypes.c_void_p(x.data_ptr())").replace(
+            "y.data_ptr()", "ctypes.c_void_p(y.data_ptr())"
+        ),
+    ],
+)
+def test_a_crash_of_typed_calls_gives_no_such_hint(source: str) -> None:
+    assert kernel_text.with_untyped_call("a crash", source) == "a crash"
+
+
+def test_a_function_in_a_variable_is_known_by_its_name() -> None:
+    source = "f = library.f\np = x.data_ptr()\nf(p, 3)\n"
+    assert "argtypes of f (line 3)" in kernel_text.with_untyped_call("", source)
+    typed = source.replace("\np =", "\nf.argtypes = []\np =")
+    assert kernel_text.with_untyped_call("", typed) == ""
+
+
+def test_a_kernel_for_contiguous_inputs_only_is_told_of_strides(evaluated: Evaluated) -> None:
+    source = CPP.replace("pointer(x)", "ctypes.c_void_p(x.data_ptr())")
+    source = source.replace("torch.empty_like(x)", "torch.empty(x.shape)")
+    found = failed(evaluated, source, noncontiguous=True)
+    assert found.failure is FailureKind.WRONG
+    told = "the kernel is right for contiguous inputs only, it ignores strides: wrong values"
+    assert found.message.startswith(told)
+
+
+def test_a_missing_symbol_is_explained(evaluated: Evaluated) -> None:
+    found = failed(evaluated, CPP.replace('extern "C" ', ""))
+    named = re.search(
+        r"no symbol softmax in \w{8}….so: it has (.+), declare that extern", found.message
+    )
+    assert named is not None, found.message
+    assert named[1] in ("softmax(float const*, float*, long, long)", "_Z7softmaxPKfPfll")
+
+
+def test_a_symbol_that_is_defined_nowhere_is_explained(evaluated: Evaluated) -> None:
+    source = CPP.replace("#include <cmath>", "#include <cmath>\nvoid lost(float*);")
+    source = source.replace("double sum = 0;", "double sum = 0; lost(y);")
+    found = failed(evaluated, source)
+    assert found.failure is FailureKind.BUILD
+    assert re.search(r"undefined symbol: (lost\(float\*\)|_Z4lostPf)", found.message), found.message
+
+
+@pytest.mark.parametrize("cached", ["x.shape", "0"])
+def test_a_result_of_other_inputs_is_called_cached(evaluated: Evaluated, cached: str) -> None:
+    source = kernel(
+        f"if {cached} not in self.kept:",
+        f"    self.kept[{cached}] = torch.softmax(x, -1)",
+        f"return self.kept[{cached}]",
+    )
+    found = failed(evaluated, source)
+    assert found.failure is FailureKind.WRONG
+    assert "the result of other inputs came back, so something is cached" in found.message
+
+
+def test_a_process_killed_while_memory_ran_out_is_told_the_limit(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = tmp_path / "vmstat"
+    counter.write_text("pgfault 3\noom_kill 1\n")
+    monkeypatch.setattr(worker, "OOM_KILLS", counter)
+    died = worker.Worker._died
+
+    def after_a_kill(self: worker.Worker, activity: str) -> worker.ChildFailed:
+        counter.write_text("pgfault 3\noom_kill 2\n")
+        return died(self, activity)
+
+    waits = worker.Worker._await_answer
+
+    def kill_when_called(
+        self: worker.Worker, deadline_s: float, activity: str, *, compile_s: float = 0.0
+    ) -> None:
+        if activity == "being called":
+            os.kill(self.pid, signal.SIGKILL)
+        waits(self, deadline_s, activity, compile_s=compile_s)
+
+    monkeypatch.setattr(worker.Worker, "_died", after_a_kill)
+    monkeypatch.setattr(worker.Worker, "_await_answer", kill_when_called)
+    found = failed(evaluated, kernel("import time; time.sleep(1)", "return x"))
+    assert found.failure is FailureKind.CRASH
+    told = r"the process was killed for memory \(limit \d+\.\d GiB\) while being called"
+    assert re.fullmatch(told, found.message), found.message
+
+
+BROKEN = CPP.replace("std::exp(", "std::exq(")
+
+
+def line_of(source: str, text: str) -> int:
+    return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
+
+
+def test_an_error_in_cpp_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
+    found = failed(evaluated, BROKEN)
+    assert found.failure is FailureKind.BUILD
+    assert found.message.startswith(f"kernel.py:{line_of(BROKEN, 'exq')}: C++ line 8: ")
+
+
+def test_an_error_in_cpp_that_a_file_puts_together_is_found_by_its_text(
+    evaluated: Evaluated,
+) -> None:
+    together = BROKEN.replace("compile_cpp(SOURCE,", "compile_cpp('#define A 1\\n' + SOURCE,")
+    found = failed(evaluated, together)
+    assert found.message.startswith(f"kernel.py:{line_of(together, 'exq')}: C++ line 9: ")
+
+
+def test_an_error_in_cpp_that_is_in_no_line_of_the_file_says_so(evaluated: Evaluated) -> None:
+    made = CPP.replace("compile_cpp(SOURCE,", "compile_cpp(SOURCE.replace('std::exp', 'std::exq'),")
+    found = failed(evaluated, made)
+    assert "(that line of C++ is put together by the file: for (long c = 0" in found.message
+    assert found.message.startswith(f"kernel.py:{line_of(made, 'compile_cpp(SOURCE')}: C++ line 8")
