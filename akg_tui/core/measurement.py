@@ -114,6 +114,10 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
     verified, and `message` gives the reason.
+    `log_ratios` are the natural logarithms of incumbent time / candidate time, one for each
+    cluster measured so far of this candidate against this incumbent, those of earlier
+    measurements first. `undecided`: the time budget was spent before the ratio was decided,
+    although a gain is probable.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) from untrusted code and must be displayed without markup.
     """
@@ -144,6 +148,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     roofline: Roofline | None = None
     sampled_s: float = 0.0
     timed: bool = True
+    log_ratios: tuple[float, ...] = ()
+    undecided: bool = False
 
 
 class Progress(Struct, frozen=True):
