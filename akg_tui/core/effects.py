@@ -184,8 +184,9 @@ def _due_in_plan(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
 
 def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
     if state.edited and state.active:
-        done = "is measured again" if state.measured_again else "edited"
-        return Phase.EVAL, f"{state.active} {done}"
+        if state.measured_again:
+            return Phase.EVAL, f"{state.active} is measured again"
+        return Phase.EVAL, f"{state.active} edited"
     if stops:
         return Phase.DONE, stops[0]
     # A person also asked for the pinned item, and work on it has begun: it is settled first.

@@ -79,17 +79,16 @@ def not_proved(measurement: Measurement, times: int) -> Decision:
 def _figures(measurement: Measurement, ratio: Interval) -> str:
     """Return the interval and the number of clusters it rests on, if that is known."""
     count = len(measurement.log_ratios) or measurement.clusters
-    clusters = f"{count} cluster" if count == 1 else f"{count} clusters"
-    return f"{percent(ratio)} after {clusters}" if count else percent(ratio)
+    return f"{percent(ratio)} after {count} clusters" if count > 1 else percent(ratio)
 
 
 def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> str:
-    figures = _figures(measurement, ratio)
+    figures = f"{_figures(measurement, ratio)}; measured again it may be"
     if ratio.low > 1 + min_gain:
-        return f"faster, not confirmed yet: {figures}; measured again it may be"
+        return f"faster, not confirmed yet: {figures}"
     if ratio.ratio > 1:
-        return f"probably faster, not proved yet: {figures}; measured again it may be"
-    return f"not decided yet: {figures}; measured again it may be"
+        return f"probably faster, not proved yet: {figures}"
+    return f"not decided yet: {figures}"
 
 
 def _within_noise(measurement: Measurement, ratio: Interval) -> str:
