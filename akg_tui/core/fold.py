@@ -327,6 +327,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         ratio=event.ratio,
         reason=event.reason,
         commit=event.commit,
+        verdict=event.verdict,
         unproved=unproved,
     )
     if event.verdict is Verdict.INCONCLUSIVE:

@@ -29,8 +29,9 @@ class Item(Struct, frozen=True, gc=False):
     """A plan item and, once it is settled, its result.
 
     `pinned`: only a person can drop it. `undone`: a person undid its KEEP. An item that is
-    PENDING or ACTIVE and has an `attempt` was measured without being settled; `unproved` counts
-    the INCONCLUSIVE verdicts in a row on this kernel since it was made or a person asked.
+    PENDING or ACTIVE and has an `attempt` was measured and is not settled; `verdict` is that of
+    the attempt, and `unproved` counts the INCONCLUSIVE verdicts in a row on this kernel since it
+    was made or a person asked.
     """
 
     id: str
@@ -44,17 +45,18 @@ class Item(Struct, frozen=True, gc=False):
     commit: str = ""
     pinned: bool = False
     undone: bool = False
+    verdict: Verdict | None = None
     unproved: int = 0
 
     @property
-    def measured_pending(self) -> bool:
-        """Whether the item came back to the plan after a measurement that settled nothing."""
-        return self.state is ItemState.PENDING and self.attempt is not None
+    def inconclusive(self) -> bool:
+        """Whether the item came back to the plan because its gain was not proved."""
+        return self.state is ItemState.PENDING and self.verdict is Verdict.INCONCLUSIVE
 
     @property
     def word(self) -> str:
         """The item's state in one word, for the agent and for people."""
-        if self.measured_pending:
+        if self.inconclusive:
             return Verdict.INCONCLUSIVE.value
         return "UNDONE" if self.undone else self.state.value
 
@@ -411,5 +413,7 @@ def reworded(state: RunState, planned: PlannedItem) -> RunState:
     item = state.item(planned.id)
     if item.attempt is not None and item.text != planned.text:
         # The measured kernel does not belong to the new text: the agent makes another one.
-        state = changed(state, item.id, attempt=None, ratio=None, reason="", commit="", unproved=0)
+        state = changed(
+            state, item.id, attempt=None, ratio=None, reason="", commit="", verdict=None, unproved=0
+        )
     return changed(state, planned.id, text=planned.text, rationale=planned.rationale)

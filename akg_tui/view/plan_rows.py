@@ -136,7 +136,7 @@ def _no_plan(state: RunState) -> tuple[str, ...]:
 
 def _signs(item: Item) -> tuple[str, str, str, str]:
     """Return the glyph, the word, the short word and the role of an item's state."""
-    return UNPROVED if item.measured_pending else ITEM[item.state]
+    return UNPROVED if item.inconclusive else ITEM[item.state]
 
 
 def _head(item: Item, digits_of_id: int) -> Line:
@@ -169,7 +169,7 @@ def _reason(item: Item) -> str:
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     word, _, role = _state_words(item)
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
-    untried = item.state is ItemState.PENDING and not item.measured_pending
+    untried = item.state is ItemState.PENDING and item.attempt is None
     told = "" if untried else f"{ratio}{word} "
     promised = "" if item.ratio else _promised(item)
     promise = (f"{promised} " if promised else "", "figure")
@@ -210,10 +210,10 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     add(tr("why"), searched(one_line(item.rationale)))
     if promised := _promised(item):
         add(tr("promised"), promised, "figure")
-    if item.state is not ItemState.PENDING or item.measured_pending:
+    if item.state is not ItemState.PENDING or item.attempt is not None:
         told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word
         add(tr("state"), told, role)
-    if item.measured_pending:
+    if item.state is ItemState.PENDING and item.attempt is not None:
         waits = state.waiting(item) is not None
         again = tr("the harness measures the same kernel again when its turn comes")
         anew = tr("the best kernel changed since: the agent makes a new one")

@@ -178,7 +178,7 @@ def check_measured_again(run: SimulatedRun) -> None:
         ]
         assert effect.prior in [a.measurement.log_ratios for a in same]
     for each in state.items:
-        if each.measured_pending:
+        if each.inconclusive:
             assert each.attempt is not None
             assert state.attempts[each.attempt].item == each.id
         assert each.unproved < MAX_MEASUREMENTS

@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.phases import SETTLED, ItemState, Verdict
+from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
@@ -50,9 +50,10 @@ def measured_before(state: RunState, item: Item) -> str:
 
 
 def _row(state: RunState, item: Item) -> str:
-    waits = item.state in _OPEN and state.waiting(item) is not None
     before = measured_before(state, item)
-    word = Verdict.INCONCLUSIVE if waits else item.state.value if before else item.word
+    word: str = item.state.value if before else item.word
+    if attempt := state.waiting(item):
+        word = SETTLED.get(attempt.verdict, attempt.verdict).value
     cells = (
         item.id,
         word,
