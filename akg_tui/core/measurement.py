@@ -151,6 +151,11 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     log_ratios: tuple[float, ...] = ()
     undecided: bool = False
 
+    @property
+    def too_noisy(self) -> bool:
+        """Whether only a gain of more than 100 % would have been found, which is none to name."""
+        return self.detectable is not None and self.detectable > 1
+
 
 class Progress(Struct, frozen=True):
     """The progress of an evaluation, for the screen only, never for a decision.

@@ -94,10 +94,10 @@ def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> st
 def _within_noise(measurement: Measurement, ratio: Interval) -> str:
     """Return the reason of an interval around 1, with the gain that would have been seen.
 
-    A ratio above that gain would contradict it, and a gain of more than 100 % is none to look for.
+    A ratio above that gain would contradict it.
     """
     detectable = measurement.detectable
-    if detectable is not None and detectable > 1:
+    if measurement.too_noisy:
         return f"{plus_minus(ratio)}: the measurement was too noisy to see any gain"
     seen = ""
     if detectable is not None and ratio.ratio - 1 < detectable:

@@ -245,6 +245,8 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
     if found.deviation is not None and found.detectable is not None:
         spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
         seen = tr("pairs differ by {spread}, {gain} faster would be seen", spread=spread, gain=gain)
+        if found.too_noisy:
+            seen = tr("pairs differ by {spread}, too noisy to see any gain", spread=spread)
         told.append((tr("noise"), seen))
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
@@ -63,6 +65,14 @@ def test_a_discarded_item_that_a_person_wants_measured_again_is_not_called_incon
     assert [line.split() for line in line_texts(demanded, "log", str)] == [
         ["you", "measure", "p1", "again", "(attempt", "1)"]
     ]
+
+
+def test_evidence_too_noisy_for_any_gain_names_none() -> None:
+    run = planned("BLOCK = 64", "BLOCK = 32")
+    run.tries(replace(faster(1.0, half=0.1), deviation=0.9, detectable=45765952.294))
+    told = shown(plan_view(run.state, 100, 40, {"p1"}).rows)
+    assert "noise pairs differ by 90.0 %, too noisy to see any gain" in told
+    assert "would" not in told
 
 
 def test_attempts_counts_and_chart_show_the_verdict_only_where_there_is_one() -> None:
