@@ -172,6 +172,17 @@ def test_a_diagnosis_and_a_new_plan_leave_a_waiting_item_in_the_plan() -> None:
     assert until_measured(run).blob == "b1"
 
 
+def test_a_plan_that_never_comes_lets_a_waiting_item_be_measured() -> None:
+    run = planned("a", "b", "c", "d")
+    run.tries(unproved())
+    for _ in range(3):
+        run.tries(failed())
+    run.turn(report())
+    run.until_agent()
+    run.must(cmd.Observe(ev.VisitFailed(phase=Phase.PLAN, reason="every setting was tried")))
+    assert until_measured(run).blob == "b1"
+
+
 def test_a_new_plan_drops_an_item_whose_measurement_does_not_count_any_more() -> None:
     run = planned("a", "b")
     run.tries(unproved())
