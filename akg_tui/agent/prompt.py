@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from akg_tui.agent.tools.registry import tools_in
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import Phase
-from akg_tui.core.plan.plan_document import render_plan, render_tried
+from akg_tui.core.plan.plan_document import measured_before, render_plan, render_tried
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Question, RunState
+from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.task import Task
 
 MAX_PAGES = 20
@@ -24,8 +24,10 @@ You tune one compute kernel inside a state machine. The harness evaluates, decid
 keeps and rolls back; you plan and edit. Each plan item is one direction; each edit
 belongs to the active item. After an edit the harness verifies the kernel against the
 reference and times it against the best kernel so far (the incumbent). KEEP means
-faster beyond doubt; DISCARD and FAIL restore the incumbent. Do not repeat what the
-plan shows as discarded or failed."""
+faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE:
+probably faster, not proved yet. That item returns to the plan, and the harness measures
+its kernel again by itself. Do not repeat what the plan shows as discarded, failed or
+inconclusive."""
 
 _DUTY = {
     Phase.PLAN: "Read the kernel if you need to, then call submit_plan with the items to try "
@@ -46,6 +48,7 @@ def visit_prompt(state: RunState) -> str:
     if state.active is not None:
         item = state.item(state.active)
         parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}")
+        parts += _measured_before(state, item)
     parts += _last_verdict(state)
     parts += told_by_person(state)
     parts.append(render_plan(state))
@@ -173,21 +176,38 @@ def situation(state: RunState) -> str:
         item = state.item(state.active)
         why = f" ({one_line(item.rationale, 300)})" if item.rationale else ""
         parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}{why}")
-    if waiting := ", ".join(item.id for item in state.pending):
-        parts.append(f"Still pending: {waiting}.")
+        parts += _measured_before(state, item)
+    if pending := ", ".join(item.id for item in state.pending):
+        parts.append(f"Still pending: {pending}.")
+    if waiting := ", ".join(item.id for item in state.pending if state.waiting(item)):
+        parts.append(f"Of these the harness measures again by itself: {waiting}.")
     parts += standing(state)
     if state.phase is Phase.PLAN:
         parts.append(f"The plan needs {least_items(state)} item(s) or more.")
     return "\n".join(parts)
 
 
+def _measured_before(state: RunState, item: Item) -> list[str]:
+    before = measured_before(state, item)
+    return [f"An earlier kernel for {item.id} was {before}."] if before else []
+
+
 def _last_verdict(state: RunState) -> list[str]:
-    if not state.attempts or not state.attempts[-1].number:
-        return []
-    last = state.attempts[-1]
-    parts = [f"Last verdict: {last.item} {last.verdict}: {one_line(last.reason, 300)}"]
-    if detail := last.measurement.detail[:2_000]:
-        parts.append(f"What the harness saw:\n{detail}")
+    """Return the verdict on the agent's last edit, and those on kernels measured again since."""
+    news: list[Attempt] = []
+    for attempt in reversed(state.attempts):
+        if not attempt.number:
+            break
+        news.insert(0, attempt)
+        if attempt.again_of is None:
+            break
+    parts: list[str] = []
+    for attempt in news:
+        again = "" if attempt.again_of is None else ", measured again"
+        reason = one_line(attempt.reason, 300)
+        parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}")
+        if detail := attempt.measurement.detail[:2_000]:
+            parts.append(f"What the harness saw:\n{detail}")
     return parts
 
 

@@ -101,10 +101,10 @@ def seen_of(measured: Measurement) -> str:
     """Return the spread between pairs of processes and the detectable gain; "" if unknown."""
     if measured.deviation is None or measured.detectable is None:
         return ""
-    return (
-        f"pairs of processes differ by {measured.deviation * 100:.1f} %: "
-        f"a gain of {measured.detectable * 100:.1f} % would have been seen"
-    )
+    differ = f"pairs of processes differ by {measured.deviation * 100:.1f} %"
+    if measured.too_noisy:
+        return f"{differ}: the measurement was too noisy to see any gain"
+    return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
 
 
 def _print_errors(errors: Any) -> None:

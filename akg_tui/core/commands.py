@@ -197,6 +197,12 @@ class PinItem(PersonCommand, frozen=True):
     pinned: bool = True
 
 
+class Remeasure(PersonCommand, frozen=True):
+    """Measure a kernel again that was not proved faster; `what` is its item or its attempt."""
+
+    what: str
+
+
 class AdoptPlanEdit(PersonCommand, frozen=True):
     """Apply the hand edit `kept` of PLAN.md; `change` is from `akg_tui.core.plan.edit`."""
 

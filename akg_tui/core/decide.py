@@ -96,8 +96,8 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Made:
         for offset, item in enumerate(command.items)
     )
     submitted = ev.PlanSubmitted(items=items, summary=command.summary)
-    # A new plan must not drop items that a person added or pinned.
-    if replaced := tuple(item.id for item in state.pending if not item.pinned):
+    # A new plan must not drop items that a person added or pinned, or that wait to be measured.
+    if replaced := state.replaceable:
         return ev.ItemsDropped(items=replaced, reason="replaced by a new plan"), submitted
     return (submitted,)
 
@@ -124,6 +124,8 @@ def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> 
         raise Refusal(f"too early: {state.settled} of at least {least} rounds are settled")
     if left := ", ".join(item.id for item in state.pending if item.pinned):
         raise Refusal(f"too early: a person wants {left} tried; submit a plan to go on to them")
+    if left := ", ".join(item.id for item in state.pending if state.waiting(item)):
+        raise Refusal(f"too early: {left} is to be measured again; submit a plan to go on to it")
     return ev.FinishRequested(reason=command.reason)
 
 

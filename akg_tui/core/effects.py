@@ -16,13 +16,21 @@ from akg_tui.core.approval_rules import approved
 from akg_tui.core.commands import Events
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.core.phases import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
+from akg_tui.core.phases import (
+    AGENT_PHASES,
+    MAX_MEASUREMENTS,
+    Gate,
+    Mode,
+    Overlay,
+    Phase,
+    Verdict,
+)
 from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
 from akg_tui.core.stopping.limits import goals_reached, stop_reasons
-from akg_tui.core.verdict import Decision, decide_verdict
+from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
 
@@ -45,12 +53,16 @@ class Step(Struct, frozen=True):
 
 
 class Measure(Struct, frozen=True):
-    """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None."""
+    """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None.
+
+    `prior` are the log ratios of the earlier measurements of this kernel against this incumbent.
+    """
 
     purpose: Purpose
     attempt: int
     blob: str
     incumbent: str | None
+    prior: tuple[float, ...] = ()
 
 
 class CommitSeed(Struct, frozen=True):
@@ -73,9 +85,10 @@ Effect = Hold | Step | Measure | CommitSeed | RunAgent | Commit
 
 
 def propose(state: RunState) -> Decision:
-    """Return the verdict for the measured candidate; a person's rejection makes it DISCARD.
+    """Return the verdict for the measured candidate.
 
-    Raises `ValueError` without a measurement.
+    A person's rejection makes a KEEP a DISCARD; so does the last permitted measurement with an
+    INCONCLUSIVE. Raises `ValueError` without a measurement.
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
@@ -83,7 +96,18 @@ def propose(state: RunState) -> Decision:
     if decision.verdict is Verdict.KEEP and state.gate and state.gate.answer == "reject":
         why = f": {state.gate.comment}" if state.gate.comment else ""
         return Decision(Verdict.DISCARD, f"rejected in review{why}")
+    if decision.verdict is Verdict.INCONCLUSIVE and (times := _measured_in_vain(state)):
+        return not_proved(state.measured, times)
     return decision
+
+
+def _measured_in_vain(state: RunState) -> int:
+    """Return how often the active kernel was measured, if that was the last permitted time."""
+    earlier = state.measured_again
+    if earlier is None or state.item(earlier.item).unproved + 1 < MAX_MEASUREMENTS:
+        return 0
+    same = (earlier.item, earlier.blob, earlier.incumbent)
+    return 1 + sum((a.item, a.blob, a.incumbent) == same for a in state.attempts)
 
 
 def baseline_failed(state: RunState) -> str:
@@ -160,6 +184,8 @@ def _due_in_plan(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
 
 def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
     if state.edited and state.active:
+        if state.measured_again:
+            return Phase.EVAL, f"{state.active} is measured again"
         return Phase.EVAL, f"{state.active} edited"
     if stops:
         return Phase.DONE, stops[0]
@@ -182,6 +208,8 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
     if to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved:
         return _ask_leave(state, "plan") if Gate.PLAN in state.gates else None
     if to is Phase.EVAL and state.phase is Phase.EDIT and state.approved_blob != state.work_blob:
+        if state.measured_again:  # it has run before
+            return None
         return _ask_leave(state, "edit") if Gate.EDIT in state.gates else None
     return None
 
@@ -267,7 +295,11 @@ def _work(state: RunState) -> Effect | None:
             return RunAgent(state.phase)
         case Phase.EVAL:
             assert state.best is not None
-            return Measure(Purpose.CANDIDATE, state.next_attempt, state.work_blob, state.best.blob)
+            earlier = state.measured_again
+            prior = earlier.measurement.log_ratios if earlier else ()
+            return Measure(
+                Purpose.CANDIDATE, state.next_attempt, state.work_blob, state.best.blob, prior
+            )
         case Phase.DECIDE:
             return _work_in_decide(state)
         case Phase.DONE:
@@ -309,7 +341,7 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
     entered = ev.PhaseEntered(phase=to, previous=state.phase, reason=reason)
     active = () if state.active is None else (state.active,)
     if to is Phase.DIAGNOSE:
-        ids = (*active, *(item.id for item in state.pending if not item.pinned))
+        ids = (*active, *state.replaceable)
         suspended = ev.ItemsSuspended(items=ids, reason=reason)
         return (suspended, entered) if ids else (entered,)
     if to is Phase.PLAN and active:

@@ -384,7 +384,10 @@ class RuleRevoked(Event, frozen=True):
 
 
 class Decided(Event, frozen=True):
-    """A round was settled. The event is the transaction: refs and files are updated from it."""
+    """A round was settled; INCONCLUSIVE settles only the round, not its item.
+
+    The event is the transaction: refs and files are updated from it.
+    """
 
     projected = True
     round: int
@@ -454,6 +457,14 @@ class ItemsReordered(Event, frozen=True):
 
     projected = by_a_person = True
     order: tuple[str, ...]
+
+
+class MeasurementDemanded(Event, frozen=True):
+    """A person wants the kernel of `attempt` measured again: its item is pinned and comes next."""
+
+    projected = by_a_person = True
+    item: str
+    attempt: int
 
 
 class ItemPinned(Event, frozen=True):

@@ -17,8 +17,8 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
     AGENT_PHASES,
+    ITEM_AFTER,
     MODE_GATES,
-    SETTLED,
     Gate,
     ItemState,
     Phase,
@@ -167,6 +167,8 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
         raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
     state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
     state = replace(state, active=event.item, round=event.round)
+    if again := state.waiting(state.item(event.item)):
+        return replace(state, edited=True, work_blob=again.blob, visit_failed_here=False)
     return replace(state, edited=False, visit_failed_here=False)
 
 
@@ -292,6 +294,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     assert state.measured is not None
     speedup = _chained(state, state.measured)
     over_seed = speedup.ratio if speedup else None
+    earlier = state.measured_again
     attempt = Attempt(
         number=event.attempt,
         round=event.round,
@@ -305,21 +308,31 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         at=at,
         speedup=speedup,
         tokens=state.tokens,
+        incumbent=state.best.blob,
+        again_of=earlier.number if earlier else None,
     )
     best, former = state.best, state.former
     if event.verdict is Verdict.KEEP:
         former = (*former, best)
         gained = speedup or best.speedup
         best = Incumbent(event.attempt, event.blob, event.commit, gained.ratio, gained)
+    unproved = 0
+    if event.verdict is Verdict.INCONCLUSIVE:
+        unproved = 1 + (state.item(event.item).unproved if earlier else 0)
     state = moved(
         state,
         (event.item,),
-        SETTLED[event.verdict],
+        ITEM_AFTER[event.verdict],
         attempt=event.attempt,
         ratio=event.ratio,
         reason=event.reason,
         commit=event.commit,
+        verdict=event.verdict,
+        unproved=unproved,
     )
+    if event.verdict is Verdict.INCONCLUSIVE:
+        others = (item.id for item in state.pending if item.id != event.item)
+        state = ordered(state, (*others, event.item))
     return replace(
         state,
         attempts=state.attempts + (attempt,),  # noqa: RUF005  one copy of a long tuple, not two
@@ -411,8 +424,7 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
         if approved:
             return replace(state, plan_approved=True)
         why = _with_comment("rejected in review", comment)
-        free = tuple(item.id for item in state.pending if not item.pinned)
-        state = moved(state, free, ItemState.DROPPED, reason=why)
+        state = moved(state, state.replaceable, ItemState.DROPPED, reason=why)
         state = replace(state, plan_owed=True, plan_approved=False, visit_failed_here=False)
         return _hinted(state, _with_comment("the plan was rejected", comment))
     if approved:
@@ -431,6 +443,17 @@ def _item_pinned(state: RunState, event: ev.ItemPinned, at: float) -> RunState:
         others = (item_id for item_id in pending if item_id != event.item)
         state = ordered(state, (event.item, *others))
     return changed(state, event.item, pinned=event.pinned)
+
+
+def _measurement_demanded(state: RunState, event: ev.MeasurementDemanded, at: float) -> RunState:
+    item = state.item(event.item)
+    if item.attempt != event.attempt:
+        raise OutOfOrder(f"attempt {event.attempt} is not the last one of {event.item}")
+    if item.state is not ItemState.PENDING:
+        state = moved(state, (item.id,), ItemState.PENDING)
+    others = (other.id for other in state.pending if other.id != item.id)
+    state = ordered(state, (item.id, *others))
+    return changed(state, item.id, pinned=True, unproved=0)
 
 
 def _plan_edit_adopted(state: RunState, event: ev.PlanEditAdopted, at: float) -> RunState:
@@ -606,6 +629,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemEdited: lambda s, e, at: reworded(s, e.item),
     ev.ItemsReordered: lambda s, e, at: ordered(s, e.order),
     ev.ItemPinned: _item_pinned,
+    ev.MeasurementDemanded: _measurement_demanded,
     ev.PlanEditAdopted: _plan_edit_adopted,
     ev.ReplanForced: _replan_forced,
     ev.DiagnosisForced: _diagnosis_forced,

@@ -115,6 +115,10 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     when times are meaningless (an interpreter replaces the device): then the kernel is only
     verified, and `message` gives the reason.
     `max_error` is the worst error, `tolerance` its bound, and `tolerance_from` the bound's origin.
+    `log_ratios` are the natural logarithms of incumbent time / candidate time, one for each
+    cluster measured so far of this candidate against this incumbent, those of earlier
+    measurements first. `undecided`: the time budget was spent before the ratio was decided,
+    and a gain of 5 % is not excluded.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) from untrusted code and must be displayed without markup.
     """
@@ -148,6 +152,13 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     roofline: Roofline | None = None
     sampled_s: float = 0.0
     timed: bool = True
+    log_ratios: tuple[float, ...] = ()
+    undecided: bool = False
+
+    @property
+    def too_noisy(self) -> bool:
+        """Whether only a gain of more than 100 % would have been found, which is none to name."""
+        return self.detectable is not None and self.detectable > 1
 
 
 class Progress(Struct, frozen=True):

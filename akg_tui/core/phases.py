@@ -16,8 +16,15 @@ Run phases
 
 Plan items
     PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends unsettled items,
-    except pinned pending ones; a replan or a person drops items. At most one item is
-    ACTIVE. Ids (p1, p2, …) are never used twice.
+    except pinned pending ones and those that wait for a measurement; a replan or a person
+    drops items. At most one item is ACTIVE. Ids (p1, p2, …) are never used twice.
+
+    INCONCLUSIVE settles nothing: the time budget was spent before a probable gain was
+    proved. The item is PENDING again, behind the others, and waits: when its turn comes
+    and the incumbent is unchanged, the harness measures the same kernel again, in a round
+    and an attempt of their own and without the agent, and the earlier measurements count.
+    After MAX_MEASUREMENTS of them it is DISCARDED. If the incumbent has changed, the agent
+    gets the item like any other. DISCARDED → PENDING: a person wants it measured again.
 
 Overlays stop a phase and change nothing else: a pause, a step that was not granted,
 a gate or a question without an answer, a model's server that does not answer.
@@ -53,6 +60,7 @@ class Verdict(StrEnum):
     KEEP = "KEEP"
     DISCARD = "DISCARD"
     FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
 
 
 class Mode(StrEnum):
@@ -106,11 +114,17 @@ SETTLED: dict[Verdict, ItemState] = {
     Verdict.FAIL: ItemState.FAILED,
 }
 
+ITEM_AFTER: dict[Verdict, ItemState] = {**SETTLED, Verdict.INCONCLUSIVE: ItemState.PENDING}
+"""The state of an item after its verdict; `SETTLED` has the verdicts that settle it."""
+
+MAX_MEASUREMENTS = 3
+"""The INCONCLUSIVE measurements of one kernel against one incumbent that end in a DISCARD."""
+
 ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.PENDING: frozenset({ItemState.ACTIVE, ItemState.SUSPENDED, ItemState.DROPPED}),
-    ItemState.ACTIVE: frozenset({*SETTLED.values(), ItemState.SUSPENDED, ItemState.DROPPED}),
+    ItemState.ACTIVE: frozenset({*ITEM_AFTER.values(), ItemState.SUSPENDED, ItemState.DROPPED}),
     ItemState.KEPT: frozenset(),
-    ItemState.DISCARDED: frozenset(),
+    ItemState.DISCARDED: frozenset({ItemState.PENDING}),
     ItemState.FAILED: frozenset(),
     ItemState.SUSPENDED: frozenset(),
     ItemState.DROPPED: frozenset(),

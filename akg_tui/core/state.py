@@ -28,7 +28,10 @@ from akg_tui.core.task import Task
 class Item(Struct, frozen=True, gc=False):
     """A plan item and, once it is settled, its result.
 
-    `pinned`: only a person can drop it. `undone`: a person undid its KEEP.
+    `pinned`: only a person can drop it. `undone`: a person undid its KEEP. An item that is
+    PENDING or ACTIVE and has an `attempt` was measured and is not settled; `verdict` is that of
+    the attempt, and `unproved` counts the INCONCLUSIVE verdicts in a row on this kernel since it
+    was made or a person asked.
     """
 
     id: str
@@ -42,10 +45,19 @@ class Item(Struct, frozen=True, gc=False):
     commit: str = ""
     pinned: bool = False
     undone: bool = False
+    verdict: Verdict | None = None
+    unproved: int = 0
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether the item came back to the plan because its gain was not proved."""
+        return self.state is ItemState.PENDING and self.verdict is Verdict.INCONCLUSIVE
 
     @property
     def word(self) -> str:
         """The item's state in one word, for the agent and for people."""
+        if self.inconclusive:
+            return Verdict.INCONCLUSIVE.value
         return "UNDONE" if self.undone else self.state.value
 
 
@@ -55,7 +67,8 @@ class Attempt(Struct, frozen=True, gc=False):
     `over_seed` is the product of the kept ratios before this attempt, times its own ratio:
     an estimate, for the chart. `speedup` is this estimate with its bounds, for goals. The
     figure to quote is the FINAL measurement. `tokens` counts the whole run's tokens until the
-    attempt was settled.
+    attempt was settled. `incumbent` is the blob of the kernel that it was measured against.
+    `again_of` is the attempt whose kernel was measured again in this one.
     """
 
     number: int
@@ -71,6 +84,8 @@ class Attempt(Struct, frozen=True, gc=False):
     speedup: Interval | None = None
     tokens: int = 0
     lost: bool = False  # the kernel's text is lost: the attempt is listed but never used
+    incumbent: str = ""
+    again_of: int | None = None
 
 
 class Incumbent(Struct, frozen=True):
@@ -268,6 +283,31 @@ class RunState(Struct, frozen=True, kw_only=True):
             found.sort(key=lambda item: place.get(item.id, len(place)))
         return tuple(found)
 
+    def waiting(self, item: Item) -> Attempt | None:
+        """Return the attempt of an open item whose kernel is to be measured again, or None.
+
+        None also when the incumbent has changed: what was measured does not count any more.
+        """
+        if item.state not in (ItemState.PENDING, ItemState.ACTIVE) or item.attempt is None:
+            return None
+        attempt = self.attempts[item.attempt]
+        same = self.best is not None and attempt.incumbent == self.best.blob
+        return attempt if same and not attempt.lost else None
+
+    @property
+    def measured_again(self) -> Attempt | None:
+        """The attempt whose kernel the active item measures again, without the agent, or None."""
+        if self.active is None:
+            return None
+        attempt = self.waiting(self.item(self.active))
+        return attempt if attempt is not None and attempt.blob == self.work_blob else None
+
+    @property
+    def replaceable(self) -> tuple[str, ...]:
+        """The pending items that a new plan or a diagnosis removes: not pinned, not waiting."""
+        pending = self.pending
+        return tuple(i.id for i in pending if not i.pinned and self.waiting(i) is None)
+
     @property
     def question(self) -> Question | None:
         """The open question, or None."""
@@ -370,4 +410,10 @@ def reworded(state: RunState, planned: PlannedItem) -> RunState:
     """Return the state with another text and rationale of a pending item. Raises `OutOfOrder`."""
     if state.item(planned.id).state is not ItemState.PENDING:
         raise OutOfOrder(f"{planned.id} is not pending")
+    item = state.item(planned.id)
+    if item.attempt is not None and item.text != planned.text:
+        # The measured kernel does not belong to the new text: the agent makes another one.
+        state = changed(
+            state, item.id, attempt=None, ratio=None, reason="", commit="", verdict=None, unproved=0
+        )
     return changed(state, planned.id, text=planned.text, rationale=planned.rationale)

@@ -13,7 +13,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.commands import Made, Refusal
 from akg_tui.core.model_info import policy_fault
-from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase
+from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent
@@ -182,6 +182,44 @@ def _pin(state: RunState, command: cmd.PinItem, now: float) -> Made:
     return ev.ItemPinned(item=found.id, pinned=command.pinned)
 
 
+def _remeasure(state: RunState, command: cmd.Remeasure, now: float) -> Made:
+    """Measure a kernel again, if it was correct, not kept, and the incumbent is unchanged."""
+    _not_at_the_end(state)
+    what = command.what.strip()
+    if what.isdecimal() and len(what) < 10:
+        number = int(what)
+        if not 0 < number < len(state.attempts):
+            raise Refusal(f"there is no attempt {number} to measure again")
+        item = state.item(state.attempts[number].item)
+    else:
+        item = _found(state, one_line(what, 40))
+        if item.attempt is None:
+            raise Refusal(f"{item.id} was not measured yet")
+        number = item.attempt
+    attempt = state.attempts[number]
+    if number != item.attempt:
+        raise Refusal(f"{item.id} was measured again since, as attempt {item.attempt}")
+    if item.state is ItemState.ACTIVE:
+        raise Refusal(f"{item.id} is under work")
+    if attempt.verdict not in (Verdict.DISCARD, Verdict.INCONCLUSIVE) or item.state not in (
+        ItemState.PENDING,
+        ItemState.DISCARDED,
+    ):
+        raise Refusal(f"{item.id} is {item.word}: only what was not proved can be measured again")
+    if attempt.lost:
+        raise Refusal(f"the kernel of attempt {number} is lost")
+    if state.best is None or attempt.incumbent != state.best.blob:
+        raise Refusal(
+            f"attempt {number} was measured against an earlier best kernel; "
+            "add its item to the plan instead"
+        )
+    if item.state is ItemState.DISCARDED and len(state.pending) >= MAX_PLAN_ITEMS:
+        raise Refusal(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
+    if attempt.measurement.ratio is None:
+        raise Refusal(f"attempt {number} was not timed, and would not be now")
+    return ev.MeasurementDemanded(item=item.id, attempt=number)
+
+
 def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
     _not_at_the_end(state)
     if command.kept not in {edit.kept for edit in state.plan_edits}:
@@ -329,6 +367,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.DropItem: _drop_item,
     cmd.ReorderItems: _reorder,
     cmd.PinItem: _pin,
+    cmd.Remeasure: _remeasure,
     cmd.AdoptPlanEdit: _adopt,
     cmd.ForceReplan: _force_replan,
     cmd.ForceDiagnosis: _force_diagnosis,

@@ -1,4 +1,8 @@
-"""The verdict on a measurement (KEEP, DISCARD or FAIL), and intervals as text. Pure."""
+"""The verdict on a measurement, with its reason, and intervals as text. Pure.
+
+A reason is one sentence that agrees with its numbers: what it says of the gain can be read off
+the interval beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ from msgspec import Struct
 
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
+
+MOST_SPREAD = 100.0
+"""The largest half of an interval that is written as a number; above it, it says nothing."""
 
 
 class Decision(Struct, frozen=True):
@@ -22,16 +29,19 @@ def percent(interval: Interval) -> str:
 def plus_minus(interval: Interval) -> str:
     """Return a ratio with the larger half of its interval, for example ``1.02 ± 0.03``."""
     half = max(interval.high - interval.ratio, interval.ratio - interval.low)
+    if half > MOST_SPREAD:
+        return f"{interval.ratio:.2f} ± more than {MOST_SPREAD:g}"
     places = 2 if half >= 0.01 else 3
     return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
 
 
 def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
-    """Return KEEP, DISCARD or FAIL for a candidate measured against its incumbent.
+    """Return the verdict on a candidate measured against its incumbent.
 
-    FAIL: not correct. KEEP: the lower confidence bound of the ratio exceeds
-    ``1 + min_gain``, and a second measurement, if there was one, agrees. DISCARD:
-    correct, but not proved faster by more than `min_gain`, not confirmed, or not timed.
+    FAIL: not correct. INCONCLUSIVE: correct, but the time budget was spent before a probable
+    gain was proved. KEEP: the lower confidence bound of the ratio exceeds ``1 + min_gain``, and
+    a second measurement, if there was one, agrees. DISCARD: correct, but not proved faster by
+    more than `min_gain`, not confirmed, or not timed.
 
     Raises
     ------
@@ -46,6 +56,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
         return Decision(Verdict.DISCARD, f"correct, but {why}")
+    if measurement.undecided:
+        return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, min_gain))
     if ratio.low > 1 + min_gain:
         return _confirmed(measurement, ratio)
     if ratio.high < 1:
@@ -55,10 +67,42 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio.low > 1:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
+    return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
+
+
+def not_proved(measurement: Measurement, times: int) -> Decision:
+    """Return the DISCARD of a probable gain that `times` measurements did not prove."""
+    figures = f": {_figures(measurement, measurement.ratio)}" if measurement.ratio else ""
+    return Decision(Verdict.DISCARD, f"not proved in {times} measurements{figures}")
+
+
+def _figures(measurement: Measurement, ratio: Interval) -> str:
+    """Return the interval and the number of clusters it rests on, if that is known."""
+    count = len(measurement.log_ratios) or measurement.clusters
+    return f"{percent(ratio)} after {count} clusters" if count > 1 else percent(ratio)
+
+
+def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> str:
+    figures = f"{_figures(measurement, ratio)}; measured again it may be"
+    if ratio.low > 1 + min_gain:
+        return f"faster, not confirmed yet: {figures}"
+    if ratio.ratio > 1:
+        return f"probably faster, not proved yet: {figures}"
+    return f"not decided yet: {figures}"
+
+
+def _within_noise(measurement: Measurement, ratio: Interval) -> str:
+    """Return the reason of an interval around 1, with the gain that would have been seen.
+
+    A ratio above that gain would contradict it.
+    """
+    detectable = measurement.detectable
+    if measurement.too_noisy:
+        return f"{plus_minus(ratio)}: the measurement was too noisy to see any gain"
     seen = ""
-    if measurement.detectable is not None:
-        seen = f"; a gain of {measurement.detectable * 100:.1f} % would have been seen"
-    return Decision(Verdict.DISCARD, f"{plus_minus(ratio)}: within noise{seen}")
+    if detectable is not None and ratio.ratio - 1 < detectable:
+        seen = f"; a gain of {detectable * 100:.1f} % would have been seen"
+    return f"{plus_minus(ratio)}: within noise{seen}"
 
 
 def is_surely_slower(ratio: Interval) -> bool:
@@ -75,7 +119,10 @@ def _confirmed(measurement: Measurement, ratio: Interval) -> Decision:
     again = measurement.confirmation
     if again is None or again.agrees:
         return Decision(Verdict.KEEP, f"faster: {percent(ratio)}")
-    second = (
-        f"measured again it was {plus_minus(again.ratio)}" if again.ratio else "no time was left"
-    )
-    return Decision(Verdict.DISCARD, f"{percent(ratio)} at first, not confirmed: {second}")
+    if again.ratio is None:
+        why = "no time was left to confirm it"
+    elif again.ratio.low <= 1:
+        why = f"measured again it was {percent(again.ratio)}, which reaches 0 %"
+    else:
+        why = f"measured again it was {percent(again.ratio)}, but single calls do not show it"
+    return Decision(Verdict.DISCARD, f"{percent(ratio)} at first, not confirmed: {why}")

@@ -49,7 +49,12 @@ class Evaluator(Protocol):
     async def prepare(self) -> None: ...
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+        self,
+        kernel: str,
+        incumbent: str | None,
+        *,
+        precise: float | None = None,
+        prior: tuple[float, ...] = (),
     ) -> Measurement: ...
 
     async def probe(
@@ -250,7 +255,9 @@ class Engine:
         # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
         kernel = self.kernel(effect.blob)
-        measurement = await self._judge.evaluate(kernel, incumbent, precise=precise)
+        measurement = await self._judge.evaluate(
+            kernel, incumbent, precise=precise, prior=effect.prior
+        )
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self.live.show(f"the judge was lost: {measurement.message}")
         self._must(cmd.FinishEval(measurement))

@@ -40,7 +40,9 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
 
     With `precise`, clusters are run until half of the interval is this fraction of the ratio. A
     probe may skip timing (`timed`), end it after about `samples` samples of each side (0: when
-    the ratio is decided), and ask for `warmups` untimed calls before it.
+    the ratio is decided), and ask for `warmups` untimed calls before it. `prior` are the log
+    ratios of earlier measurements of the same kernel against the same incumbent
+    (`Measurement.log_ratios`), which count in this one.
     """
 
     number: int
@@ -54,6 +56,7 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     timed: bool = True
     samples: int = 0
     warmups: int = 0
+    prior: tuple[float, ...] = ()
 
 
 class Cancel(Struct, frozen=True, tag=True):

@@ -134,11 +134,13 @@ class Judge:
         *,
         label: str = "candidate",
         precise: float | None = None,
+        prior: tuple[float, ...] = (),
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
         With `precise` there is no verdict: clusters are run until half of the ratio's interval
         is this fraction of the ratio (0.02: ± 2 %), or the task's time budget is spent.
+        `prior` are the log ratios of earlier measurements of this kernel against this incumbent.
 
         Every behaviour of the kernel gives a Measurement. Cancelling the task that awaits this
         kills the kernel's processes and leaves the judge usable.
@@ -148,7 +150,9 @@ class Judge:
         EvaluationCancelled
             `cancel` was called meanwhile.
         """
-        return await self._evaluate(kernel, incumbent=incumbent, label=label, precise=precise)
+        return await self._evaluate(
+            kernel, incumbent=incumbent, label=label, precise=precise, prior=prior
+        )
 
     async def probe(
         self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0

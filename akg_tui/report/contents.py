@@ -64,7 +64,10 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """One settled round. `ratio` compares the candidate with the incumbent of its round."""
+    """One settled round. `ratio` compares the candidate with the incumbent of its round.
+
+    `again_of` is the attempt whose kernel this round measured again.
+    """
 
     round: int
     attempt: int
@@ -84,6 +87,7 @@ class Round(Struct, frozen=True, kw_only=True):
     commit: str
     settled_utc: str
     measured_s: float
+    again_of: int | None = None
 
 
 class Direction(Struct, frozen=True, kw_only=True):
@@ -96,6 +100,7 @@ class Direction(Struct, frozen=True, kw_only=True):
     failed: int
     best_ratio: float | None
     reasons: tuple[str, ...]
+    inconclusive: int = 0
 
 
 class Diagnosis(Struct, frozen=True):

@@ -174,6 +174,7 @@ class _JournalWalk:
             commit=attempt.commit,
             settled_utc=utc(attempt.at),
             measured_s=round(measured.elapsed_s, 3),
+            again_of=attempt.again_of,
         )
 
 
@@ -249,6 +250,7 @@ def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
         failed=count[Verdict.FAIL],
         best_ratio=max(ratios, default=None),
         reasons=tuple(reason for reason, _ in reasons.most_common(MAX_REASONS)),
+        inconclusive=count[Verdict.INCONCLUSIVE],
     )
 
 

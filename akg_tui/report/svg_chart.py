@@ -27,6 +27,7 @@ _STAND_INS = {
     "keep": "#010001",
     "discard": "#010002",
     "fail": "#010003",
+    "inconclusive": "#01000a",
     "line": "#010004",
     "reference": "#010005",
     "ink": "#010006",
@@ -34,14 +35,15 @@ _STAND_INS = {
     "paper": "#010008",
     "final": "#010009",
 }
-_MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X"}
+_MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X", "INCONCLUSIVE": "s"}
+_CORRECT = ("DISCARD", "INCONCLUSIVE")  # drawn with their time, and not kept
 
 
 def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
     """Return at most about `most` rounds that keep the shape of the chart.
 
-    Every KEEP is kept while there is room, and of each stretch of the run its fastest DISCARD and
-    its first FAIL.
+    Every KEEP is kept while there is room, and of each stretch of the run its fastest DISCARD or
+    INCONCLUSIVE and its first FAIL.
     """
     if len(rounds) <= most:
         return list(rounds)
@@ -53,7 +55,7 @@ def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
     chosen = {r.attempt: r for r in kept}
     for start in range(0, len(rounds), size):
         stretch = rounds[start : start + size]
-        timed = [r for r in stretch if r.verdict == "DISCARD" and r.estimate_over_seed]
+        timed = [r for r in stretch if r.verdict in _CORRECT and r.estimate_over_seed]
         fastest = max(timed, key=_height, default=None)
         failed = next((r for r in stretch if r.verdict == "FAIL"), None)
         chosen |= {r.attempt: r for r in (fastest, failed) if r is not None}
@@ -106,7 +108,7 @@ def _furnish(figure: Figure, axes: Axes, report: Report) -> None:
 
 
 def _rounds(axes: Axes, rounds: Sequence[Round]) -> None:
-    for verdict in ("DISCARD", "KEEP"):
+    for verdict in (*_CORRECT, "KEEP"):
         timed = [r for r in rounds if r.verdict == verdict and r.ratio and _height(r) > 0]
         if timed:
             _timed(axes, verdict, timed)

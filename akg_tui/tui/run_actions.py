@@ -105,6 +105,15 @@ class RunActions:
         else:
             self._workbench.steer(cmd.ForceDiagnosis(reason), tr("a diagnosis is called for"))
 
+    def action_remeasure(self, what: str = "") -> None:
+        """Measure the kernel of an item or an attempt again."""
+        what = what.strip()
+        if what:
+            told = tr("{what} is measured again next", what=one_line(what, 40))
+            self._workbench.steer(cmd.Remeasure(what), told)
+        else:
+            self._workbench.open_line("remeasure ")
+
     def action_adopt(self) -> None:
         """Adopt the newest hand edit of PLAN.md, after a question that lists the changes."""
         if (handle := self._run()) is None:

@@ -12,7 +12,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt
 from akg_tui.view import formatting
-from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.glyphs import SHORT, VERDICT
 from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, cells, cut, fit, line
@@ -84,7 +84,7 @@ def _head(name: str) -> str:
 def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
     found = attempt.measurement
     glyph, role = VERDICT[attempt.verdict]
-    verdict = f"{glyph} {attempt.verdict}"
+    verdict = f"{glyph} {SHORT.get(attempt.verdict, attempt.verdict)}"
     if undone:
         verdict, role = f"{glyph} UNDO", "note"
     interval = found.ratio

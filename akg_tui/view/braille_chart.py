@@ -57,6 +57,11 @@ class AttemptSeries:
         return bool(len(self._promised))
 
     @property
+    def inconclusive(self) -> bool:
+        """Whether any attempt in the series is INCONCLUSIVE."""
+        return bool(len(self._series[Verdict.INCONCLUSIVE]))
+
+    @property
     def noise(self) -> float | None:
         """The median, over the newest attempts, of half the interval divided by the ratio."""
         stop = bisect_left(self._halves, (self._count,))

@@ -390,6 +390,9 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.ItemPinned: lambda e: _person(
         message("pin {item}", item=e.item) if e.pinned else message("unpin {item}", item=e.item)
     ),
+    ev.MeasurementDemanded: lambda e: _person(
+        message("measure {item} again (attempt {number})", item=e.item, number=e.attempt)
+    ),
     ev.PlanEditAdopted: _adopted,
     ev.ReplanForced: lambda e: _person(_because(message("a new plan"), e.reason)),
     ev.DiagnosisForced: lambda e: _person(_because(message("a diagnosis"), e.reason)),

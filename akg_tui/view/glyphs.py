@@ -27,7 +27,11 @@ VERDICT: dict[Verdict, tuple[str, str]] = {
     Verdict.KEEP: ("✓", "verdict.keep"),
     Verdict.DISCARD: ("▪", "verdict.discard"),
     Verdict.FAIL: ("✗", "verdict.fail"),
+    Verdict.INCONCLUSIVE: ("≃", "note"),
 }
+
+SHORT: dict[Verdict, str] = {Verdict.INCONCLUSIVE: "INCONCL"}
+"""The verdicts that a table column writes shorter."""
 
 # Glyph, word, short word, role.
 ITEM: dict[ItemState, tuple[str, str, str, str]] = {
@@ -39,6 +43,8 @@ ITEM: dict[ItemState, tuple[str, str, str, str]] = {
     ItemState.SUSPENDED: ("⊟", "SUSPENDED", "SUSP", "item.suspended"),
     ItemState.DROPPED: ("⨯", "DROPPED", "DROP", "item.dropped"),
 }
+# A pending item that was measured already, and not proved.
+UNPROVED = (VERDICT[Verdict.INCONCLUSIVE][0], "INCONCL", "INC", "note")
 
 MODE: dict[Mode, str] = {
     Mode.AUTO: "mode.auto",
@@ -73,7 +79,7 @@ _ASCII: dict[str, str] = {
     "█": "#", "▓": "#", "▒": "+", "░": ".", "▏": "|", "▎": "|", "▍": "|", "▌": "|", "▐": "|",
     "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "▀": "-", "▔": "-",
     "⧗": "*", "⏺": "*", "␛": "^", "␇": "^", "∅": "0", "“": '"', "”": '"', "‘": "'", "’": "'",
-    "\N{NO-BREAK SPACE}": " ",
+    "\N{NO-BREAK SPACE}": " ", "≃": "~",
 }  # fmt: skip
 
 _CORNERS = "┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋╴╵╶╷╸╹╺╻"

@@ -17,7 +17,7 @@ from akg_tui.core.phases import ItemState, Phase
 from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.view import formatting
-from akg_tui.view.glyphs import ITEM, PIN
+from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import INDENT, Line, fit, hang, line, spread
@@ -134,8 +134,13 @@ def _no_plan(state: RunState) -> tuple[str, ...]:
     return tr("no plan yet:"), tr("the agent is to write one")
 
 
+def _signs(item: Item) -> tuple[str, str, str, str]:
+    """Return the glyph, the word, the short word and the role of an item's state."""
+    return UNPROVED if item.inconclusive else ITEM[item.state]
+
+
 def _head(item: Item, digits_of_id: int) -> Line:
-    glyph, _, _, role = ITEM[item.state]
+    glyph, _, _, role = _signs(item)
     roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
     text_role = roles.get(item.state, "muted")
     return line(
@@ -147,8 +152,8 @@ def _head(item: Item, digits_of_id: int) -> Line:
 
 def _state_words(item: Item) -> tuple[str, str, str]:
     """Return the state of an item as a word, as a short word, and their role."""
-    _, _, short, role = ITEM[item.state]
-    return (item.word, "UNDO", "note") if item.undone else (item.word, short, role)
+    _, word, short, role = _signs(item)
+    return (item.word, "UNDO", "note") if item.undone else (word, short, role)
 
 
 def _promised(item: Item) -> str:
@@ -164,7 +169,8 @@ def _reason(item: Item) -> str:
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     word, _, role = _state_words(item)
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
-    told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
+    untried = item.state is ItemState.PENDING and item.attempt is None
+    told = "" if untried else f"{ratio}{word} "
     promised = "" if item.ratio else _promised(item)
     promise = (f"{promised} " if promised else "", "figure")
     below = line(" " * (digits_of_id + 3), (told, role), promise, (_reason(item), "faint"))
@@ -190,8 +196,9 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
 
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:
     """Return the evidence for and against an item as rows: text, measurement, verdict."""
-    glyph = ITEM[item.state][0]
-    word, _, role = _state_words(item)
+    glyph = _signs(item)[0]
+    _, _, role = _state_words(item)
+    word = item.word
     lead = line((f"{glyph} {item.id:<{digits_of_id}} ", role))
     rows = hang(one_line(item.text), room, lead, "strong")
     pad = " " * INDENT
@@ -203,10 +210,15 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     add(tr("why"), searched(one_line(item.rationale)))
     if promised := _promised(item):
         add(tr("promised"), promised, "figure")
-    if item.state is not ItemState.PENDING:
+    if item.state is not ItemState.PENDING or item.attempt is not None:
         told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word
         add(tr("state"), told, role)
-    attempt = next((a for a in state.attempts if a.item == item.id), None)
+    if item.state is ItemState.PENDING and item.attempt is not None:
+        waits = state.waiting(item) is not None
+        again = tr("the harness measures the same kernel again when its turn comes")
+        anew = tr("the best kernel changed since: the agent makes a new one")
+        add(tr("then"), again if waits else anew)
+    attempt = None if item.attempt is None else state.attempts[item.attempt]
     if item.ratio:
         add(tr("measured"), formatting.sure(item.ratio), role)
     if attempt is not None:
@@ -233,6 +245,8 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
     if found.deviation is not None and found.detectable is not None:
         spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
         seen = tr("pairs differ by {spread}, {gain} faster would be seen", spread=spread, gain=gain)
+        if found.too_noisy:
+            seen = tr("pairs differ by {spread}, too noisy to see any gain", spread=spread)
         told.append((tr("noise"), seen))
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))

@@ -92,7 +92,9 @@ def verified_only(state: RunState) -> bool:
 def _verdict_counts(state: RunState) -> Line:
     spans: list[Span] = []
     for verdict, (glyph, role) in VERDICT.items() if state.settled else ():
-        spans.append((f"{' ' if spans else ''}{glyph}{state.count(verdict)}", role))
+        count = state.count(verdict)
+        if count or verdict is not Verdict.INCONCLUSIVE:  # rare: its zero tells nothing
+            spans.append((f"{' ' if spans else ''}{glyph}{count}", role))
     return tuple(spans)
 
 

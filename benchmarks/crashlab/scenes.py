@@ -117,13 +117,18 @@ class WatchedFakeJudge(FakeJudge):
     person: Person | None = None
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+        self,
+        kernel: str,
+        incumbent: str | None,
+        *,
+        precise: float | None = None,
+        prior: tuple[float, ...] = (),
     ) -> Measurement:
         if self.person is not None and incumbent is not None:
             self.person.before(self.person.engine.state.next_attempt)
             if "WIDTH = 2" in kernel:
                 kernel = kernel.replace('SPEED = "', 'SPEED = "WRONG"  # "')
-        return await super().evaluate(kernel, incumbent, precise=precise)
+        return await super().evaluate(kernel, incumbent, precise=precise, prior=prior)
 
 
 class SweepThatGivesUp(Sweep):

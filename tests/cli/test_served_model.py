@@ -135,7 +135,7 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
     assert (run / "report.html").is_file()
     assert f"report: {run.relative_to(tmp_path) / 'report.html'}" in told
     summary = summarize(read_state(run))
-    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 0, "FAIL": 3}
+    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 0, "FAIL": 3, "INCONCLUSIVE": 0}
     assert summary["speedup_vs_seed"] > 1.2
     assert summary["reason"] == "the agent finished: no direction is left"
     assert 0.3 < summary["cache_read_share"] < 1

@@ -73,6 +73,11 @@ def test_eval_says_what_gain_would_have_been_seen(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines()[1:] == [
         "pairs of processes differ by 4.2 %: a gain of 11.8 % would have been seen"
     ]
+    noisy = Measurement(outcome=Outcome.CORRECT, deviation=3.0, detectable=45765952.294)
+    _print_measurement(noisy, as_json=False)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "pairs of processes differ by 300.0 %: the measurement was too noisy to see any gain"
+    ]
 
 
 @needs_triton

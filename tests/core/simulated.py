@@ -20,6 +20,18 @@ def faster(ratio: float = 1.5, half: float = 0.05) -> Measurement:
     return Measurement(outcome=Outcome.CORRECT, ratio=interval, candidate_ms=1.0, baseline_ms=ratio)
 
 
+def unproved(*log_ratios: float, ratio: float = 1.18) -> Measurement:
+    """A probable gain that the budget was too short to prove, after these clusters."""
+    return Measurement(
+        outcome=Outcome.CORRECT,
+        ratio=Interval(ratio, 0.99, 1.41, 0.99),
+        candidate_ms=1.0,
+        baseline_ms=ratio,
+        log_ratios=log_ratios or (0.1, 0.2),
+        undecided=True,
+    )
+
+
 def failed(message: str = "wrong values") -> Measurement:
     return Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message=message)
 

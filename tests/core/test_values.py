@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import msgspec
@@ -14,6 +15,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.fold import _APPLY, OutOfOrder, evolve
 from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
 from akg_tui.core.phases import (
+    ITEM_AFTER,
     ITEM_TABLE,
     PHASE_TABLE,
     IllegalTransition,
@@ -25,13 +27,15 @@ from akg_tui.core.plan.plan_document import cell, render_plan
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
-from akg_tui.core.verdict import decide_verdict
-from tests.core.simulated import SimulatedRun, broken, failed, faster, planned
+from akg_tui.core.verdict import Decision, decide_verdict
+from tests.core.simulated import SimulatedRun, broken, failed, faster, planned, unproved
 
 
 def test_every_phase_and_item_state_is_in_its_table() -> None:
     assert set(PHASE_TABLE) == set(Phase)
     assert set(ITEM_TABLE) == set(ItemState)
+    assert set(ITEM_AFTER) == set(Verdict)
+    assert set(ITEM_AFTER.values()) <= ITEM_TABLE[ItemState.ACTIVE]
 
 
 def test_an_event_is_one_class_and_one_row_of_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,10 +94,59 @@ def test_a_gain_that_was_not_confirmed_is_no_keep() -> None:
     decision = decide_verdict(refuted, 0.01)
     assert decision.verdict is Verdict.DISCARD
     assert decision.reason == (
-        "+8.0 % (+3.0 to +13.0) at first, not confirmed: measured again it was 1.00 ± 0.02"
+        "+8.0 % (+3.0 to +13.0) at first, not confirmed: measured again it was "
+        "+0.0 % (-2.0 to +2.0), which reaches 0 %"
     )
     unfinished = msgspec.structs.replace(measured, confirmation=Confirmation(None, agrees=False))
-    assert decide_verdict(unfinished, 0.01).verdict is Verdict.DISCARD
+    assert decide_verdict(unfinished, 0.01) == Decision(
+        Verdict.DISCARD,
+        "+8.0 % (+3.0 to +13.0) at first, not confirmed: no time was left to confirm it",
+    )
+    # An interval above 1 is not called one that reaches 1.
+    strong = Confirmation(Interval(3.18, 2.64, 3.72, 0.99), agrees=False)
+    reason = decide_verdict(msgspec.structs.replace(measured, confirmation=strong), 0.01).reason
+    assert reason.endswith("it was +218.0 % (+164.0 to +272.0), but single calls do not show it")
+
+
+@pytest.mark.parametrize(
+    ("interval", "why"),
+    [
+        ((1.182, 0.99, 1.41), "probably faster, not proved yet: +18.2 % (-1.0 to +41.0)"),
+        ((1.182, 1.05, 1.41), "faster, not confirmed yet: +18.2 % (+5.0 to +41.0)"),
+        ((0.99, 0.7, 1.41), "not decided yet: -1.0 % (-30.0 to +41.0)"),
+    ],
+)
+def test_a_spent_budget_with_a_probable_gain_is_inconclusive(
+    interval: tuple[float, float, float], why: str
+) -> None:
+    measured = msgspec.structs.replace(
+        unproved(*[0.1] * 23), ratio=Interval(*interval, confidence=0.99)
+    )
+    assert decide_verdict(measured, 0.01) == Decision(
+        Verdict.INCONCLUSIVE, f"{why} after 23 clusters; measured again it may be"
+    )
+    wrong = msgspec.structs.replace(failed("wrong"), undecided=True)
+    assert decide_verdict(wrong, 0.01).verdict is Verdict.FAIL
+    untimed = msgspec.structs.replace(measured, ratio=None)
+    assert decide_verdict(untimed, 0.01).verdict is Verdict.DISCARD
+
+
+@given(
+    low=st.floats(0.01, 1.0),
+    up=st.floats(0, 1e9),
+    detectable=st.floats(0, 1e9),
+)
+def test_no_reason_names_a_gain_that_would_have_been_seen_and_was_not(low, up, detectable) -> None:
+    ratio = Interval(low + up / 2, low, max(1.0, low + up), 0.99)
+    measured = Measurement(outcome=Outcome.CORRECT, ratio=ratio, detectable=detectable)
+    reason = decide_verdict(measured, 0.01).reason
+    seen = re.search(r"a gain of ([\d.]+) % would have been seen", reason)
+    if detectable > 1:
+        assert seen is None
+        assert reason.endswith("too noisy to see any gain")
+    elif seen is not None:
+        assert float(seen[1]) <= 100
+        assert ratio.ratio - 1 < detectable
 
 
 def test_an_undecided_candidate_is_told_how_large_a_gain_would_have_been_seen() -> None:
@@ -168,7 +221,7 @@ def test_one_line_is_one_printable_line(text, width) -> None:
 def test_the_summary_quotes_the_fresh_measurement_not_the_winning_sample() -> None:
     summary = summarize(walk().state)
     assert summary["speedup_vs_seed"] == 1.95
-    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 1, "FAIL": 1}
+    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 1, "FAIL": 1, "INCONCLUSIVE": 0}
     assert summary["keeps"][0]["ratio"]["low"] == 1.95
     assert summary["best_commit"] == "c1"
 

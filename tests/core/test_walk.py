@@ -15,7 +15,16 @@ from akg_tui.core.approval_rules import rule_fault
 from akg_tui.core.decide import Rejected
 from akg_tui.core.fold import fold
 from akg_tui.core.measurement import FailureKind, Measurement
-from akg_tui.core.phases import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
+from akg_tui.core.phases import (
+    ITEM_TABLE,
+    MAX_MEASUREMENTS,
+    PHASE_TABLE,
+    Gate,
+    ItemState,
+    Mode,
+    Phase,
+    Verdict,
+)
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.recovery import opening
@@ -23,10 +32,13 @@ from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report, unproved
 
 MEASUREMENTS = st.sampled_from(
-    [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
+    [
+        *(faster(1.5), faster(1.0), faster(0.8), unproved(), failed()),
+        *(broken(), broken(FailureKind.REFERENCE)),
+    ]
 )
 
 POLICIES = st.sampled_from(
@@ -73,6 +85,7 @@ WILD = st.one_of(
     st.builds(cmd.DropItem, IDS),
     st.builds(cmd.ReorderItems, st.permutations(["p1", "p2", "p3", "p4"]).map(tuple)),
     st.builds(cmd.PinItem, IDS, st.booleans()),
+    st.builds(cmd.Remeasure, st.one_of(IDS, st.sampled_from(["1", "2", "3", "x"]))),
     st.builds(cmd.ForceReplan, st.sampled_from(["", "think again"])),
     st.builds(cmd.ForceDiagnosis),
     st.builds(cmd.UndoKeep, st.sampled_from(["", "not that"])),
@@ -150,6 +163,31 @@ def check_plan(before: RunState, after: RunState) -> None:
     assert sorted(order) == sorted(i.id for i in after.items if i.state is ItemState.PENDING)
     if after.active and after.active != before.active:
         assert after.active == before.pending[0].id
+
+
+def check_measured_again(run: SimulatedRun) -> None:
+    """What counts of earlier measurements is of the same kernel against the same incumbent.
+
+    No kernel is INCONCLUSIVE more often than it may be, unless a person asks in between.
+    """
+    state, effect = run.state, run.next()
+    if isinstance(effect, fx.Measure) and effect.prior:
+        assert effect.purpose is ev.Purpose.CANDIDATE
+        same = [
+            a for a in state.attempts if (a.blob, a.incumbent) == (effect.blob, effect.incumbent)
+        ]
+        assert effect.prior in [a.measurement.log_ratios for a in same]
+    for each in state.items:
+        if each.inconclusive:
+            assert each.attempt is not None
+            assert state.attempts[each.attempt].item == each.id
+        assert each.unproved < MAX_MEASUREMENTS
+    for attempt in state.attempts:
+        if attempt.again_of is not None:
+            earlier = state.attempts[attempt.again_of]
+            assert (earlier.item, earlier.blob) == (attempt.item, attempt.blob)
+            assert earlier.incumbent == attempt.incumbent
+            assert earlier.verdict in (Verdict.INCONCLUSIVE, Verdict.DISCARD)
 
 
 def check_best(before: RunState, after: RunState) -> None:
@@ -264,6 +302,7 @@ class Walk(RuleBasedStateMachine):
         for _ in range(count):
             self.before = self.run.state
             self._do_what_is_due(measured, always, script)
+            check_measured_again(self.run)
             check_invariants(self.before, self.run.state)
 
     def _do_what_is_due(self, measured: Measurement, always: bool, script: str) -> None:
@@ -406,7 +445,9 @@ class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,na
 
 @settings(max_examples=40, deadline=None)
 @given(
-    measurements=st.lists(st.sampled_from([faster(1.5), faster(1.0), failed()]), min_size=1),
+    measurements=st.lists(
+        st.sampled_from([faster(1.5), faster(1.0), unproved(), failed()]), min_size=1
+    ),
     cut=st.integers(0, 200),
 )
 def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:

@@ -23,7 +23,12 @@ class FakeJudge:
         pass
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+        self,
+        kernel: str,
+        incumbent: str | None,
+        *,
+        precise: float | None = None,
+        prior: tuple[float, ...] = (),
     ) -> Measurement:
         await asyncio.sleep(0)
         self.seen.append(kernel)

@@ -104,7 +104,7 @@ def test_the_page_holds_the_chart_and_every_round_and_loads_nothing(report: Repo
 def test_figures_are_those_of_the_journal(done: Path, report: Report) -> None:
     verdicts = [r.verdict for r in report.rounds]
     assert verdicts == ["KEEP", "FAIL", "DISCARD", "KEEP", "FAIL", "DISCARD"]
-    assert report.about.verdicts == {"KEEP": 2, "DISCARD": 2, "FAIL": 2}
+    assert report.about.verdicts == {"KEEP": 2, "DISCARD": 2, "FAIL": 2, "INCONCLUSIVE": 0}
     assert [(s.after_round, s.attempt) for s in report.incumbents] == [(0, 0), (1, 1), (4, 4)]
     assert report.rounds[3].incumbent_over_seed == pytest.approx(1.5)
     assert report.figures.speedup_over_seed is not None

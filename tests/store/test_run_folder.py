@@ -246,7 +246,12 @@ def test_runs_are_listed_with_what_became_of_them(task: TaskFolder) -> None:
     }
     assert listed["b"].pid == os.getpid()
     assert listed["a"].rounds == scripted.ROUNDS
-    assert listed["a"].as_json()["verdicts"] == {"KEEP": 2, "DISCARD": 2, "FAIL": 2}
+    assert listed["a"].as_json()["verdicts"] == {
+        "KEEP": 2,
+        "DISCARD": 2,
+        "FAIL": 2,
+        "INCONCLUSIVE": 0,
+    }
     assert "checksum" in listed["c"].damaged
     assert all(run.line().isprintable() for run in listed.values())
     assert [Path(run.path).name for run in list_runs(a.path)] == ["a"]

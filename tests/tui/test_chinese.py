@@ -32,7 +32,7 @@ up down left right shift pgup pgdn home end ctrl del min ms cpp torch row_softma
 sweep main token tokens roofline class get_inputs get_init_inputs reference.py kernel.py
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
 reference row softmax zen get init inputs wrong ab resume rules revoke save looks save-looks
-limits rounds hours cost replan diagnose adopt md
+limits rounds hours cost replan diagnose adopt remeasure md
 """
 NAMES = set(_NAMES.split())
 TAG = re.compile(r"(\d+ +)[a-z]{2}\b")

@@ -37,10 +37,12 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
     policy = handle.state.task.policy
     every_gate = [cmd.SetGate(gate, on=on) for gate in Gate for on in (True, False)]
     items = [cmd.DropItem("p1"), cmd.DropItem("p77"), cmd.PinItem("p1"), cmd.PinItem("p77")]
+    again = [cmd.Remeasure(what) for what in ("p1", "p2", "p77", "1", "2", "3", "77", "X")]
     return [
         *(cmd.SetMode(mode) for mode in Mode),
         *every_gate,
         *items,
+        *again,
         cmd.StartEval(ev.Purpose.FINAL, 77, "AB"),
         cmd.FinishEval(faster(1.0)),
         cmd.AcceptBaseline("AB"),

@@ -265,8 +265,22 @@ def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whos
             "1.02 ± 0.03：在噪声范围内；若有 2.7 % 的提升本可测出",
         ),
         (
-            "+12.3 % (+9.8 to +14.9) at first, not confirmed: measured again it was 1.01 ± 0.02",
-            "起初 +12.3 %（+9.8 至 +14.9），复核未确认：复测为 1.01 ± 0.02",
+            "+12.3 % (+9.8 to +14.9) at first, not confirmed: measured again it was "
+            "+1.0 % (-1.0 to +3.0), which reaches 0 %",
+            "起初 +12.3 %（+9.8 至 +14.9），复核未确认：复测为 +1.0 %（-1.0 至 +3.0），区间含 0 %",
+        ),
+        (
+            "probably faster, not proved yet: +18.2 % (-1.0 to +41.0) after 23 clusters; "
+            "measured again it may be",
+            "很可能更快，尚未证实：+18.2 %（-1.0 至 +41.0），共 23 组；再次测量可能证实",
+        ),
+        (
+            "not proved in 3 measurements: +18.2 % (-1.0 to +41.0) after 69 clusters",
+            "3 次测量均未证实：+18.2 %（-1.0 至 +41.0），共 69 组",
+        ),
+        (
+            "1.02 ± more than 100: the measurement was too noisy to see any gain",
+            "1.02 ± 超过 100：测量噪声太大，看不出任何提升",
         ),
         (
             "the run is over: the agent finished: every setting of the declared knobs was tried "
@@ -328,10 +342,10 @@ def test_a_language_model_is_never_translated() -> None:
 
 
 def test_a_diagnosis_of_plain_facts_is_the_runs_own_words() -> None:
-    cause = "p3: the process was killed by SIGSEGV while being called; p4: no time was left"
+    cause = "p3: the process was killed by SIGSEGV while being called; p4: no plan item is active"
     speak("zh")
     fallback = ev.DiagnosisReported(cause=cause, source="fallback")
-    said = "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
+    said = "p3：进程在调用时被 SIGSEGV 杀死; p4：没有正在进行的计划项"
     assert translated(diagnosis_cause(fallback)) == said
     assert translated(diagnosis_cause(ev.DiagnosisReported(cause=cause))) == cause
 

@@ -46,6 +46,7 @@ _LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
 _ROW = re.compile(
     r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
 )
+_MEASURED = ("KEPT", "DISCARDED", "FAILED", "INCONCLUSIVE")
 _AVOID = re.compile(r"^- avoid: (.*)$", re.M)
 _VIEW_LINE = re.compile(r"^(?P<anchor>\d+[a-z]+)\|(?P<text>.*)$")
 
@@ -159,7 +160,7 @@ class Sweep:
 
 
 def read_trials(prompt: str) -> list[Trial]:
-    """Return the settled settings in a prompt, oldest first, each with its gain over the seed.
+    """Return the measured settings in a prompt, oldest first, each with its gain over the seed.
 
     Reads the list of tried settings if the prompt has one, else PLAN.md's table. A ratio in
     the table is against the incumbent of its time, so the ratios of kept rows are multiplied.
@@ -172,7 +173,7 @@ def read_trials(prompt: str) -> list[Trial]:
     incumbent = 1.0
     for row in _ROW.finditer(prompt):
         setting = read_setting(row["text"])
-        if not setting or row["state"] not in ("KEPT", "DISCARDED", "FAILED"):
+        if not setting or row["state"] not in _MEASURED:
             continue
         ratio = None if row["ratio"] == "-" else float(row["ratio"]) * incumbent
         failed = row["state"] == "FAILED"

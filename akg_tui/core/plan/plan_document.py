@@ -1,6 +1,6 @@
 """PLAN.md as a pure function of the state, for the agent to read again and a person to diff.
 
-PLAN.md lists open items, and settled directions with verdict and ratio. `render_tried` lists the
+PLAN.md lists open items, and measured directions with verdict and ratio. `render_tried` lists the
 measured settings, one short line each, for a searching agent that must not repeat a setting.
 """
 
@@ -18,6 +18,7 @@ from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
+from akg_tui.core.verdict import percent
 
 REASON_WIDTH = 120
 ITEM_WIDTH = 400
@@ -30,6 +31,7 @@ FOLDED_ROOM = 3_000
 MAX_ADVICE = 20  # lines of each kind (avoid, try) in a diagnosis
 
 PINNED = "!"  # marks an item that only a person can drop
+WAITING = "~"  # marks an item that waits for another measurement
 
 _OPEN = (ItemState.ACTIVE, ItemState.PENDING)
 _CHECK = "check: "
@@ -40,25 +42,36 @@ def cell(text: str, width: int = REASON_WIDTH) -> str:
     return one_line(text, width).replace("|", "¦")
 
 
-def _row(item: Item) -> str:
+def measured_before(state: RunState, item: Item) -> str:
+    """Return what was measured of an open item before the incumbent changed, or ""."""
+    if item.state not in _OPEN or item.ratio is None or state.waiting(item):
+        return ""
+    return f"measured against an earlier best kernel, not proved: {percent(item.ratio)}"
+
+
+def _row(state: RunState, item: Item) -> str:
+    before = measured_before(state, item)
+    word: str = item.state.value if before else item.word
+    if attempt := state.waiting(item):
+        word = SETTLED.get(attempt.verdict, attempt.verdict).value
     cells = (
         item.id,
-        item.word,
+        word,
         str(item.ratio or "-"),
         cell(item.text, ITEM_WIDTH),
-        cell(item.reason) or "-",
+        cell(before or item.reason) or "-",
         item.commit[:7] or "-",
     )
     return "| " + " | ".join(cells) + " |"
 
 
 def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
-    """Return the closed items as two lists (folded, shown in full), each oldest first.
+    """Return the measured and closed items as two lists (folded, shown), each oldest first.
 
     The newest items that fit in `SETTLED_ROOM` are shown. Kept items take up to half of the room
     first, because they record the changes that worked.
     """
-    settled = [item for item in state.items if item.state not in _OPEN]
+    settled = [i for i in state.items if i.state not in _OPEN or i.attempt is not None]
     shown: set[str] = set()
     room = SETTLED_ROOM
     kept = [item for item in settled if item.state is ItemState.KEPT]
@@ -66,7 +79,7 @@ def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
         for item in reversed(items):
             if item.id in shown:
                 continue
-            length = len(_row(item)) + 1
+            length = len(_row(state, item)) + 1
             if room - length < floor:
                 break
             room -= length
@@ -118,7 +131,8 @@ def _open_items(state: RunState) -> list[str]:
     words = item_words(state)
     lines: list[str] = []
     for item in items:
-        mark = ">" if item.state is ItemState.ACTIVE else PINNED if item.pinned else " "
+        mark = WAITING if state.waiting(item) else PINNED if item.pinned else " "
+        mark = ">" if item.state is ItemState.ACTIVE else mark
         text, rationale = words[item.id]
         why = f" ({rationale})" if rationale else ""
         lines.append(f"- [{mark}] {item.id}: {text}{why}")
@@ -130,7 +144,8 @@ def _conclusions(state: RunState) -> list[str]:
     lines: list[str] = []
     if shown:
         lines += ["", "# Conclusions", "", "| id | state | ratio | item | reason | commit |"]
-        lines += ["|---|---|---|---|---|---|", *map(_row, shown)]
+        lines += ["|---|---|---|---|---|---|"]
+        lines += [_row(state, item) for item in shown]
     if folded:
         lines += ["", f"# {len(folded)} more conclusions, by direction", ""]
         lines += folded_rows(folded, FOLDED_ROOM)
@@ -232,7 +247,8 @@ def render_tried(state: RunState) -> str:
     lines = [HEADING]
     names: list[str] = []
     for item in state.items:
-        setting = read_setting(item.text) if item.state in _COUNTED else {}
+        counts = item.state in _COUNTED or state.waiting(item) is not None
+        setting = read_setting(item.text) if counts else {}
         if not setting or item.attempt is None:
             continue
         ordered = sorted(setting)

@@ -1,7 +1,8 @@
 """The checks that a submitted plan or diagnosis must pass.
 
 Pure. A plan needs enough items, each with a meaningful rationale, and must not repeat a settled
-item; a diagnosis needs a cause and at least one direction. `core.decide` assigns the items' ids.
+item or one that waits to be measured again; a diagnosis needs a cause and at least one direction.
+`core.decide` assigns the items' ids.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
     least = least_items(state)
     if not least <= len(items) <= MAX_PLAN_ITEMS:
         raise Refusal(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}")
-    earlier = [item for item in state.items if item.state in SETTLED.values()]
+    settled = SETTLED.values()
+    earlier = [item for item in state.items if item.state in settled or state.waiting(item)]
     texts = {folded(past.text): past for past in earlier}
     settings: dict[_Setting, list[Item]] = {}
     for past in earlier:

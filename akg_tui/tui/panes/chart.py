@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from akg_tui.core.phases import Verdict
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot
@@ -41,7 +42,11 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         if noise is not None:
             title += tr(", noise ±{percent} %", percent=f"{noise * 100:.1f}")
         self.entitle(title)
-        legend = [f"{glyph} {verdict}" for verdict, (glyph, _) in VERDICT.items()]
+        legend = [
+            f"{glyph} {verdict}"
+            for verdict, (glyph, _) in VERDICT.items()
+            if verdict is not Verdict.INCONCLUSIVE or self.series.inconclusive
+        ]
         if self.series.promises:
             legend.append(f"{PROMISED} {tr('promised')}")
         self.border_subtitle = Content("  ".join(legend))

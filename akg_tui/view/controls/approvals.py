@@ -189,7 +189,7 @@ def _edit(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
 def _plan(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     pending = state.pending
     first = [tr("first {item} {text}", item=i.id, text=one_line(i.text)) for i in pending[:1]]
-    free = [item.id for item in pending if not item.pinned]
+    free = state.replaceable
     dropped = free[0] if free else tr("nothing")
     if len(free) > 1:
         dropped = tr("{first} to {last}", first=free[0], last=free[-1])

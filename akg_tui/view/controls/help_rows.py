@@ -13,6 +13,7 @@ _VERDICTS = {
     Verdict.KEEP: marked("correct, and faster than the best beyond doubt"),
     Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
     Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
+    Verdict.INCONCLUSIVE: marked("probably faster, not proved yet: it is measured again"),
 }
 _WHERE = {
     "review": marked("in a review: "),
@@ -71,7 +72,7 @@ def _holds(command: command_registry.Command, wanted: str) -> bool:
 def _signs(room: int) -> list[Line]:
     rows = [BLANK, line((tr("Signs"), "title"))]
     for verdict, (glyph, role) in VERDICT.items():
-        lead = line((f"{glyph:>4} {verdict:<8} ", role))
+        lead = line((f"{glyph:>4} {verdict:<12} ", role))
         rows += hang(tr(_VERDICTS[verdict]), room, lead, "text")
     others = "  ".join(
         f"{glyph} {word}" for glyph, word, _, role in ITEM.values() if role.startswith("item")

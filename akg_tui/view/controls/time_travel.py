@@ -135,8 +135,8 @@ def event_kind(record: Record) -> str:
 
 
 _HERE = "▴"
-_RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
-_MOST = 3
+_RANK = {Verdict.DISCARD: 1, Verdict.INCONCLUSIVE: 2, Verdict.FAIL: 3, Verdict.KEEP: 4}
+_MOST = 4
 
 
 class TimelineRows:

@@ -1,0 +1,183 @@
+"""A whole run on a busy machine: what is not proved is measured again, without the agent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from akg_tui.agent.models.sweep import Sweep
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.phases import ItemState, Verdict
+from akg_tui.engine.engine import Engine
+from akg_tui.report.gather import gather
+from akg_tui.report.html import render_page
+from akg_tui.store.run_at_rest import RunAtRest
+from akg_tui.store.run_folder import RunFolder
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import Clock, create, decisions
+from tests.engine.test_engine import Killed, check_whole, kill_at
+
+AGAIN = Verdict.INCONCLUSIVE
+
+
+class BusyFakeJudge(FakeJudge):
+    """Needs `needed` log ratios to decide a gain, and measures one an evaluation."""
+
+    needed = 2
+    once = False  # only the first gain is hard to prove
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        super().__init__(on_progress)
+        self.priors: list[tuple[float, ...]] = []
+
+    async def evaluate(
+        self,
+        kernel: str,
+        incumbent: str | None,
+        *,
+        precise: float | None = None,
+        prior: tuple[float, ...] = (),
+    ) -> Measurement:
+        found = await super().evaluate(kernel, incumbent, precise=precise, prior=prior)
+        if incumbent is None or found.ratio is None or precise is not None:
+            return found
+        self.priors.append(prior)
+        ratios = (*prior, math.log(found.ratio.ratio))
+        undecided = found.ratio.ratio > 1 and len(ratios) < self.needed
+        if undecided and self.once:
+            self.needed = 1
+        wide = replace(found.ratio, low=0.9) if undecided else found.ratio
+        return replace(found, ratio=wide, log_ratios=ratios, undecided=undecided)
+
+
+class NeverSureFakeJudge(BusyFakeJudge):
+    needed = 100
+
+
+class OnceUnsureFakeJudge(BusyFakeJudge):
+    once = True
+
+
+def busy(run: RunFolder, kind: type[BusyFakeJudge] = BusyFakeJudge) -> Engine:
+    return Engine(run, Sweep(0), kind, clock=run._clock)
+
+
+def judge_of(engine: Engine) -> BusyFakeJudge:
+    judge = engine._judge
+    assert isinstance(judge, BusyFakeJudge)
+    return judge
+
+
+def verdicts(run: RunFolder) -> list[tuple[str, Verdict]]:
+    return [(a.item, a.verdict) for a in run.state.attempts if a.number]
+
+
+async def test_an_undecided_gain_is_measured_again_and_kept_without_a_visit_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", rounds=8)
+    engine = busy(run)
+    await engine.run()
+    first = next(a for a in run.state.attempts if a.verdict is AGAIN)
+    again = next(a for a in run.state.attempts if a.again_of == first.number)
+    assert (again.verdict, again.blob, again.item) == (Verdict.KEEP, first.blob, first.item)
+    assert again.round > first.round
+    assert again.measurement.log_ratios[:1] == first.measurement.log_ratios
+    assert first.measurement.log_ratios in judge_of(engine).priors
+    began = next(
+        r.seq
+        for r in run.records
+        if isinstance(r.event, ev.ItemActivated) and r.event.round == again.round
+    )
+    ended = next(
+        r.seq
+        for r in run.records
+        if isinstance(r.event, ev.Decided) and r.event.attempt == again.number
+    )
+    between = [type(r.event) for r in run.records[began : ended - 1]]
+    assert not {ev.ModelReplied, ev.KernelEdited, ev.ToolCalled} & {*between}
+    check_whole(run)
+    await engine.close()
+
+
+async def test_a_gain_that_is_never_proved_is_discarded_after_three_measurements(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", rounds=12)
+    engine = busy(run, NeverSureFakeJudge)
+    await engine.run()
+    assert not any(verdict is Verdict.KEEP for _, verdict in verdicts(run))
+    unsure = {item for item, verdict in verdicts(run) if verdict is AGAIN}
+    settled = [item for item in unsure if run.state.item(item).state is ItemState.DISCARDED]
+    assert settled
+    for item in settled:
+        mine = [verdict for name, verdict in verdicts(run) if name == item]
+        assert mine == [AGAIN, AGAIN, Verdict.DISCARD]
+        assert run.state.item(item).reason.startswith("not proved in 3 measurements: ")
+    assert run.state.finished
+    await engine.close()
+
+
+async def test_a_run_killed_between_two_measurements_decides_what_an_unkilled_one_does(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "unkilled", rounds=5)
+    await busy(run).run()
+    expected = decisions(run)
+    attempts = run.state.attempts
+    again = next(a for a in attempts if a.again_of is not None)
+    ends = {r.event.attempt: r.seq for r in run.records if isinstance(r.event, ev.Decided)}
+    begin, end = ends[again.number - 1], ends[again.number]
+    run.close()
+    # Appends after RunCreated: the event `seq` is append number `seq - 1`.
+    for number in range(begin - 1, end + 1):
+        run = create(tmp_path / f"killed-{number}", rounds=5)
+        kill_at(run, number, after=True)
+        try:
+            await busy(run).run()
+        except Killed:
+            pass
+        finally:
+            run.close()
+        resumed = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+        await busy(resumed).run()
+        assert decisions(resumed) == expected, f"killed at event {number + 1}"
+        check_whole(resumed)
+        resumed.close()
+
+
+async def test_a_kernel_kept_in_between_gives_the_item_back_to_the_agent(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=8)
+    engine = busy(run, OnceUnsureFakeJudge)
+    await engine.run()
+    first = next(a for a in run.state.attempts if a.verdict is AGAIN)
+    later = next(a for a in run.state.attempts if a.item == first.item and a.number > first.number)
+    kept = [a for a in run.state.attempts if a.verdict is Verdict.KEEP and a.number]
+    assert any(first.number < a.number < later.number for a in kept)
+    assert (later.again_of, later.incumbent == first.incumbent) == (None, False)
+    assert judge_of(engine).priors == [()] * len(judge_of(engine).priors)
+    edits = [r.event.item for r in run.records if isinstance(r.event, ev.KernelEdited)]
+    assert edits.count(first.item) == 2
+    await engine.close()
+
+
+async def test_the_report_counts_what_was_not_proved_and_names_what_was_measured_again(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", rounds=6)
+    engine = busy(run)
+    await engine.run()
+    await engine.close()
+    report = gather(RunAtRest(run.path), may_export=True)
+    counted = report.about.verdicts["INCONCLUSIVE"]
+    assert counted == sum(d.inconclusive for d in report.directions) > 0
+    (again,) = [r for r in report.rounds if r.again_of is not None]
+    assert report.rounds[again.again_of - 1].verdict == "INCONCLUSIVE"
+    page = render_page(report)
+    assert f"{counted} inconclusive" in page
+    assert 'class="verdict inconclusive"' in page
+    assert "var(--chart-inconclusive)" in page
