@@ -152,8 +152,6 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     roofline: Roofline | None = None
     sampled_s: float = 0.0
     timed: bool = True
-    log_ratios: tuple[float, ...] = ()
-    undecided: bool = False
 
     @property
     def too_noisy(self) -> bool:

@@ -130,7 +130,7 @@ def _region(size: int, more: int = 0) -> memoryview:
     """Return memory of `size` bytes, rounded up, and `more`, that ends at a forbidden page."""
     rounded = -(-size // ALIGNMENT) * ALIGNMENT + more
     pages = -(-rounded // mmap.PAGESIZE) * mmap.PAGESIZE
-    mapped = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    mapped = mmap.mmap(-1, pages + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
     libc = ctypes.CDLL(None, use_errno=True)
     forbidden = ctypes.c_void_p(address + pages)
