@@ -20,6 +20,7 @@ from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
@@ -118,6 +119,7 @@ class Evaluation:
             self._stage("reference")
             self._pool.fork_spares(1)
             self._reference.examine()
+            self._precompile_headers()
             self._pool.reserve([self._kernel], builds=True)
             verification = self._build()
             if self.timed:
@@ -134,6 +136,14 @@ class Evaluation:
         except EvaluationError as broken:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         return self._measurement(Outcome.CORRECT, message=self._untimed)
+
+    def _precompile_headers(self) -> None:
+        """Precompile torch's headers for the builds that follow, at no kernel's cost."""
+        headers = self._pool.headers
+        told = Progress(stage="build", message=torch_headers.TOLD)
+        for source in filter(None, (self._kernel, self.request.incumbent)):
+            for flags in headers.missing(source):
+                headers.precompile(flags, lambda: self.report(told))
 
     def _build(self) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""
