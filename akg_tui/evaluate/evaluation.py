@@ -58,6 +58,8 @@ class Evaluations:
         self.prefetched = Prefetched(self.pool, self.reference)
         self.memory = Memory()
         self._spares = 0
+        self._failed: str | None = None
+        """The candidate of the last evaluation, if it failed."""
 
     def prepare(self) -> None:
         """Prefetch the children and inputs of the next evaluation; can be interrupted anywhere."""
@@ -73,19 +75,29 @@ class Evaluations:
         evaluation = Evaluation(self, request, report, started)
         self.pool.release_reserved()
         self._spares = READY_SPARES if evaluation.timed else VERIFICATION_SPARES
-        return evaluation.run()
+        found = evaluation.run()
+        self._failed = request.kernel if found.outcome is Outcome.FAILED else None
+        return found
 
     def clean_up(self, *, keep: bool) -> None:
-        """Wait until no process is left that has seen a kernel.
+        """Wait until no process is left that has seen a kernel; then remove builds nobody needs.
 
         With `keep`, children without a kernel wait for the next evaluation, and used memory is
         freed later, while the judge is idle.
         """
+        if self._failed is not None:
+            self.pool.release_reserved()
         if keep:
             self.pool.await_gone()
         else:
             self.pool.clear()
             self.prefetched.free_used()
+        self.pool.tidy_caches(self._failed)
+        self._failed = None
+        # What was removed must be built again before it is timed as an incumbent.
+        for source in list(self.memory.call_s):
+            if source is not None and not self.pool.holds_build(source):
+                del self.memory.call_s[source]
 
 
 @dataclass

@@ -133,6 +133,14 @@ class ChildPool:
         self._zygote.await_gone()
         self._reuse_folders()
 
+    def tidy_caches(self, failed: str | None) -> None:
+        """Remove the build cache of a failed kernel, and old ones above the limits; see `tidy`."""
+        self._caches.tidy(failed)
+
+    def holds_build(self, source: str) -> bool:
+        """Return whether what a kernel has built is still there."""
+        return self._caches.holds(source)
+
     def release_reserved(self) -> None:
         """Begin to end the children that were reserved and not needed."""
         for child in itertools.chain.from_iterable(self._reserved.values()):
