@@ -111,6 +111,18 @@ def test_what_does_not_compile_is_tried_once(headers: TorchHeaders, tmp_path: Pa
 
 
 @needs_gcc
+def test_a_user_without_a_home_builds_without_them(
+    tmp_path: Path, headers: TorchHeaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    homeless = TorchHeaders(torch_headers.home(), [str(tmp_path / "include")])
+    assert not compiled(homeless, ())
+
+
+@needs_gcc
 def test_a_cancellation_ends_the_compiler_and_leaves_nothing(headers: TorchHeaders) -> None:
     class Cancelled(Exception):
         pass

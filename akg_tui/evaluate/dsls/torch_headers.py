@@ -266,7 +266,10 @@ class TorchHeaders:
 
 def home() -> Path:
     """Return the folder of all precompiled headers of this user."""
-    return Path.home() / ".cache" / "akg_tui" / "torch-headers"
+    try:
+        return Path.home() / ".cache" / "akg_tui" / "torch-headers"
+    except RuntimeError:  # a user without a home folder
+        return Path(os.devnull) / "torch-headers"
 
 
 def key(flags: Flags) -> str:
