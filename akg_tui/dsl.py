@@ -200,7 +200,7 @@ def _identity(*command: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _cpu() -> str:
+def described_cpu() -> str:
     """Return the CPU that `native` means here: machines can share a cache."""
     described = [platform.machine(), platform.processor()]
     try:
@@ -215,7 +215,7 @@ def _cpu() -> str:
 def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
     parts = [compiler, "compile, then link", *_BASE_FLAGS, "\0", *flags, "\0", source]
     if any("native" in flag for flag in flags):
-        parts.append(_cpu())
+        parts.append(described_cpu())
     # Length prefixes make ("a", "bc") and ("ab", "c") differ.
     encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
     described = b"".join(len(data).to_bytes(8, "little") + data for data in encoded)

@@ -87,7 +87,7 @@ def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch)
         return dsl._key("", ("-march=native",), "g++"), dsl._key("", ("-O2",), "g++")
 
     native_here, plain_here = keys()
-    monkeypatch.setattr(dsl, "_cpu", lambda: "another cpu")
+    monkeypatch.setattr(dsl, "described_cpu", lambda: "another cpu")
     native_there, plain_there = keys()
     assert native_here != native_there
     assert plain_here == plain_there

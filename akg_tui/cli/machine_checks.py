@@ -61,6 +61,21 @@ def check_compiler() -> Check:
     return ok("compiler", f"{os.environ.get('CXX', 'C++')} compiles, loads and runs, {took:.1f} s")
 
 
+def check_headers() -> Check:
+    """Tell whether torch's headers are precompiled, which halves the builds of `load_inline`."""
+    from akg_tui.evaluate.dsls.torch_headers import TorchHeaders, home
+
+    headers = TorchHeaders(home())
+    if headers.folder is None:
+        return ok(
+            "headers", "torch's can't be precompiled: that takes GCC as c++ or CXX, and torch"
+        )
+    if not (sizes := headers.kept()):
+        return ok("headers", "torch's are not precompiled yet: the first load_inline does it")
+    told = f"torch's are precompiled for {len(sizes)} set(s) of compiler flags"
+    return ok("headers", f"{told}, {sum(sizes) / (1 << 30):.1f} GiB in {headers.folder}")
+
+
 def _tried(code: str, **environment: str) -> tuple[str | None, float]:
     """Run Python `code` in a process; return why it failed ("": it did not) and its seconds.
 
@@ -147,7 +162,8 @@ def check_sandbox() -> list[Check]:
 
 
 def check_machine() -> list[Check]:
-    toolchain = [check_python(), check_packages(), check_compiler(), check_git()]
+    toolchain = [check_python(), check_packages(), check_compiler()]
+    toolchain += [check_headers(), check_git()]
     return [*toolchain, check_terminal(), check_disk(), check_start(), *check_sandbox()]
 
 

@@ -21,6 +21,7 @@ from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
@@ -59,6 +60,8 @@ class Evaluations:
         self.prefetched = Prefetched(self.pool, self.reference)
         self.memory = Memory()
         self._spares = 0
+        self._failed: str | None = None
+        """The candidate of the last evaluation, if it failed."""
 
     def prepare(self) -> None:
         """Prefetch the children and inputs of the next evaluation; can be interrupted anywhere."""
@@ -74,19 +77,29 @@ class Evaluations:
         evaluation = Evaluation(self, request, report, started)
         self.pool.release_reserved()
         self._spares = READY_SPARES if evaluation.timed else VERIFICATION_SPARES
-        return evaluation.run()
+        found = evaluation.run()
+        self._failed = request.kernel if found.outcome is Outcome.FAILED else None
+        return found
 
     def clean_up(self, *, keep: bool) -> None:
-        """Wait until no process is left that has seen a kernel.
+        """Wait until no process is left that has seen a kernel; then remove builds nobody needs.
 
         With `keep`, children without a kernel wait for the next evaluation, and used memory is
         freed later, while the judge is idle.
         """
+        if self._failed is not None:
+            self.pool.release_reserved()
         if keep:
             self.pool.await_gone()
         else:
             self.pool.clear()
             self.prefetched.free_used()
+        self.pool.tidy_caches(self._failed)
+        self._failed = None
+        # What was removed must be built again before it is timed as an incumbent.
+        for source in list(self.memory.call_s):
+            if source is not None and not self.pool.holds_build(source):
+                del self.memory.call_s[source]
 
 
 @dataclass
@@ -120,6 +133,7 @@ class Evaluation:
             self._stage("reference")
             self._pool.fork_spares(1)
             self._reference.examine()
+            self._precompile_headers()
             self._pool.reserve([self._kernel], builds=True)
             verification = self._build()
             if self.timed:
@@ -136,6 +150,14 @@ class Evaluation:
         except EvaluationError as broken:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         return self._measurement(Outcome.CORRECT, message=self._untimed)
+
+    def _precompile_headers(self) -> None:
+        """Precompile torch's headers for the builds that follow, at no kernel's cost."""
+        headers = self._pool.headers
+        told = Progress(stage="build", message=torch_headers.TOLD)
+        for source in filter(None, (self._kernel, self.request.incumbent)):
+            for flags in headers.missing(source):
+                headers.precompile(flags, lambda: self.report(told))
 
     def _build(self) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""

@@ -117,7 +117,7 @@ def test_the_machine_is_checked_without_loading_torch() -> None:
     *lines, loaded = done.stdout.splitlines()
     assert loaded == "False"
     found = {told["name"]: told["health"] for told in map(json.loads, lines[:-1])}
-    names = ["python", "packages", "compiler", "git", "terminal", "disk", "start"]
+    names = ["python", "packages", "compiler", "headers", "git", "terminal", "disk", "start"]
     assert [name for name in found if name in names] == names
     assert done.returncode == (1 if "bad" in found.values() else 0)
     assert found["git"] == found["packages"] == found["compiler"] == "ok"

@@ -219,6 +219,7 @@ REACH = [
         except BlockingIOError:
             return "the lock holds"
         """, CALLS),
+    Attack("be told when the user opens a file", "return call(libc.inotify_init1(0))", CALLS),
     Attack("speak to the kernel by netlink", "return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
            CALLS),
     Attack("signal the judge", "os.kill({judge}, 9)\nreturn 'killed'", ("pidns", "landlock_scopes")),
@@ -301,6 +302,24 @@ HOG = [
         fds = [os.memfd_create(str(n)) for n in range(4)]
         return [os.posix_fallocate(fd, 0, 1 << 30) for fd in fds]
         """, CALLS),
+    Attack("share memory that no file holds", "return mmap.mmap(-1, 1 << 20)", CALLS),
+    Attack("keep a huge page by a part in a pipe", """
+        page = mmap.mmap(-1, 4 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        span = struct.pack("QQ", address, 4096)
+        return call(libc.vmsplice(os.pipe()[1], span, ctypes.c_size_t(1), 0))
+        """, CALLS),
+    Attack("keep memory in rules for files", """
+        return call(libc.syscall(444, struct.pack("Q", 4), ctypes.c_size_t(8), 0))
+        """, CALLS),
+    Attack("keep memory in rings of requests", """
+        return call(libc.syscall({io_setup}, 1000, ctypes.byref(ctypes.c_ulong(0))))
+        """, CALLS),
+    Attack("queue signals for ever", """
+        signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+        value = ctypes.c_void_p(0)
+        return [call(libc.sigqueue(os.getpid(), 40, value)) for _ in range(5000)]
+        """, ("rlimits",)),
     Attack("fill memory of System V", "return call(libc.shmget(0, ctypes.c_size_t(1 << 30), 0o1600))",
            CALLS),
     Attack("fill the disk with one file", """
@@ -415,8 +434,13 @@ BREACHES = [
            "    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(1000)\n"
            "for _ in range(9):\n    if os.fork() == 0: eat()\ntime.sleep(1000)\n",
            says="GiB, more than"),
-    Breach("shared memory without end", "import mmap\nheld = mmap.mmap(-1, 4 << 30)\n"
-           "for n in range(48): held.write(bytes(64 << 20))\ntime.sleep(1000)\n",
+    Breach("page tables by many processes", "import ctypes\nlibc = ctypes.CDLL(None)\n"
+           "libc.mmap.restype = ctypes.c_void_p\nsize = 40 << 30\n"
+           "for _ in range(19):\n    if os.fork() == 0: break\n"
+           # Private, read only, without reserved memory (MAP_NORESERVE) or huge pages.
+           "at = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, 0)\n"
+           "libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 15)\n"
+           "for n in range(0, size, 2 << 20): ctypes.string_at(at + n, 1)\ntime.sleep(1000)\n",
            says="GiB, more than"),
     Breach("a thread that never stops", WAITS, ("return torch.softmax(x, -1)",),
            says="did not stand still"),

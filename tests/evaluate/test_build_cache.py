@@ -138,3 +138,83 @@ def test_what_was_covered_has_no_descriptor_afterwards(tmp_path: Path) -> None:
     assert not path.exists()
     covered.uncover(copied=True)  # what was loaded once is not loaded again
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> BuildCaches:
+    return BuildCaches(tmp_path / "cache", covered=True)
+
+
+def fill(home: BuildCaches, *sources: str, size: int = 10) -> None:
+    for source in sources:
+        (home.folder(source) / "made.so").write_bytes(bytes(size))
+
+
+def test_the_builds_of_a_failed_kernel_go_and_others_stay(caches: BuildCaches) -> None:
+    fill(caches, "sound", "failed")
+    caches.tidy("failed")
+    assert caches.holds("sound")
+    assert not caches.holds("failed")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("KEPT_BYTES", 25), ("KEPT_FILES", 2)])
+def test_the_build_that_was_not_used_for_longest_goes_first(
+    caches: BuildCaches, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(build_cache, limit, most)
+    for source in ("first", "second"):
+        fill(caches, source)
+        caches.tidy(None)
+    caches.folder("first")  # as an incumbent, for example
+    caches.tidy(None)
+    fill(caches, "third")
+    caches.tidy(None)
+    assert [caches.holds(each) for each in ("first", "second", "third")] == [True, False, True]
+
+
+def test_no_build_in_use_is_removed(caches: BuildCaches, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_cache, "KEPT_BYTES", 5)
+    fill(caches, "candidate", "incumbent", "reference")
+    caches.tidy(None)
+    assert all(map(caches.holds, ("candidate", "incumbent", "reference")))
+    caches.tidy(None)
+    assert not any(map(caches.holds, ("candidate", "incumbent", "reference")))
+
+
+def test_builds_of_an_earlier_judge_count_and_go_before_all_others(
+    caches: BuildCaches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(caches, "earlier", "known")
+    later = BuildCaches(tmp_path / "cache", covered=True)
+    monkeypatch.setattr(build_cache, "KEPT_BYTES", 25)
+    fill(later, "known", "new")
+    later.tidy(None)
+    assert [later.holds(each) for each in ("earlier", "known", "new")] == [False, True, True]
+
+
+def test_folders_that_no_tool_can_walk_are_removed(caches: BuildCaches, tmp_path: Path) -> None:
+    at = os.open(caches.folder("deep"), os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.mkdir("closed", 0, dir_fd=at)
+    os.close(at)
+    (caches.folder("deep") / "link").symlink_to(tmp_path)
+    caches.tidy(None)  # no process could copy it
+    assert not caches.holds("deep")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@SESSION
+async def test_a_failed_kernel_leaves_no_build(judge: Judge) -> None:
+    source = CPP.replace("return y", "return y + 1")
+    home = judge._scratch / "cache"
+    before = {path.name for path in home.iterdir()}
+    found = await judge.probe(source, timed=False)
+    assert found.outcome is Outcome.FAILED, found
+    # The judge removes it before it takes the next request.
+    assert (await judge.probe(SLOW, timed=False)).outcome is Outcome.CORRECT
+    assert len({path.name for path in home.iterdir()} - before) <= 1
+    assert build_cache._key(source) not in {path.name for path in home.iterdir()}

@@ -114,6 +114,7 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
         "userfaultfd": REFUSED["userfaultfd"][arm],
         "timer_create": REFUSED["timer_create"][arm],
         "mq_notify": REFUSED["mq_notify"][arm],
+        "io_setup": REFUSED["io_setup"][arm],
     }
     try:
         # Whatever waits for the next kernel would hide what this one left.

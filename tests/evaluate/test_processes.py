@@ -7,10 +7,12 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import pytest
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
 from akg_tui.evaluate.processes import process_watch
+from akg_tui.evaluate.processes.process_watch import ResourceLimits
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 
@@ -202,6 +205,51 @@ async def test_a_judge_that_can_not_be_started_is_told(tmp_path: Path) -> None:
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
     assert "can't be started" in found.message
     await judge.close()
+
+
+KEEPS_OPEN = """
+import os, sys
+fd = os.open("deleted", os.O_RDWR | os.O_CREAT)
+os.unlink("deleted")
+os.posix_fallocate(fd, 0, 2 << 20)
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    # Free space of a real disk moves with all that runs on the machine.
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=free))
+
+
+def test_deleted_files_that_a_process_keeps_open_count_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_watch, "DISK_BYTES", 1 << 20)
+    command = [sys.executable, "-c", KEEPS_OPEN]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        limits = ResourceLimits(64 << 30, (tmp_path,))
+        disk_with(monkeypatch, 100 << 30)
+        limits.begin(process.pid)
+        assert process.stdout.readline() == b"written\n"
+        assert limits.excess() == ""  # nothing is added up while the disk has as much room
+        disk_with(monkeypatch, 99 << 30)
+        assert "it wrote 0.0 GiB to the disk" in limits.excess()
+        process.communicate()
+
+
+def test_a_process_is_ended_before_the_disk_is_full_whoever_filled_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ResourceLimits(64 << 30, (tmp_path,))
+    disk_with(monkeypatch, 10 << 30)
+    limits.begin(os.getpid())
+    disk_with(monkeypatch, 3 << 30)
+    assert limits.excess() == ""
+    disk_with(monkeypatch, 1 << 30)
+    assert limits.excess().endswith("the disk lost 9.0 GiB and is nearly full")
 
 
 def test_the_engine_side_imports_no_torch() -> None:

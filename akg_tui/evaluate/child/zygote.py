@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from akg_tui.evaluate.child import child_main, protocol
-from akg_tui.evaluate.dsls import DSLS
+from akg_tui.evaluate.dsls import DSLS, torch_headers
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
 from akg_tui.evaluate.sandbox.confinement import Confinement
@@ -77,7 +77,11 @@ class Zygote:
     """Serves the judge's requests until the judge ends."""
 
     def __init__(
-        self, control: socket.socket, forker: PidNamespaceForker | None, target: Target
+        self,
+        control: socket.socket,
+        forker: PidNamespaceForker | None,
+        target: Target,
+        readable: Sequence[str],
     ) -> None:
         self._control = control
         self._forker = forker
@@ -86,7 +90,7 @@ class Zygote:
             memory_bytes=0,
             own_pid_namespace=forker is not None,
             programs=confinement.programs(),
-            data=(*confinement.DATA, *target.readable()),
+            data=(*confinement.DATA, *target.readable(), *readable),
             devices=target.devices(),
             bounds_address_space=target.bounds_address_space,
         )
@@ -225,6 +229,10 @@ def fork_zygote(
     """
     for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target)):
         importlib.import_module(name)
+    torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
+    headers = torch_headers.home()
+    with contextlib.suppress(OSError):  # a rule for files needs a folder that is there
+        headers.mkdir(mode=0o700, parents=True, exist_ok=True)
     if seccomp.supported():
         seccomp.encoded(platform.machine())
     gc.collect()
@@ -247,7 +255,7 @@ def fork_zygote(
         confinement.adopt_orphans()
         confinement.hide_memory()
         control.send(b"ready")
-        Zygote(control, forker, TARGETS[target]).serve()
+        Zygote(control, forker, TARGETS[target], [str(headers)]).serve()
     except BaseException as error:  # noqa: BLE001 (nothing above this frame would report it)
         traceback.print_exception(error)
     finally:

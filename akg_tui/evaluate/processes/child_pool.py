@@ -18,7 +18,7 @@ from pathlib import Path
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
 from akg_tui.evaluate.child.protocol import Assignment, Fork
-from akg_tui.evaluate.dsls import DSLS
+from akg_tui.evaluate.dsls import DSLS, torch_headers
 from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
 from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
@@ -48,6 +48,7 @@ class ChildPool:
         held = {protection.name for protection in offered if protection.held}
         self._private_folders = "private_folder" in held
         self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
+        self.headers = torch_headers.TorchHeaders(torch_headers.home())
         self._reserved: dict[tuple[str, bool], deque[Worker]] = {}
         """Children prepared ahead, by the kernel's text and whether they build it."""
         self._vacated: list[Path] = []
@@ -132,6 +133,14 @@ class ChildPool:
         self._zygote.await_gone()
         self._reuse_folders()
 
+    def tidy_caches(self, failed: str | None) -> None:
+        """Remove the build cache of a failed kernel, and old ones above the limits; see `tidy`."""
+        self._caches.tidy(failed)
+
+    def holds_build(self, source: str) -> bool:
+        """Return whether what a kernel has built is still there."""
+        return self._caches.holds(source)
+
     def release_reserved(self) -> None:
         """Begin to end the children that were reserved and not needed."""
         for child in itertools.chain.from_iterable(self._reserved.values()):
@@ -215,6 +224,7 @@ class ChildPool:
             cache, folder = self._caches.folder(source), str(worker.folder)
             environment = {"HOME": folder, "TMPDIR": folder}
             environment |= DSLS[self.task.target.dsl].caches(cache)
+            environment |= self.headers.environment(source)
             limits = ResourceLimits(self._memory_bytes, (worker.folder, cache))
             worker.assign(Assignment(str(cache), environment, builds), limits)
         except BaseException:

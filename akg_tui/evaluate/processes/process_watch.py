@@ -7,6 +7,7 @@ process that is not the caller's own child.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -262,8 +263,11 @@ class CpuDeadline:
 
 
 DISK_BYTES = 4 << 30
+LEFT_BYTES = 2 << 30
 _GIB = 1 << 30
-_COUNTED = (b"RssAnon:", b"RssShmem:")
+_COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:", b"HugetlbPages:")
+"""Fields of `/proc/PID/status` (proc(5)). The tables of pages that were only read, and so share the
+page of zeros, would else be memory that nobody counts."""
 
 
 class ResourceLimits:
@@ -300,18 +304,41 @@ class ResourceLimits:
                 f"the process was ended: its {len(others) + 1} processes use "
                 f"{used / _GIB:.1f} GiB, more than {self._memory_bytes / _GIB:.1f}"
             )
+        return self._disk_excess([self._pid, *others])
+
+    def _disk_excess(self, processes: Sequence[int]) -> str:
+        free = shutil.disk_usage(self._folders[0]).free
+        lost = self._free_bytes - free
         # Adding up files is slow, so it is done only when free disk space has shrunk by the limit.
-        if self._free_bytes - shutil.disk_usage(self._folders[0]).free > DISK_BYTES:
-            written = sum(map(_bytes_below, self._folders))
-            if written > DISK_BYTES:
-                return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"
+        if lost <= DISK_BYTES:
+            return ""
+        written = sum(map(_bytes_below, self._folders))
+        written += _bytes_without_name(processes, self._folders[0])
+        if written > DISK_BYTES:
+            return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"
+        # Only root sees all files that are open or mapped and have no name any more.
+        if free < LEFT_BYTES:
+            return f"the process was ended: the disk lost {lost / _GIB:.1f} GiB and is nearly full"
         return ""
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of a process's private memory and of shared memory it has touched."""
+    """Return the bytes of a process's memory, its page tables, and shared memory that it maps."""
     fields = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return sum(int(words[1]) << 10 for words in fields if words and words[0] in _COUNTED)
+
+
+def _bytes_without_name(processes: Iterable[int], folder: Path) -> int:
+    """Return the bytes of deleted files that processes keep open, on the disk of a folder."""
+    disk = folder.stat().st_dev
+    found: dict[int, int] = {}
+    for pid in processes:
+        with contextlib.suppress(OSError):  # gone, or another user's
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                status = entry.stat()
+                if status.st_nlink == 0 and status.st_dev == disk:
+                    found[status.st_ino] = status.st_blocks * 512
+    return sum(found.values())
 
 
 def _bytes_below(folder: Path) -> int:

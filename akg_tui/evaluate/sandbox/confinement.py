@@ -27,6 +27,8 @@ CACHE_BYTES = 1 << 30
 OPEN_FILES = 256
 """Far below the judge's own limit: descriptors that a child sends to the judge, and that the judge
 has not received, count against each process of the user (unix(7), ETOOMANYREFS)."""
+QUEUED_SIGNALS = 1024
+"""All programs of a user share the number of signals that may wait."""
 PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
 """Processes and threads of one child, itself included: near the least `pid_max` of Linux (301)."""
 ADDRESS_SLACK_BYTES = 64 << 30
@@ -187,6 +189,7 @@ def _limit_resources(wanted: Confinement) -> str:
                 (resource.RLIMIT_NOFILE, OPEN_FILES),
                 (resource.RLIMIT_MEMLOCK, 64 << 20),
                 (resource.RLIMIT_MSGQUEUE, 0),
+                (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
                 (resource.RLIMIT_CORE, 0),
             ]
         )

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import functools
+import mmap
 import platform
 import signal
 import struct
@@ -50,6 +51,14 @@ REFUSED = {
     "migrate_pages": (256, 238), "modify_ldt": (154, None),
     # Memory that is charged to no process, so no limit applies.
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    # A pipe keeps the whole huge page of which it got a part, after its owner has unmapped it.
+    "vmsplice": (278, 75),
+    # Each rule of a ruleset, and each ring of requests, is memory of the kernel.
+    "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446), "io_setup": (206, 0),
+    # Tells when any file of the user's is opened, which Landlock does not govern, and uses up the
+    # few instances that all programs of the user share.
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
     # Data that outlives a process, so that a later process could read it.
     "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
@@ -86,6 +95,7 @@ _HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, 
 _LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, 37, 38)  # the last two: F_OFD_SETLK, F_OFD_SETLKW
 _ASKED_LOCKS = (fcntl.F_GETLK, 36)  # F_OFD_GETLK
 _PREADV2, _NO_WAIT = (327, 286), 0x8
+_MMAP, _SHARED_WITHOUT_FILE = (9, 222), mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 _SENDS = (
     # Calls with the index of their signal argument: tkill, tgkill, rt_sigqueueinfo,
     # rt_tgsigqueueinfo, pidfd_send_signal; kill is absent, because it has a separate rule.
@@ -152,6 +162,9 @@ def program(machine: str) -> Program:
     pretend = [*_among(_LOCKS), (_RETURN, 0, 0, _ERRNO)]
     out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse, *pretend])
     out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
+    # Its pages stay as long as a byte of it is mapped, but only the mapped ones are counted.
+    shared = [(_AND, 0, 0, _SHARED_WITHOUT_FILE), *_among([_SHARED_WITHOUT_FILE]), refuse]
+    out += _when(_MMAP[column], [_argument(3), *shared])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
     # Processes that keep continuing each other could never all be stopped.
