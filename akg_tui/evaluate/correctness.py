@@ -200,8 +200,9 @@ def _half(
     least, most = ROUNDINGS
     roundings = min(max(work[1] + 1, least), most)
     scale = _rms(target, target.numel())
-    # An infinite or NaN result has no denormal numbers beside it that matter.
-    denormal = kind.smallest_normal / max(scale, 1e-300) if math.isfinite(scale) else 0.0
+    # Only float16 is not flushed (`_errors`), and zero is never rounded.
+    matters = native.dtype == torch.float16 and 0 < scale < math.inf
+    denormal = kind.smallest_normal / scale if matters else 0.0
     unit = kind.eps / 2 * (1 + denormal)
     single = torch.finfo(torch.float32).eps / 2
     added = _growth(terms, random=nudge is None) * max(single, nudge or 0.0)

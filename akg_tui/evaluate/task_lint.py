@@ -180,7 +180,13 @@ def _hint(what: str) -> str:
 
 
 def _too_loose(item: Item, given: float | None) -> Fault | None:
-    """Return a fault if the tolerance hides half of the digits, or a tenth of the value."""
+    """Return a fault if the task's tolerance hides half of the digits, or a tenth of the value.
+
+    A bound that the task does not set is derived from roundings: one number of 16 bits, such as the
+    mean of a million terms, may lie within it by chance.
+    """
+    if given is None:
+        return None
     fine = [r for r in item.results if r.dtype in FLOORS]
     if not fine:
         return None

@@ -132,6 +132,26 @@ def test_half_precision_is_bounded_by_roundings_and_by_sums_in_single_precision(
     assert "compute in float32 and round to the result's dtype once" in wrong.message
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_zeros_in_half_precision_must_be_zeros(dtype: torch.dtype) -> None:
+    zeros = torch.zeros(5, 4, dtype=dtype)
+    wide = zeros.double()
+    held = correctness.conditioned([zeros], [wide], [wide], None)
+    assert held is not None
+    assert not correctness.compare([zeros], [zeros], [wide], held).message
+    assert correctness.compare([zeros + 1e-3], [zeros], [wide], held).message
+
+
+def test_a_denormal_result_of_float16_may_be_rounded() -> None:
+    wide = torch.linspace(2e-5, 9e-5, 40, dtype=torch.float64)
+    native = wide.half()
+    step = torch.finfo(torch.float16).smallest_normal * torch.finfo(torch.float16).eps
+    other = (wide + step / 2).half()
+    held = correctness.bounds([native], [wide], None)
+    assert not correctness.compare([other], [native], [wide], held).message
+    assert correctness.compare([(wide * 1.05).half()], [native], [wide], held).message
+
+
 def test_a_bound_says_what_it_is_derived_from(exact: torch.Tensor) -> None:
     native = exact.float()
 

@@ -89,6 +89,16 @@ def test_a_loose_tolerance_is_refused(tolerance: float, says: str) -> None:
     assert not refused(made, 1e-5)
 
 
+def test_a_mean_of_many_terms_is_no_loose_tolerance() -> None:
+    # Each mean differs from a number of 16 bits by less than the rounding of its sum.
+    near = [
+        x - x.mean() + value for x, value in zip(draws(), (0.50005, 0.75005, 1.2501), strict=True)
+    ]
+    made = [Item([x], [x.mean()], [x.double().mean()], terms=1_000_000, roundings=1) for x in near]
+    assert not refused(made)
+    assert "too loose" in refused(made, 1e-4)
+
+
 def test_whole_numbers_lose_nothing_in_16_bits() -> None:
     small = [x.round() for x in draws()]
     assert not refused(items(lambda x: x * 2, *small))
