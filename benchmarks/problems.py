@@ -17,8 +17,10 @@ from typing import Any
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate import Judge
+from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems.formats import FOLDERS
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
@@ -54,16 +56,15 @@ async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
     return state, found.message
 
 
-def tried(origin: Path) -> dict[str, Any]:
+def tried(origin: Path, probe: SizeProbe) -> dict[str, Any]:
     """Return what became of a problem: `correct`, `not correct` or `refused`, and why."""
     start = time.monotonic()
     told: list[str] = []
     with tempfile.TemporaryDirectory(prefix="akg-problems-") as scratch:
         folder = Path(scratch) / "task"
         try:
-            made = make_task(
-                NewTask(folder=folder, origin=origin, fit=True, own_seed=False), told.append
-            )
+            wanted = NewTask(folder=folder, origin=origin, fit=True, own_seed=False)
+            made = make_task(wanted, told.append, probe)
         except BadTask as error:
             state, why = "refused", error.message
         else:
@@ -86,9 +87,10 @@ def main(words: list[str]) -> bool:
     parser.add_argument("--limit", type=int, help="at most this many problems")
     arguments = parser.parse_args(words)
     results = []
-    for origin in found_in(arguments.folder)[: arguments.limit]:
-        results.append(tried(origin))
-        print(json.dumps(results[-1]), flush=True)
+    with SizeProbe(Task(op="problems", target=Target(dsl="torch"))) as probe:
+        for origin in found_in(arguments.folder)[: arguments.limit]:
+            results.append(tried(origin, probe))
+            print(json.dumps(results[-1]), flush=True)
     width = max((len(Path(each["problem"]).name) for each in results), default=0)
     for each in results:
         name = one_line(Path(each["problem"]).name)

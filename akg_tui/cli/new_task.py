@@ -79,6 +79,7 @@ def _sizes(text: str) -> dict[str, int | float]:
 
 
 def _new(arguments: argparse.Namespace) -> int:
+    from akg_tui.core.plan.knobs import find_knobs
     from akg_tui.evaluate.adapters import lacking
 
     made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
@@ -87,7 +88,10 @@ def _new(arguments: argparse.Namespace) -> int:
     folder = arguments.folder
     print(f"made {folder}; check it with: akg-tui eval {folder}")
     if arguments.origin is not None:
-        print(f"and tune it with: akg-tui tune {folder}")
+        if find_knobs(made.kernel.splitlines()):
+            print(f"tune it with: akg-tui tune {folder}")
+        else:
+            print(f"tune it with a model: akg-tui tune {folder} --agent claude (docs/models.md)")
     return EXIT_OK
 
 

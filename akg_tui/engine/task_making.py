@@ -40,6 +40,10 @@ from akg_tui.store.task_toml import parse_task
 SLOW_CALL_S = 1.0
 """An evaluation calls the reference hundreds of times, so a longer call is told."""
 
+TIGHT = 4e-6
+"""A tolerance for float32 that no result of 16 bits keeps: for one number, such as a loss, the
+judge's own bound is that of a long sum."""
+
 Tell = Callable[[str], None]
 
 
@@ -63,8 +67,10 @@ class NewTask:
     arch: str = ""
 
 
-def make_task(wanted: NewTask, tell: Tell) -> TaskFolder:
+def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> TaskFolder:
     """Make the folder; `tell` is called with each decision, in one line.
+
+    A running `probe` of the same target and DSL saves the time of starting one.
 
     Raises
     ------
@@ -82,7 +88,7 @@ def make_task(wanted: NewTask, tell: Tell) -> TaskFolder:
     if why := lacking(making.task()):
         making.decide(f"not checked, because it can't run here: {why}")
     else:
-        making.fit_and_examine()
+        making.fit_and_examine(probe)
     for each in (*problem.changed, *problem.kept_out):
         tell(f"note: {each}")
     kernel = making.kernel()
@@ -160,11 +166,12 @@ class _Making:
         """Return the task as it is so far."""
         return parse_task(self._wanted.folder / TASK_FILE, self.toml())
 
-    def fit_and_examine(self) -> None:
+    def fit_and_examine(self, given: SizeProbe | None) -> None:
         """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
         problem = self._problem
         self._tell("looking at what it needs, in a sandboxed process")
-        with self._faults(), SizeProbe(self.task()) as probe:
+        sizing = SizeProbe(self.task()) if given is None else contextlib.nullcontext(given)
+        with self._faults(), sizing as probe:
             search = SizeSearch(
                 probe, self.task(), problem.reference, problem.filename, self._known
             )
@@ -181,7 +188,7 @@ class _Making:
                 raise
             needs = None
         if needs is not None:
-            self._check_not_empty(needs)
+            self._check_usable(needs)
             self._tell(f"{_told(needs)}; {_size(search.free)} free")
             if needs.held <= search.limit:
                 return
@@ -212,7 +219,7 @@ class _Making:
             self.decide(f"{said}; {_size(needs.held)}, {_time(needs)} a call")
         else:
             needs = search.measured(before)
-        self._check_not_empty(needs)
+        self._check_usable(needs)
         call_s = needs.call_s or 0.0
         limit = self.task().timing.call_timeout_s
         if call_s > limit:
@@ -227,15 +234,29 @@ class _Making:
     def _examine(self, search: SizeSearch) -> None:
         try:
             search.examine(self.task())
+            return
         except ReferenceRefused as error:
-            if self._tolerance is None or "too loose" not in str(error):
+            if "too loose" not in str(error):
                 raise
+        if self._tolerance is not None:
             told = f"the problem's tolerance of {self._tolerance:g}"
-            self.decide(f"{told} would hide wrong results here: the judge's own bound is used")
+            self.decide(f"{told} would hide wrong results: the judge's own bound is used")
             self._tolerance = None
-            search.examine(self.task())
+            try:
+                search.examine(self.task())
+                return
+            except ReferenceRefused as error:
+                if "too loose" not in str(error):
+                    raise
+        self._tolerance = TIGHT
+        self.decide(f"tolerance {TIGHT:g}: the judge's own bound would pass 16 bits of the result")
+        search.examine(self.task())
 
-    def _check_not_empty(self, needs: Needs) -> None:
+    def _check_usable(self, needs: Needs) -> None:
+        if needs.written:
+            place = needs.written[0]
+            message = f"forward() writes to its input {place}: let it work on a copy (x.clone())"
+            raise self._refusal(message, _line_of(self._problem.reference, "forward"))
         if needs.empty:
             name = "forward" if needs.empty.startswith("output") else "get_inputs"
             raise self._refusal(needs.empty, _line_of(self._problem.reference, name))

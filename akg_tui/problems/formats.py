@@ -43,6 +43,7 @@ FOLDERS = (
     ("sol-execbench", (trace_definitions.DEFINITION,)),
     ("robust-kbench", (robust_kbench.FORWARD,)),
     ("robust-kbench", (robust_kbench.BACKWARD,)),
+    ("npukernelbench", (npukernelbench.MODULE, npukernelbench.INPUTS)),
 )
 """The format of a folder by the files in it; the first match counts."""
 

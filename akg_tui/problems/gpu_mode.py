@@ -38,7 +38,7 @@ class Model(torch.nn.Module):
     """Calls ref_kernel with what it is called with there: one value, or a tuple."""
 
     def forward(self, *data):
-        return ref_kernel(data if len(data) > 1 else data[0])
+{copies}        return ref_kernel(data if len(data) > 1 else data[0])
 
 
 def get_inputs():
@@ -49,6 +49,11 @@ def get_inputs():
 def get_init_inputs():
     return []
 '''
+
+_COPY = """\
+        # ref_kernel writes to this value, and a reference must not change its inputs.
+        data = (*data[:{place}], data[{place}].clone(), *data[{place} + 1 :])
+"""
 
 
 def read(path: Path) -> Problem:
@@ -65,15 +70,17 @@ def read(path: Path) -> Problem:
     module = parse_python(reference_path, text.encode())
     bound = {name for statement in module.body for name in bound_by(statement)}
     for name in ("ref_kernel", "generate_input"):
-        if name not in bound:
-            raise BadTask(reference_path, 1, name, "is missing")
+        if not any(isinstance(s, ast.FunctionDef) and s.name == name for s in module.body):
+            raise BadTask(reference_path, 1, name, "is missing, expected a function")
     rtol = _tolerance(module)
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := replaced_strings(text, "cuda", "cpu")):
         kept_out.append("tensors are on the CPU, not on a GPU")
+    written = _written(module)
+    copies = "".join(_COPY.format(place=place) for place in written)
     sizes, arguments = _arguments(task_path, case, bound, line)
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
-        where=where, sizes=sizes, arguments=arguments
+        where=where, sizes=sizes, arguments=arguments, copies=copies
     )  # fmt: skip
     check_reference(reference_path, reference.encode())
     if plain.get("ranking_by"):
@@ -116,6 +123,31 @@ def _tolerance(module: ast.Module) -> float | None:
                 if each.arg == "rtol" and isinstance(value, ast.Constant):
                     return float(value.value) if isinstance(value.value, int | float) else None
     return None
+
+
+def _written(module: ast.Module) -> list[int]:
+    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows."""
+    kernel = next(
+        s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
+    )
+    parameter = kernel.args.args[0].arg if kernel.args.args else ""
+    places: dict[str, int] = {parameter: 0}
+    written: set[str] = set()
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
+                if name == parameter:
+                    places = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                written.add(name)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                written.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
+                if attr.endswith("_") and not attr.startswith("_"):
+                    written.add(name)
+            case ast.keyword(arg="out", value=ast.Name(id=name)):
+                written.add(name)
+    return sorted(places[name] for name in written & places.keys())
 
 
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 Statement = ast.stmt
 
 
-def bound_by(statement: Statement) -> set[str]:
-    """Return the names that a top-level statement binds, also inside `if` and `try`."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def bound_by(statement: ast.AST) -> set[str]:
+    """Return the names that a statement binds in its own scope, also inside `if` and `try`."""
     names: set[str] = set()
     for node in _own_nodes(statement):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 names.add(name)
-            case ast.AsyncFunctionDef(name=name):
+            case ast.AsyncFunctionDef(name=name) | ast.ExceptHandler(name=str() as name):
                 names.add(name)
             case ast.Name(id=name, ctx=ast.Store()):
                 names.add(name)
@@ -29,20 +33,49 @@ def bound_by(statement: Statement) -> set[str]:
 
 
 def _own_nodes(node: ast.AST) -> Iterable[ast.AST]:
-    """Yield the node and those below it, except the insides of functions and classes."""
+    """Yield the node and those below it, except the insides of other scopes."""
     yield node
-    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+    if isinstance(node, (ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)):
         return
     for child in ast.iter_child_nodes(node):
         yield from _own_nodes(child)
 
 
-def used_by(statement: ast.AST) -> set[str]:
-    """Return the names that a statement reads, in functions and annotations too."""
-    found = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-    texts = [n.value for n in ast.walk(statement) if isinstance(n, ast.Constant)]
-    # An annotation may be written as a string.
-    return found | {t for t in texts if isinstance(t, str) and t.isidentifier()}
+def used_by(node: ast.AST) -> set[str]:
+    """Return the names of the module that a node reads: none of a function's own names."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Constant(value=str() as text) if text.isidentifier():
+            return {text}  # an annotation may be written as a string
+        case ast.FunctionDef(args=args, body=body) | ast.AsyncFunctionDef(args=args, body=body):
+            outside = [*node.decorator_list, args, *([node.returns] if node.returns else [])]
+            return _union(outside) | _inside(args, body)
+        case ast.Lambda(args=args, body=body):
+            return _union([args]) | _inside(args, [body])
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            targets = {name for each in node.generators for name in bound_by(each.target)}
+            read = _union(ast.iter_child_nodes(node)) - targets
+            return read | used_by(node.generators[0].iter)
+    return _union(ast.iter_child_nodes(node))
+
+
+def _inside(arguments: ast.arguments, body: Sequence[ast.AST]) -> set[str]:
+    parts = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    parts += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    own = {each.arg for each in parts} | {name for each in body for name in bound_by(each)}
+    shared = {
+        name
+        for each in body
+        for inner in _own_nodes(each)
+        if isinstance(inner, ast.Global)
+        for name in inner.names
+    }
+    return (_union(body) - own) | shared
+
+
+def _union(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name for each in nodes for name in used_by(each)}
 
 
 def needed_for(module: ast.Module, wanted: set[str]) -> list[Statement]:

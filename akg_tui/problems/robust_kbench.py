@@ -76,7 +76,11 @@ def read(path: Path) -> Problem:
         op=op_of(found.parent.name),
         reference=made + tail,
         filename=found.name,
-        changed=(f"get_inputs() draws the first configuration of {config_path.name}",),
+        changed=(
+            f"get_inputs() draws the first configuration of {config_path.name}"
+            if is_file(config_path)
+            else "get_inputs() uses its defaults: there is no configuration beside it",
+        ),
         kept_out=tuple(kept_out),
     )
 

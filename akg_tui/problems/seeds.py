@@ -26,9 +26,9 @@ def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]
     kept = {id(each) for each in needed_for(module, {"Model"})}
     order = [id(each) in kept for each in module.body]
     dropped = {each.lineno for each, keeps in zip(module.body, order, strict=True) if not keeps}
-    text = renamed(without(source, lambda each: each.lineno in dropped), "Model", "ModelNew")
-    bound = [each for each in ast.parse(text).body if "ModelNew" in bound_by(each)]
-    if len(bound) != 1:
-        message = "is bound in the reference too: state a first kernel with --seed FILE"
-        raise BadTask(path, bound[-1].lineno if bound else 1, "ModelNew", message)
-    return HEAD + "\n" + text
+    text = without(source, lambda each: each.lineno in dropped)
+    for statement in ast.parse(text).body:
+        if "ModelNew" in bound_by(statement):
+            message = "is bound in the reference too: state a first kernel with --seed FILE"
+            raise BadTask(path, statement.lineno, "ModelNew", message)
+    return HEAD + "\n" + renamed(text, "Model", "ModelNew")

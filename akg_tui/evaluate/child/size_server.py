@@ -21,6 +21,7 @@ from torch.utils.flop_counter import flop_registry
 
 from akg_tui.evaluate.child.input_generator import ReferenceServer, _copies
 from akg_tui.evaluate.child.kernel_server import seed_all
+from akg_tui.evaluate.child.protocol import Status
 from akg_tui.evaluate.sizing.needs import Needs
 
 FAKE, REAL = "sizes", "measured sizes"
@@ -46,9 +47,11 @@ class SizeServer(ReferenceServer):
             self.model = self.construct("Model", self._given)
             inputs = self._ask("get_inputs")
             cost.restart(inputs)
+            copies = _copies(inputs)
             start = time.perf_counter()
-            results = self._as_tensors(self._run(inputs))
+            results = self._as_tensors(self._called(copies))
             call_s = time.perf_counter() - start
+        written = [i for i, v in enumerate(copies) if isinstance(v, torch.Tensor) and v._version]
         if not fake and call_s < AGAIN_S:
             copies = _copies(inputs)
             start = time.perf_counter()
@@ -64,10 +67,17 @@ class SizeServer(ReferenceServer):
             moved=cost.moved,
             call_s=None if fake else call_s,
             empty=_empty(inputs, results),
+            written=tuple(written),
         )
         text = msgspec.json.encode(needs)
         self.memory["report"][: len(text)] = text
         return len(text)
+
+    def _called(self, inputs: Sequence[object]) -> object:
+        try:
+            return self.model(*inputs)
+        except BaseException as error:
+            raise self.fault(error, Status.REFERENCE, self._forward) from error
 
 
 def preload() -> None:

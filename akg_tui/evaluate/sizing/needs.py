@@ -19,7 +19,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     `peak` is the most bytes that its tensors held at one time, temporaries included; 0 if it was
     not followed. `flops` and `moved` (bytes read as inputs or written by any operator) compare the
     work of two sizes. `call_s` is the measured time of a call, None for fake tensors. `empty` says
-    what has no elements, or is "".
+    what has no elements, or is "". `written` are the inputs to which the reference writes.
     """
 
     inputs: int
@@ -30,6 +30,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     moved: int = 0
     call_s: float | None = None
     empty: str = ""
+    written: tuple[int, ...] = ()
 
     @property
     def held(self) -> int:
