@@ -6,7 +6,8 @@ Decides by figures only; the reference runs in confined children of that process
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,6 +33,8 @@ LARGEST_STEP = 1 / 4
 LEAST_GB = 1.0
 """Torch itself does not run in less."""
 
+SLOW_ESTIMATE_S = 5.0
+
 GIB = 1 << 30
 OUT_OF_MEMORY = ("can't allocate", "MemoryError", "GiB, more than", "size calculation overflowed")
 
@@ -41,7 +44,8 @@ Values = Mapping[str, int | float]
 class SizeSearch:
     """The needs of one reference under different sizes; raises `ReferenceRefused` for its faults.
 
-    `task` has the limits and rules; `known` are the constants of `source`.
+    `task` has the limits and rules; `known` are the constants of `source`, of which `fixed` are
+    never changed.
     """
 
     def __init__(
@@ -51,12 +55,15 @@ class SizeSearch:
         source: str,
         filename: str,
         known: Mapping[str, Constant],
+        *,
+        fixed: Collection[str] = (),
     ) -> None:
         self._probe = probe
         self._task = task
         self._source = source
         self._filename = filename
         self._known = known
+        self._fixed = fixed
         self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
         self.limit = self.free * FIT_SHARE
@@ -78,8 +85,14 @@ class SizeSearch:
 
     def _needs(self, values: Values) -> Needs:
         if self.is_faked:
+            start = time.monotonic()
             try:
-                return self._ask("estimate", values)
+                found = self._ask("estimate", values)
+                if time.monotonic() - start > SLOW_ESTIMATE_S and found.held <= self.limit:
+                    # A loop in Python with many small steps: real calls are quicker from here on.
+                    self.is_faked = False
+                    self._found.clear()
+                return found
             except ReferenceRefused:
                 # Either fake tensors can't run this reference, or it has a fault, which a real
                 # call shows better.
@@ -125,7 +138,7 @@ class SizeSearch:
         for _ in range(ATTEMPTS):
             if needs.call_s is None or needs.call_s <= FIT_CALL_S:
                 break
-            work = _work(self.needs(current))
+            work = _work(self.needs(current) if self.is_faked else needs)
             # Not far at a time: large tensors take longer than their size tells.
             share = max(FIT_CALL_S / needs.call_s, LARGEST_STEP)
             # One halving where the whole way can't be gone.
@@ -140,8 +153,9 @@ class SizeSearch:
         self, values: Values, measure: Callable[[Needs], float], limit: float
     ) -> dict[str, int | float] | None:
         """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
-        start = {**sizes_of(self._known)}
+        start = sizes_of(self._known)
         start |= {name: value for name, value in values.items() if isinstance(value, int)}
+        start = {name: value for name, value in start.items() if name not in self._fixed}
 
         def cost(sizes: Mapping[str, int]) -> float | None:
             changed = {name: value for name, value in sizes.items() if value != start[name]}

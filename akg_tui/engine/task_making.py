@@ -173,7 +173,12 @@ class _Making:
         sizing = SizeProbe(self.task()) if given is None else contextlib.nullcontext(given)
         with self._faults(), sizing as probe:
             search = SizeSearch(
-                probe, self.task(), problem.reference, problem.filename, self._known
+                probe,
+                self.task(),
+                problem.reference,
+                problem.filename,
+                self._known,
+                fixed=self._wanted.sizes if self._wanted.fit else (),
             )
             self._fit_memory(search)
             self._fit_time(search)

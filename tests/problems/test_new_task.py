@@ -67,6 +67,16 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     assert "batch_size 4096 -> 16" in told[1]
 
 
+def test_stated_sizes_stay_when_the_others_are_fitted(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 2)
+    task, _ = made(probe, tmp_path / "task", SOFTMAX, sizes={"batch_size": 2048}, fit=True)
+    sizes = task.task.reference.constants
+    assert sizes["batch_size"] == 2048
+    assert 0 < 3 * 4 * 2048 * sizes["dim"] <= GIB // 16
+
+
 def test_without_numbers_to_change_a_file_that_is_too_large_is_refused(
     probe: SizeProbe, tmp_path: Path
 ) -> None:
