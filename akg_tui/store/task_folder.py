@@ -308,7 +308,8 @@ def task_text(
     """Return the text of task.toml, with the settings that a person most often changes."""
     # A JSON string of printable characters is a TOML string.
     op, backend, dsl, arch = (json.dumps(s, ensure_ascii=False) for s in (op, backend, dsl, arch))
-    changed = "".join(f"{name} = {value!r}\n" for name, value in (constants or {}).items())
+    values = (constants or {}).items()
+    changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
     if changed:
         changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
     rules = f"\n[correctness]\ntolerance = {tolerance!r}\n" if tolerance is not None else ""
@@ -350,6 +351,10 @@ def _source(path: Path, check: Check) -> str:
     data = _read(path)
     check(path, data)
     return _text(path, data)
+
+
+def _toml_key(name: str) -> str:
+    return name if name.isascii() else json.dumps(name, ensure_ascii=False)
 
 
 def file_text(path: Path) -> str:

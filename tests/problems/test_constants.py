@@ -10,7 +10,8 @@ from akg_tui.agent.prompt import system_text
 from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import UnknownConstant, constants, with_constants
-from akg_tui.store.task_folder import load_task
+from akg_tui.store.task_folder import load_task, task_text
+from akg_tui.store.task_toml import parse_task
 from tests.engine.runs import REFERENCE, make_task
 
 SOURCE = """import torch
@@ -80,6 +81,20 @@ def test_a_task_with_an_unknown_constant_names_file_field_and_the_constants(
     said = f"task.toml:{line}: reference.constants.row: is no constant of the reference, which has:"
     assert said in str(refused.value)
     assert str(refused.value).endswith("rows, columns")
+
+
+def test_a_constant_that_is_no_number_is_refused_with_its_line() -> None:
+    text = 'op = "x"\n\n[reference.constants]\nrows = "four"\n'
+    with pytest.raises(BadTask) as refused:
+        parse_task(Path("task.toml"), text)
+    said = "task.toml:3: reference.constants: {'rows': 'four'} is not allowed, expected numbers"
+    assert str(refused.value).startswith(said)
+
+
+def test_constants_of_any_name_are_written_and_read_again() -> None:
+    values: dict[str, int | float] = {"rows": 8, "größe": 3, "eps": 1e-05}
+    text = task_text("x", backend="cpu", dsl="torch", arch="", constants=values)
+    assert parse_task(Path("task.toml"), text).reference.constants == values
 
 
 def test_the_agent_is_shown_the_reference_as_the_judge_runs_it() -> None:

@@ -16,6 +16,7 @@ from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import constants
+from benchmarks.problems import found_in
 from tests.problems.conftest import SETS
 
 FOUND = {
@@ -219,3 +220,16 @@ def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
     path.write_text("# SPDX-License-Identifier: BSD-3-Clause\n" + path.read_text())
     told = readme(read_problem(path), [])
     assert "- Licence: SPDX-License-Identifier: BSD-3-Clause (line 1 of the origin)" in told
+
+
+def test_the_benchmark_finds_each_problem_of_a_folder_once() -> None:
+    found = [str(path.relative_to(SETS)) for path in found_in(SETS)]
+    whole = {
+        name + ("/validation" if name.endswith("ScaledAdd") else "")
+        for name in FOUND
+        if not name.endswith(".yaml")
+    }
+    assert whole <= {*found}
+    files = {str(path.relative_to(SETS)) for path in (SETS / "kernelbench").glob("*.py")}
+    assert {*found} - whole - files == {"ai_bench/23_Softmax.py", "ai_bench/40_Linear.py"}
+    assert len(found) == len({*found})
