@@ -44,6 +44,11 @@ TIGHT = 4e-6
 """A tolerance for float32 that no result of 16 bits keeps: for one number, such as a loss, the
 judge's own bound is that of a long sum."""
 
+DROPOUT = (
+    "dropout in training mode gives two results for one input: call self.eval() at the end of "
+    "__init__, or set p = 0"
+)
+
 Tell = Callable[[str], None]
 
 
@@ -290,10 +295,9 @@ class _Making:
             found = re.fullmatch(rf"(?:{name}(?::(\d+))?: )?(.*)", str(error), re.DOTALL)
             line, message = (found[1], found[2]) if found else (None, str(error))
             number = int(line) if line else None
-            if "not deterministic" in message:
-                number = number or _line_of(self._problem.reference, "dropout")
-                if number:
-                    message = f"dropout in training mode: {message}"
+            dropout = _line_of(self._problem.reference, "dropout")
+            if "not deterministic" in message and dropout:
+                number, message = dropout, DROPOUT
             raise self._refusal(one_line(message, 400), number) from error
 
 
