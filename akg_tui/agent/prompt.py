@@ -16,6 +16,7 @@ from akg_tui.core.plan.submission import least_items
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.task import Task
+from akg_tui.store.reference_constants import with_constants
 
 MAX_PAGES = 20
 
@@ -106,7 +107,11 @@ def system_text(task: Task, reference: str) -> str:
         least=3 if task.policy.min_plan_items is None else task.policy.min_plan_items,
         edits=_TAGGED if _is_tagged(task) else _PLAIN,
     )
-    name = task.files.reference
+    name, changed = task.files.reference, task.reference.constants
+    if changed:
+        values = ", ".join(f"{each} = {value}" for each, value in changed.items())
+        name += f", as the judge runs it (the task sets {values})"
+        reference = with_constants(reference, changed)
     pages = _pages(task)
     return f"{SYSTEM}\n\n{rules}\n\n{about}\n\n{pages}The reference, {name}:\n\n{reference}"
 

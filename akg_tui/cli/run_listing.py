@@ -1,4 +1,4 @@
-"""The commands on tasks and runs: make, list, show, and view them in the workbench."""
+"""The commands on runs: list, show, and view them in the workbench."""
 
 from __future__ import annotations
 
@@ -10,22 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, task_word
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from akg_tui.engine.follower import Followed
 
 
 def add_run_commands(add: Callable[..., Any]) -> None:
-    """Declare `new`, `runs` and `show`; `add` creates a command."""
-    new = add("new", _new, "make a task folder from a reference and a kernel")
-    new.add_argument("folder", type=Path, metavar="DIR", help="the task folder to make")
-    new.add_argument("--reference", type=Path, required=True, help="PyTorch `Model` to match")
-    new.add_argument("--kernel", type=Path, required=True, help="`ModelNew` to begin with")
-    new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
-    new.add_argument("--dsl", type=task_word("Dsl"), default="cpp", help="default: cpp")
-    new.add_argument("--arch", default="", help="free text, for the reader")
-
+    """Declare `runs` and `show`; `add` creates a command."""
     runs = add("runs", _runs, "list the runs of a task folder, or of all below a folder")
     runs.add_argument("folder", type=Path, nargs="?", default=Path())
     runs.add_argument("--json", action="store_true")
@@ -33,24 +25,6 @@ def add_run_commands(add: Callable[..., Any]) -> None:
     show = add("show", _show, "print the plan of a run, or its summary as JSON")
     show.add_argument("run_folder", type=Path, metavar="RUN")
     show.add_argument("--json", action="store_true")
-
-
-def _new(arguments: argparse.Namespace) -> int:
-    from akg_tui.evaluate.adapters import lacking
-    from akg_tui.store.task_folder import write_task
-
-    made = write_task(
-        arguments.folder,
-        reference=arguments.reference,
-        kernel=arguments.kernel,
-        backend=arguments.backend,
-        dsl=arguments.dsl,
-        arch=arguments.arch,
-    )
-    if why := lacking(made.task):
-        print(f"akg-tui: note: not here: {why}", file=sys.stderr)
-    print(f"made {arguments.folder}; check it with: akg-tui eval {arguments.folder}")
-    return EXIT_OK
 
 
 def _runs(arguments: argparse.Namespace) -> int:

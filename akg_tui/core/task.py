@@ -31,6 +31,15 @@ class Files(Struct, frozen=True, forbid_unknown_fields=True):
     editable: str = "kernel.py"
 
 
+class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the task changes in its reference, whose file stays as it is.
+
+    `constants` are other values for numbers that the file binds at its top level, by name.
+    """
+
+    constants: dict[str, int | float] = {}
+
+
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """The hardware and the DSL of the kernel. `arch` is a free-text note (for example `zen4`)."""
 
@@ -208,6 +217,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
     files: Files = field(default_factory=Files)
+    reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     target: Target = field(default_factory=Target)
     correctness: Correctness = field(default_factory=Correctness)
     guard: Guard = field(default_factory=Guard)

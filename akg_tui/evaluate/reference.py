@@ -43,6 +43,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, bl
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.store.reference_constants import with_constants
 
 RESULTS_SHARE = 0.5
 ALTERED_CPU_S = 1.0
@@ -210,7 +211,7 @@ class Reference:
 
     def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
         self._pool = pool
-        self.source = source
+        self.source = with_constants(source, pool.task.reference.constants)
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._refused: EvaluationError | None = None

@@ -504,13 +504,15 @@ class ClusterRunner:
         returned, self._returned = self._returned, []
         for each in returned:
             with each.side.blamed():
-                if each.decoy is not None:
-                    found, where = each.decoy.compare(each.results), f", inputs: {each.decoy.name}"
-                else:
+                if each.decoy is None:
                     expected = self.draw.results(each.item)
-                    found, where = correctness.compare(each.results, expected, None, self.held), ""
+                    found = correctness.compare(each.results, expected, None, self.held)
+                else:
+                    found = each.decoy.compare(each.results)
                 if found.message:
-                    message = f"{found.message} (in a timed call{where})"
+                    message = f"{found.message} (in a timed call)"
+                    if each.decoy is not None:
+                        message = f"{message} (inputs: {each.decoy.name})"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
                 if not each.kept_arguments:
                     raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)

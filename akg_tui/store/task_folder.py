@@ -11,13 +11,14 @@ import json
 import re
 import stat
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from akg_tui.core.task import Task
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
+from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
 from akg_tui.store.task_toml import field_lines, parse_task
 
 Bound = dict[str, ast.stmt]
@@ -30,7 +31,7 @@ def check_reference(path: Path, source: bytes) -> None:
     Both functions are called without arguments. A name bound by an import or an assignment is
     accepted without a check.
     """
-    bound = _bound(_parse(path, source).body)
+    bound = bound_names(parse_python(path, source).body)
     model = _model(path, bound, "Model", "class Model(torch.nn.Module) with forward(self, …)")
     if isinstance(model, ast.ClassDef) and _lacks_forward(model, bound):
         raise BadTask(
@@ -43,11 +44,12 @@ def check_reference(path: Path, source: bytes) -> None:
 
 def check_kernel(path: Path, source: bytes) -> None:
     """Check that a kernel parses and has ModelNew."""
-    bound = _bound(_parse(path, source).body)
+    bound = bound_names(parse_python(path, source).body)
     _model(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
 
 
-def _parse(path: Path, source: bytes) -> ast.Module:
+def parse_python(path: Path, source: bytes) -> ast.Module:
+    """Return the syntax tree of a file; `BadTask` with the line if it is not valid Python."""
     if not source.strip():
         raise BadTask(path, 1, "", "the file is empty, expected Python code")
     try:
@@ -74,7 +76,7 @@ def _model(path: Path, bound: Bound, name: str, expected: str) -> ast.stmt:
     return model
 
 
-def _bound(body: list[ast.stmt]) -> Bound:
+def bound_names(body: list[ast.stmt]) -> Bound:
     """Return the names that a module's top level binds; the last binding of a name counts."""
     names: Bound = {}
     for statement in body:
@@ -88,19 +90,19 @@ def _bound(body: list[ast.stmt]) -> Bound:
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 names |= {alias.asname or alias.name: statement for alias in aliases}
             case ast.If(body=inner, orelse=other):
-                names |= _bound(inner) | _bound(other)
+                names |= bound_names(inner) | bound_names(other)
             case ast.Try(body=inner, orelse=other, handlers=handlers, finalbody=last):
                 for handler in handlers:
-                    names |= _bound(handler.body)
-                names |= _bound(inner) | _bound(other) | _bound(last)
+                    names |= bound_names(handler.body)
+                names |= bound_names(inner) | bound_names(other) | bound_names(last)
             case ast.With(body=inner):
-                names |= _bound(inner)
+                names |= bound_names(inner)
     return names
 
 
 def _lacks_forward(model: ast.ClassDef, bound: Bound, depth: int = 0) -> bool:
     """Return whether neither the class nor a visible base binds `forward`."""
-    if "forward" in _bound(model.body) or depth > 20:
+    if "forward" in bound_names(model.body) or depth > 20:
         return False
     for base in model.bases:
         name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
@@ -162,7 +164,7 @@ def load_task(folder: Path) -> TaskFolder:
         raise BadTask(folder, None, "", "is not a folder, expected one with task.toml")
     if not path.exists():
         message = (
-            "has no task.toml; make a task with: "
+            "has no task.toml; make a task with: akg-tui new DIR --from PROBLEM, or "
             "akg-tui new DIR --reference reference.py --kernel kernel.py"
         )
         raise BadTask(folder, None, "", message)
@@ -181,14 +183,32 @@ def load_task(folder: Path) -> TaskFolder:
             raise BadTask(path, line, f"files.{field}", message)
         return _source(named, check)
 
+    reference = source("reference", task.files.reference, check_reference)
+    _check_constants(path, task, reference, lines)
     return TaskFolder(
         path=folder,
         task=task,
         toml=toml,
-        reference=source("reference", task.files.reference, check_reference),
+        reference=reference,
         kernel=source("editable", task.files.editable, check_kernel),
         tools=_tools(folder, task, lines.get(("agent", "tools"))),
     )
+
+
+def _check_constants(
+    path: Path, task: Task, reference: str, lines: dict[tuple[str, ...], int]
+) -> None:
+    """Check that the reference has the constants to which the task gives other values."""
+    if not task.reference.constants:
+        return
+    known = constants(reference)
+    for name, value in task.reference.constants.items():
+        try:
+            check_value(known, name, value)
+        except UnknownConstant as error:
+            field = ("reference", "constants", name)
+            line = lines.get(field, lines.get(field[:2], lines.get(field[:1])))
+            raise BadTask(path, line, ".".join(field), error.why) from None
 
 
 def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:
@@ -225,21 +245,25 @@ def write_task(
         If a file or a setting cannot be used, or the folder has files or cannot be
         written. Files already written are removed again.
     """
-    sources = _source(reference, check_reference), _source(kernel, check_kernel)
-    if not arch.isprintable():
-        raise BadTask(folder / TASK_FILE, None, "target.arch", "has characters without a glyph")
-    op = re.sub(r"[^A-Za-z0-9_.-]", "_", folder.resolve().name)[:64] or "kernel"
-    toml = _toml(op, backend, dsl, arch)
+    reference_text, kernel_text = _source(reference, check_reference), _source(kernel, check_kernel)
+    check_arch(folder, arch)
+    toml = task_text(op_named(folder.resolve().name), backend=backend, dsl=dsl, arch=arch)
+    return write_texts(folder, {"reference.py": reference_text, "kernel.py": kernel_text}, toml)
+
+
+def write_texts(folder: Path, files: Mapping[str, str], toml: str) -> TaskFolder:
+    """Make a task folder from the texts of its files, and of task.toml.
+
+    Raises `BadTask` as `write_task` does.
+    """
     parse_task(folder / TASK_FILE, toml)
-    # task.toml last: a folder with task.toml is complete.
-    files = dict(zip(("reference.py", "kernel.py", TASK_FILE), (*sources, toml), strict=True))
     made = not folder.exists()
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise BadTask(folder, None, "", "has files in it, expected a new or an empty folder")
-        for name, text in files.items():
+        check_empty(folder)
+        # task.toml last: a folder with task.toml is complete.
+        for name, text in [*files.items(), (TASK_FILE, toml)]:
             write_synced(folder / name, text.encode())
             written.append(folder / name)
         sync_folder(folder)
@@ -253,27 +277,60 @@ def write_task(
     return load_task(folder)
 
 
-def _toml(op: str, backend: str, dsl: str, arch: str) -> str:
+def check_empty(folder: Path) -> None:
+    """Raise `BadTask` if a folder that is to become a task has files in it."""
+    if any(folder.iterdir()):
+        raise BadTask(folder, None, "", "has files in it, expected a new or an empty folder")
+
+
+def check_arch(folder: Path, arch: str) -> None:
+    """Raise `BadTask` if the free text `arch` cannot be kept in task.toml."""
+    if not arch.isprintable():
+        raise BadTask(folder / TASK_FILE, None, "target.arch", "has characters without a glyph")
+
+
+def op_named(name: str) -> str:
+    """Return an operator's name with only the characters that task.toml allows."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64] or "kernel"
+
+
+def task_text(
+    op: str,
+    *,
+    backend: str,
+    dsl: str,
+    arch: str,
+    constants: Mapping[str, int | float] | None = None,
+    tolerance: float | None = None,
+    min_gain: float = 0.01,
+    max_rounds: int = 20,
+) -> str:
+    """Return the text of task.toml, with the settings that a person most often changes."""
     # A JSON string of printable characters is a TOML string.
     op, backend, dsl, arch = (json.dumps(s, ensure_ascii=False) for s in (op, backend, dsl, arch))
+    values = (constants or {}).items()
+    changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
+    if changed:
+        changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
+    rules = f"\n[correctness]\ntolerance = {tolerance!r}\n" if tolerance is not None else ""
     return f"""op = {op}
 
 [files]
 reference = "reference.py"
 editable = "kernel.py"  # the only file that is tuned
-
+{changed}
 [target]
 backend = {backend}
 dsl = {dsl}
 arch = {arch}
-
+{rules}
 [timing]
 threads = 1
-min_gain = 0.01   # a KEEP is faster by more than this, beyond doubt
+min_gain = {min_gain!r}   # a KEEP is faster by more than this, beyond doubt
 budget_s = 20.0   # for one comparison with the incumbent
 
 [policy]
-max_rounds = 20
+max_rounds = {max_rounds}
 """
 
 
@@ -294,6 +351,15 @@ def _source(path: Path, check: Check) -> str:
     data = _read(path)
     check(path, data)
     return _text(path, data)
+
+
+def _toml_key(name: str) -> str:
+    return name if name.isascii() else json.dumps(name, ensure_ascii=False)
+
+
+def file_text(path: Path) -> str:
+    """Return the text of a file of at most `SIZE_LIMIT` bytes. Raises `BadTask`."""
+    return _text(path, _read(path))
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -135,6 +135,7 @@ def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
         choices = ", ".join(get_args(_type_at(field)))
         return bad(field, f"{shown} is unknown, expected one of: {choices}")
     expected = re.sub(r", got .*$", "", what.removeprefix("Expected "))
+    expected = expected.replace("`int | float`", "numbers by name")
     expected = re.sub(r"`(\w+)( \| null)?`", lambda m: _WORDS.get(m[1], m[1]), expected)
     return bad(field, f"{shown} is not allowed, expected {expected}")
 

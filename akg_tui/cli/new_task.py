@@ -1,0 +1,135 @@
+"""The command `new`: a task folder from a problem of a public task set, or from two files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, task_word
+
+REFERENCE_SEED = "reference"
+
+
+def add_new(add: Callable[..., Any]) -> None:
+    """Declare `new`; `add` creates a command."""
+    about = "make a task folder of a problem file, or of a reference and a kernel"
+    new = add("new", _new, about)
+    new.add_argument("folder", type=Path, metavar="DIR", help="the task folder to make")
+    new.add_argument(
+        "--from",
+        type=Path,
+        dest="origin",
+        metavar="PATH",
+        help="a problem: a KernelBench file, or a file or folder of another public set",
+    )
+    new.add_argument(
+        "--format",
+        type=_format,
+        metavar="F",
+        help="the problem's format; default: found by its content (docs/problems.md)",
+    )
+    new.add_argument(
+        "--fit",
+        action="store_true",
+        help="halve sizes until the tensors take an eighth of the free memory at most, "
+        "and a call of the reference 50 ms",
+    )
+    new.add_argument(
+        "--sizes",
+        type=_sizes,
+        default={},
+        metavar="NAME=N,…",
+        help="other values for numbers at the top level of the reference",
+    )
+    new.add_argument(
+        "--seed",
+        metavar="FILE|reference",
+        help="the first kernel: a file, or (the default) what the reference does, as ModelNew",
+    )
+    new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
+    new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
+    new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
+    new.add_argument("--dsl", type=task_word("Dsl"), help="default: cpp; torch with --from")
+    new.add_argument("--arch", default="", help="free text, for the reader")
+
+
+def _format(text: str) -> str:
+    from akg_tui.problems.formats import READERS
+
+    if text not in READERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(READERS)}")
+    return text
+
+
+def _sizes(text: str) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    for part in text.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        try:
+            number = int(value) if value.lstrip("+-").replace("_", "").isdigit() else float(value)
+        except ValueError:
+            number = float("inf")
+        if not name.isidentifier() or not equals or not abs(number) < 2**63:  # also no NaN
+            raise argparse.ArgumentTypeError(f"{part!r} is no size, expected NAME=NUMBER")
+        found[name] = number
+    return found
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from akg_tui.core.plan.knobs import find_knobs
+    from akg_tui.evaluate.adapters import lacking
+
+    made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
+    if why := lacking(made.task):
+        print(f"akg-tui: note: not here: {why}", file=sys.stderr)
+    folder = arguments.folder
+    print(f"made {folder}; check it with: akg-tui eval {folder}")
+    if arguments.origin is not None:
+        if find_knobs(made.kernel.splitlines()):
+            print(f"tune it with: akg-tui tune {folder}")
+        else:
+            print(f"tune it with a model: akg-tui tune {folder} --agent claude (docs/models.md)")
+    return EXIT_OK
+
+
+def _from_files(arguments: argparse.Namespace) -> Any:
+    from akg_tui.store.task_folder import write_task
+
+    if arguments.reference is None or arguments.kernel is None:
+        raise UsageError("new needs --from PROBLEM, or --reference FILE and --kernel FILE")
+    for option in ("format", "fit", "sizes", "seed"):
+        if getattr(arguments, option):
+            raise UsageError(f"--{option} needs --from PROBLEM")
+    return write_task(
+        arguments.folder,
+        reference=arguments.reference,
+        kernel=arguments.kernel,
+        backend=arguments.backend,
+        dsl=arguments.dsl or "cpp",
+        arch=arguments.arch,
+    )
+
+
+def _from_problem(arguments: argparse.Namespace) -> Any:
+    from akg_tui.core.sanitize import one_line
+    from akg_tui.engine.task_making import NewTask, make_task
+
+    if arguments.reference is not None or arguments.kernel is not None:
+        raise UsageError("--from needs no --reference and no --kernel; a kernel goes to --seed")
+    seed = arguments.seed
+    wanted = NewTask(
+        folder=arguments.folder,
+        origin=arguments.origin,
+        format=arguments.format or "",
+        fit=arguments.fit,
+        sizes=arguments.sizes,
+        seed=None if seed in (None, REFERENCE_SEED) else Path(seed),
+        own_seed=seed is None,
+        backend=arguments.backend,
+        dsl=arguments.dsl or "",
+        arch=arguments.arch,
+    )
+    return make_task(wanted, lambda line: print(one_line(line, 400), flush=True))

@@ -1,0 +1,203 @@
+"""Finds what a reference needs on this machine, and sizes that fit, by asking the sizing process.
+
+Decides by figures only; the reference runs in confined children of that process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from akg_tui.core.task import ReferenceChanges, Task
+from akg_tui.evaluate.sizing.needs import Needs, Question
+from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
+from akg_tui.problems.fitting import shrunk, sizes_of
+from akg_tui.store.reference_constants import Constant
+
+FIT_SHARE = 1 / 8
+"""The share of the free memory that the tensors of a fitted reference may hold: the judge holds
+several draws at once, and results in double precision."""
+
+HOPELESS_SHARE = 1 / 2
+"""The share from which no evaluation can succeed: one child may use half of the memory."""
+
+FIT_CALL_S = 0.05
+ATTEMPTS = 8
+"""The most real calls with which a time that fits is sought."""
+
+LARGEST_STEP = 1 / 4
+LEAST_GB = 1.0
+"""Torch itself does not run in less."""
+
+SLOW_ESTIMATE_S = 5.0
+
+GIB = 1 << 30
+OUT_OF_MEMORY = ("can't allocate", "MemoryError", "GiB, more than", "size calculation overflowed")
+
+Values = Mapping[str, int | float]
+
+
+class SizeSearch:
+    """The needs of one reference under different sizes; raises `ReferenceRefused` for its faults.
+
+    `task` has the limits and rules; `known` are the constants of `source`, of which `fixed` are
+    never changed.
+    """
+
+    def __init__(
+        self,
+        probe: SizeProbe,
+        task: Task,
+        source: str,
+        filename: str,
+        known: Mapping[str, Constant],
+        *,
+        fixed: Collection[str] = (),
+    ) -> None:
+        self._probe = probe
+        self._task = task
+        self._source = source
+        self._filename = filename
+        self._known = known
+        self._fixed = fixed
+        self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
+        self.free = free_memory()
+        self.limit = self.free * FIT_SHARE
+        self.is_faked = True
+        """Whether the reference runs with fake tensors; otherwise it is called for real."""
+
+    def needs(self, values: Values) -> Needs:
+        """Return the needs under some sizes, without allocating anything if possible."""
+        key = tuple(sorted(values.items()))
+        if key not in self._found:
+            try:
+                self._found[key] = self._needs(values)
+            except ReferenceRefused as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, ReferenceRefused):
+            raise found
+        return found
+
+    def _needs(self, values: Values) -> Needs:
+        if self.is_faked:
+            start = time.monotonic()
+            try:
+                found = self._ask("estimate", values)
+                if time.monotonic() - start > SLOW_ESTIMATE_S and found.held <= self.limit:
+                    # A loop in Python with many small steps: real calls are quicker from here on.
+                    self.is_faked = False
+                    self._found.clear()
+                return found
+            except ReferenceRefused:
+                # Either fake tensors can't run this reference, or it has a fault, which a real
+                # call shows better.
+                self.is_faked = False
+        return self.measured(values)
+
+    def measured(self, values: Values) -> Needs:
+        """Return the needs found by a real call, which may hold no more than half of what is free.
+
+        Raises `ReferenceRefused` also for a call that needs more; see `is_out_of_memory`.
+        """
+        most_gb = max(self.free * HOPELESS_SHARE / GIB, LEAST_GB)
+        most = replace(self._task.sandbox, memory_gb=most_gb)
+        return self._ask("measure", values, replace(self._task, sandbox=most))
+
+    def examine(self, task: Task) -> None:
+        """Let the judge's own examination pass over the reference with the rules of `task`."""
+        self._probe.ask("examine", task, self._source, self._filename)
+
+    def _ask(self, question: Question, values: Values, task: Task | None = None) -> Needs:
+        changed = ReferenceChanges(constants=dict(values))
+        asked = replace(task or self._task, reference=changed)
+        found = self._probe.ask(question, asked, self._source, self._filename)
+        if found is None:
+            raise ReferenceRefused(f"{self._filename}: its needs were not told")
+        return found
+
+    def fitting_memory(self, values: Values) -> dict[str, int | float] | None:
+        """Return sizes whose tensors fit into the memory; None if no size makes them smaller."""
+        return self._shrunk(values, lambda needs: needs.held, self.limit)
+
+    def fitting_time(self, values: Values) -> tuple[dict[str, int | float], Needs]:
+        """Return sizes with which a call takes at most `FIT_CALL_S`, or the nearest to it.
+
+        The work of a call, counted with fake tensors, tells how far to go; a real call tells
+        whether that was far enough.
+        """
+        current = dict(values)
+        if self.is_faked:
+            # Not by a call of many seconds; where the count errs, the real calls correct it.
+            current = self._shrunk(current, _work, 10 * FIT_CALL_S) or current
+        needs = self.measured(current)
+        for _ in range(ATTEMPTS):
+            if needs.call_s is None or needs.call_s <= FIT_CALL_S:
+                break
+            work = _work(self.needs(current) if self.is_faked else needs)
+            # Not far at a time: large tensors take longer than their size tells.
+            share = max(FIT_CALL_S / needs.call_s, LARGEST_STEP)
+            # One halving where the whole way can't be gone.
+            found = self._shrunk(current, _work, work * share)
+            found = found or self._shrunk(current, _work, work * 0.9)
+            if found is None:
+                break
+            current, needs = found, self.measured(found)
+        return current, needs
+
+    def _shrunk(
+        self, values: Values, measure: Callable[[Needs], float], limit: float
+    ) -> dict[str, int | float] | None:
+        """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
+        start = sizes_of(self._known)
+        start |= {name: value for name, value in values.items() if isinstance(value, int)}
+        start = {name: value for name, value in start.items() if name not in self._fixed}
+
+        def cost(sizes: Mapping[str, int]) -> float | None:
+            changed = {name: value for name, value in sizes.items() if value != start[name]}
+            try:
+                return measure(self.needs({**values, **changed}))
+            except ReferenceRefused as error:
+                return math.inf if is_out_of_memory(error) else None
+
+        found = shrunk(start, cost, limit)
+        if found is None:
+            return None
+        changed = {name: value for name, value in found.items() if value != start[name]}
+        # In the order of the file.
+        return {name: v for name in self._known if (v := {**values, **changed}.get(name))}
+
+
+def _work(needs: Needs) -> float:
+    return needs.work if needs.call_s is None else needs.call_s
+
+
+def is_out_of_memory(error: ReferenceRefused) -> bool:
+    """Return whether a call failed only because its sizes are too large for this machine."""
+    return any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+def free_memory() -> int:
+    """Return the bytes that this process's machine or control group can still give."""
+    lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    sizes = {
+        name: int(rest.split()[0]) << 10 for name, _, rest in (s.partition(":") for s in lines)
+    }
+    free = sizes.get("MemAvailable", sizes["MemFree"])
+    group = next((s[4:] for s in _text("/proc/self/cgroup").splitlines() if s[:3] == "0::"), "")
+    for folder in (Path("/sys/fs/cgroup") / group.lstrip("/"), Path("/sys/fs/cgroup")):
+        most, used = _text(folder / "memory.max").strip(), _text(folder / "memory.current").strip()
+        if most.isdigit() and used.isdigit():
+            free = min(free, max(int(most) - int(used), 0))
+    return free
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""

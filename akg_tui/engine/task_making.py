@@ -1,0 +1,343 @@
+"""Makes a task folder of a problem: reads it, finds sizes that fit, writes a first kernel, checks.
+
+The reference runs only in the confined children of the sizing process. Nothing is written before
+everything was found good.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Task
+from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
+from akg_tui.evaluate.adapters import lacking
+from akg_tui.evaluate.sizing.needs import Needs
+from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
+from akg_tui.problems.formats import read_problem
+from akg_tui.problems.problem import Problem, readme
+from akg_tui.problems.seeds import kernel_from
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_folder
+from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
+from akg_tui.store.task_folder import (
+    TASK_FILE,
+    TaskFolder,
+    check_arch,
+    check_empty,
+    check_kernel,
+    file_text,
+    task_text,
+    write_texts,
+)
+from akg_tui.store.task_toml import parse_task
+
+SLOW_CALL_S = 1.0
+"""An evaluation calls the reference hundreds of times, so a longer call is told."""
+
+TIGHT = 4e-6
+"""A tolerance for float32 that no result of 16 bits keeps: for one number, such as a loss, the
+judge's own bound is that of a long sum."""
+
+DROPOUT = (
+    "dropout in training mode gives two results for one input: call self.eval() at the end of "
+    "__init__, or set p = 0"
+)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTask:
+    """A task to make in `folder` of the problem at `origin`.
+
+    `seed` is the file of a first kernel; without it the kernel is the problem's own, if it has
+    one and `own_seed` is set, or else made from the reference. `dsl` "": the problem's, or `torch`.
+    """
+
+    folder: Path
+    origin: Path
+    format: str = ""
+    fit: bool = False
+    sizes: Mapping[str, int | float] = field(default_factory=dict)
+    seed: Path | None = None
+    own_seed: bool = True
+    backend: str = "cpu"
+    dsl: str = ""
+    arch: str = ""
+
+
+def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> TaskFolder:
+    """Make the folder; `tell` is called with each decision, in one line.
+
+    A running `probe` of the same target and DSL saves the time of starting one.
+
+    Raises
+    ------
+    BadTask
+        If the problem, the sizes or the folder can't be used. Nothing is written then.
+    """
+    if is_folder(wanted.folder):
+        check_empty(wanted.folder)
+    check_arch(wanted.folder, wanted.arch)
+    problem = read_problem(wanted.origin, wanted.format)
+    tell(f"{problem.what}: {_about(problem)}")
+    making = _Making(wanted, problem, tell)
+    making.check_sizes()
+    making.kernel()  # a fault of the seed is told before the reference is run
+    if why := lacking(making.task()):
+        making.decide(f"not checked, because it can't run here: {why}")
+    else:
+        making.fit_and_examine(probe)
+    for each in (*problem.changed, *problem.kept_out):
+        tell(f"note: {each}")
+    kernel = making.kernel()
+    files = {
+        "reference.py": problem.reference,
+        "kernel.py": kernel,
+        "README.md": readme(problem, making.decisions),
+    }
+    return write_texts(wanted.folder, files, making.toml())
+
+
+def _about(problem: Problem) -> str:
+    known = constants(problem.reference)
+    sizes = ", ".join(f"{each.name} = {each.value}" for each in known.values())
+    return one_line(sizes, 160) or "it has no sizes as numbers at its top level"
+
+
+class _Making:
+    """The settings of a task while they are found."""
+
+    def __init__(self, wanted: NewTask, problem: Problem, tell: Tell) -> None:
+        self._wanted = wanted
+        self._problem = problem
+        self._tell = tell
+        self._known = constants(problem.reference)
+        self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
+        self._tolerance = problem.tolerance
+        self.decisions: list[str] = []
+        """What was decided, in one line each, for the README."""
+
+    def decide(self, line: str) -> None:
+        """Tell a decision and keep it."""
+        self.decisions.append(line)
+        self._tell(line)
+
+    def check_sizes(self) -> None:
+        """Refuse stated sizes that the reference has no constants for."""
+        for name, value in self._values.items():
+            try:
+                check_value(self._known, name, value)
+            except UnknownConstant as error:
+                raise BadTask(self._problem.origin, None, f"--sizes {name}", error.why) from None
+            if value <= 0 < self._known[name].value:
+                message = f"is {value}, expected more than 0"
+                line = self._known[name].line
+                raise BadTask(self._problem.origin, line, f"--sizes {name}", message)
+        if self._values:
+            self.decide(f"sizes: {self._changes(self._values)}")
+
+    def kernel(self) -> str:
+        """Return the text of the first kernel."""
+        if self._wanted.seed is not None:
+            text = file_text(self._wanted.seed)
+            check_kernel(self._wanted.seed, text.encode())
+            return text
+        if self._wanted.own_seed and self._problem.kernel is not None:
+            return self._problem.kernel
+        return kernel_from(self._problem.origin, self._problem.reference, self._values)
+
+    def toml(self) -> str:
+        """Return the text of task.toml."""
+        problem = self._problem
+        given = {"min_gain": problem.min_gain, "max_rounds": problem.max_rounds}
+        return task_text(
+            problem.op,
+            backend=self._wanted.backend,
+            dsl=self._wanted.dsl or problem.dsl or "torch",
+            arch=self._wanted.arch or one_line(problem.arch, 100),
+            constants=self._values,
+            tolerance=self._tolerance,
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        )
+
+    def task(self) -> Task:
+        """Return the task as it is so far."""
+        return parse_task(self._wanted.folder / TASK_FILE, self.toml())
+
+    def fit_and_examine(self, given: SizeProbe | None) -> None:
+        """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
+        problem = self._problem
+        self._tell("looking at what it needs, in a sandboxed process")
+        sizing = SizeProbe(self.task()) if given is None else contextlib.nullcontext(given)
+        with self._faults(), sizing as probe:
+            search = SizeSearch(
+                probe,
+                self.task(),
+                problem.reference,
+                problem.filename,
+                self._known,
+                fixed=self._wanted.sizes if self._wanted.fit else (),
+            )
+            self._fit_memory(search)
+            self._fit_time(search)
+            self._tell("checking it as the judge will")
+            self._examine(search)
+
+    def _fit_memory(self, search: SizeSearch) -> None:
+        try:
+            needs = search.needs(self._values)
+        except ReferenceRefused as error:
+            if not is_out_of_memory(error):
+                raise
+            needs = None
+        if needs is not None:
+            self._check_usable(needs)
+            self._tell(f"{_told(needs)}; {_size(search.free)} free")
+            if needs.held <= search.limit:
+                return
+        found = search.fitting_memory(self._values)
+        hopeless = needs is None or needs.held > search.free * HOPELESS_SHARE
+        if self._wanted.fit:
+            if found is None:
+                raise self._refusal(f"{_need(needs)}, and no number at its top level lowers that")
+            self._values = found
+        elif hopeless:
+            stated = {n: v for n, v in (found or {}).items() if v != self._values.get(n)}
+            sizes = ",".join(f"{name}={value}" for name, value in stated.items())
+            remedy = f"use --fit, or --sizes {sizes}" if sizes else "no size at its top level helps"
+            message = f"{_need(needs)}, this machine has {_size(search.free)} free: {remedy}"
+            raise self._refusal(message)
+        else:
+            self.decide(
+                "that is more than an eighth of what is free: if an evaluation runs out of memory, "
+                "use --fit"
+            )
+
+    def _fit_time(self, search: SizeSearch) -> None:
+        before = dict(self._values)
+        if self._wanted.fit:
+            self._values, needs = search.fitting_time(self._values)
+            changed = {n: v for n, v in self._values.items() if v != self._stated().get(n)}
+            said = f"fitted: {self._changes(changed)}" if changed else "it fits as it is"
+            self.decide(f"{said}; {_size(needs.held)}, {_time(needs)} a call")
+        else:
+            needs = search.measured(before)
+        self._check_usable(needs)
+        call_s = needs.call_s or 0.0
+        limit = self.task().timing.call_timeout_s
+        if call_s > limit:
+            remedy = "no size at its top level helps" if self._wanted.fit else "use --fit"
+            raise self._refusal(f"one call takes {call_s:.1f} s, at most {limit:g} s: {remedy}")
+        if self._wanted.fit and call_s > 2 * FIT_CALL_S:
+            self.decide("no number at its top level shortens a call further")
+        elif not self._wanted.fit:
+            slow = ": an evaluation makes hundreds, see --fit" if call_s > SLOW_CALL_S else ""
+            self.decide(f"one call takes {_time(needs)}{slow}")
+
+    def _examine(self, search: SizeSearch) -> None:
+        try:
+            search.examine(self.task())
+            return
+        except ReferenceRefused as error:
+            if "too loose" not in str(error):
+                raise
+        if self._tolerance is not None:
+            told = f"the problem's tolerance of {self._tolerance:g}"
+            self.decide(f"{told} would hide wrong results: the judge's own bound is used")
+            self._tolerance = None
+            try:
+                search.examine(self.task())
+                return
+            except ReferenceRefused as error:
+                if "too loose" not in str(error):
+                    raise
+        self._tolerance = TIGHT
+        self.decide(f"tolerance {TIGHT:g}: the judge's own bound would pass 16 bits of the result")
+        search.examine(self.task())
+
+    def _check_usable(self, needs: Needs) -> None:
+        if needs.written:
+            place = needs.written[0]
+            message = f"forward() writes to its input {place}: let it work on a copy (x.clone())"
+            raise self._refusal(message, _line_of(self._problem.reference, "forward"))
+        if needs.empty:
+            name = "forward" if needs.empty.startswith("output") else "get_inputs"
+            raise self._refusal(needs.empty, _line_of(self._problem.reference, name))
+
+    def _stated(self) -> dict[str, int | float]:
+        return {**dict(self._problem.sizes), **self._wanted.sizes}
+
+    def _changes(self, values: Mapping[str, int | float]) -> str:
+        return ", ".join(f"{n} {self._known[n].value} -> {value}" for n, value in values.items())
+
+    def _refusal(self, message: str, line: int | None = None) -> BadTask:
+        if self._problem.filename != self._problem.origin.name:
+            field = "the reference made of it" + (f", line {line}" if line else "")
+            return BadTask(self._problem.origin, None, field, message)
+        return BadTask(self._problem.origin, line, "", message)
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Turn a refused reference into a fault of the problem's file."""
+        try:
+            yield
+        except ProbeLost as error:
+            raise BadTask(self._problem.origin, None, "", f"can't be checked: {error}") from error
+        except ReferenceRefused as error:
+            name = re.escape(self._problem.filename)
+            found = re.fullmatch(rf"(?:{name}(?::(\d+))?: )?(.*)", str(error), re.DOTALL)
+            line, message = (found[1], found[2]) if found else (None, str(error))
+            number = int(line) if line else None
+            dropout = _line_of(self._problem.reference, "dropout")
+            if "not deterministic" in message and dropout:
+                number, message = dropout, DROPOUT
+            raise self._refusal(one_line(message, 400), number) from error
+
+
+def _line_of(source: str, name: str) -> int | None:
+    """Return the line of a function's definition, or of the first call of something so named."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef(name=found) if found == name:
+                return node.lineno
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
+                if name in called.lower():
+                    return node.lineno
+    return None
+
+
+def _need(needs: Needs | None) -> str:
+    if needs is None:
+        return "it needs more memory than it may use"
+    told = f"get_inputs() needs {_size(needs.inputs)}"
+    others = needs.results + needs.weights
+    return told if others < needs.inputs / 8 else f"{told} and the rest {_size(others)}"
+
+
+def _told(needs: Needs) -> str:
+    parts = [f"inputs {_size(needs.inputs)}", f"results {_size(needs.results)}"]
+    if needs.weights:
+        parts.append(f"weights {_size(needs.weights)}")
+    if needs.peak > needs.inputs + needs.results + needs.weights:
+        parts.append(f"{_size(needs.peak)} at once")
+    return ", ".join(parts)
+
+
+def _time(needs: Needs) -> str:
+    seconds = needs.call_s or 0.0
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

@@ -1,0 +1,152 @@
+"""Runs a reference once to find what it needs: bytes, work, and the time of one call.
+
+With fake tensors nothing is allocated: a reference of any size is sized in an instant. One that
+looks at its values (`.item()`) can't run so, and is sized by a real call under the memory limit.
+The figures choose sizes; no verdict depends on them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from akg_tui.evaluate.child.input_generator import ReferenceServer, _copies
+from akg_tui.evaluate.child.kernel_server import seed_all
+from akg_tui.evaluate.child.protocol import Status
+from akg_tui.evaluate.sizing.needs import Needs
+
+FAKE, REAL = "sizes", "measured sizes"
+"""The kinds of plan that this server serves."""
+
+AGAIN_S = 1.0
+"""A call shorter than this is repeated: the first one also allocates and starts threads."""
+
+
+class SizeServer(ReferenceServer):
+    """Reports the `Needs` of a reference and then has nothing more to serve."""
+
+    def start(self) -> int:
+        """Load and call the reference; return the size of the report."""
+        # Its checks look at values, which fake tensors do not have.
+        torch.distributions.Distribution.set_default_validate_args(False)
+        cost = _Cost()
+        fake = self.plan.kind == FAKE
+        with _faked(cost) if fake else contextlib.nullcontext():
+            self.execute()
+            seed_all(self.plan.seed)
+            self._given = self._ask("get_init_inputs")
+            self.model = self.construct("Model", self._given)
+            inputs = self._ask("get_inputs")
+            cost.restart(inputs)
+            copies = _copies(inputs)
+            start = time.perf_counter()
+            results = self._as_tensors(self._called(copies))
+            call_s = time.perf_counter() - start
+        written = [i for i, v in enumerate(copies) if isinstance(v, torch.Tensor) and v._version]
+        if not fake and call_s < AGAIN_S:
+            copies = _copies(inputs)
+            start = time.perf_counter()
+            self.model(*copies)
+            call_s = min(call_s, time.perf_counter() - start)
+        weights = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
+        needs = Needs(
+            inputs=_bytes(inputs),
+            results=_bytes(results),
+            weights=_bytes(list(weights.values())),
+            peak=cost.peak,
+            flops=cost.flops,
+            moved=cost.moved,
+            call_s=None if fake else call_s,
+            empty=_empty(inputs, results),
+            written=tuple(written),
+        )
+        text = msgspec.json.encode(needs)
+        self.memory["report"][: len(text)] = text
+        return len(text)
+
+    def _called(self, inputs: Sequence[object]) -> object:
+        try:
+            return self.model(*inputs)
+        except BaseException as error:
+            raise self.fault(error, Status.REFERENCE, self._forward) from error
+
+
+def preload() -> None:
+    """Import what fake tensors import at first use, before the sandbox forbids it.
+
+    Computes nothing, so no thread is started.
+    """
+    with _faked(_Cost()):
+        torch.nn.Conv2d(1, 1, 1)(torch.rand(1, 1, 2, 2)).softmax(-1).sum()
+        torch.nn.LSTM(1, 1)(torch.rand(1, 1, 1))
+
+
+class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations of a call, the bytes of their results, and the most bytes alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = self.moved = self.peak = self._live = 0
+        self._known: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def restart(self, inputs: Sequence[object]) -> None:
+        """Begin to count the work of the model's call, to which `inputs` are read."""
+        self.flops, self.moved = 0, _bytes(inputs)
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        """Call an operator of torch and count it."""
+        result = func(*args, **(kwargs or {}))
+        count = flop_registry.get(getattr(func, "_overloadpacket", None))
+        if count is not None:
+            self.flops += int(count(*args, **(kwargs or {}), out_val=result))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor):
+                self.moved += value.numel() * value.element_size()
+                self._follow(value.untyped_storage())
+        return result
+
+    def _follow(self, storage: torch.UntypedStorage) -> None:
+        if storage not in self._known:
+            size = self._known[storage] = storage.nbytes()
+            self._live += size
+            self.peak = max(self.peak, self._live)
+            weakref.finalize(storage, self._drop, size)
+
+    def _drop(self, size: int) -> None:
+        self._live -= size
+
+
+@contextlib.contextmanager
+def _faked(cost: _Cost) -> Iterator[None]:
+    with FakeTensorMode(allow_non_fake_inputs=True), cost:
+        yield
+
+
+def _bytes(values: Sequence[object]) -> int:
+    return sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor))
+
+
+def _empty(inputs: Sequence[object], results: Sequence[torch.Tensor]) -> str:
+    """Return what has no elements, or ""."""
+    for name, values in (("input", inputs), ("output", results)):
+        for index, value in enumerate(values):
+            if isinstance(value, torch.Tensor) and not value.numel():
+                return f"{name} {index} has no elements: its shape is {list(value.shape)}"
+    return ""

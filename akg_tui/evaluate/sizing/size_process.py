@@ -1,0 +1,115 @@
+"""The trusted process that sizes references: it has the zygote, whose children run them.
+
+Started by `size_probe`. Like the judge it never runs a reference itself; unlike the judge it keeps
+no secret, and answers one question after another over an inherited socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from akg_tui.evaluate.child import child_main
+from akg_tui.evaluate.child.protocol import REPORT_BYTES, Op, Plan
+from akg_tui.evaluate.child.size_server import FAKE, REAL, SizeServer, preload
+from akg_tui.evaluate.child.zygote import fork_zygote
+from akg_tui.evaluate.processes import process_watch
+from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
+from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
+from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.sandbox import confinement, protections
+from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs
+from akg_tui.store.reference_constants import with_constants
+
+CHILDREN = Path("children")
+"""The folder of the children's files, in the process's current folder."""
+
+
+def main(arguments: list[str]) -> None:
+    """Answer the questions on the inherited socket, whose descriptor is the first argument.
+
+    The others are the target, the DSL and the process id of the asker, with which this one ends.
+    """
+    # Only here: the judge's zygote need not import what fake tensors need.
+    child_main.SERVERS.update({FAKE: SizeServer, REAL: SizeServer})
+    preload()
+    connection = socket.socket(fileno=int(arguments[0]))
+    target, dsl, parent = arguments[1:]
+    process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
+    confinement.adopt_orphans()
+    if not confinement.die_with_parent(int(parent)):
+        return
+    offered = protections.offered()
+    zygote = Zygote(process, control, Interrupts(connection.fileno(), _asker_gone))
+    try:
+        with connection.makefile("rb") as questions:
+            _serve(connection, questions, zygote, offered)
+    finally:
+        zygote.close()
+        process_watch.end_orphans()
+        shutil.rmtree(CHILDREN, ignore_errors=True)
+
+
+def _asker_gone() -> None:
+    """End the process: the asker sends nothing while it waits, so its end was closed."""
+    raise SystemExit(0)
+
+
+def _serve(
+    connection: socket.socket,
+    questions: BinaryIO,
+    zygote: Zygote,
+    offered: tuple[Protection, ...],
+) -> None:
+    for number in itertools.count():
+        line = questions.readline()
+        if not line:
+            return
+        ask = msgspec.json.decode(line, type=Ask)
+        scratch = Path(str(number)).absolute()
+        pool = ChildPool(ask.task, scratch, zygote, offered)
+        try:
+            answer = _answer(pool, ask)
+        except EvaluationFailure as failure:
+            answer = Answer(refused=failure.message)
+        finally:
+            pool.clear()
+            shutil.rmtree(scratch, ignore_errors=True)
+        connection.sendall(msgspec.json.encode(answer) + b"\n")
+
+
+def _answer(pool: ChildPool, ask: Ask) -> Answer:
+    if ask.question == "examine":
+        Reference(pool, ask.source, ask.filename).examine()
+        return Answer()
+    plan = Plan(
+        kind=FAKE if ask.question == "estimate" else REAL,
+        source=with_constants(ask.source, ask.task.reference.constants),
+        filename=ask.filename,
+        seed=secrets.randbits(63),
+    )
+    with (
+        contextlib.closing(SharedMemory(REPORT_BYTES)) as report,
+        pool.child(plan.source, builds=True) as worker,
+    ):
+        worker.send_content(Op.LOAD, plan, report)
+        size = pool.await_load(worker)
+        text = bytes(report.map[: min(size, REPORT_BYTES)])
+    try:
+        return Answer(msgspec.json.decode(text, type=Needs))
+    except msgspec.MsgspecError as error:
+        return Answer(refused=f"{ask.filename}: its sizes were told wrongly: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

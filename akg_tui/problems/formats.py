@@ -1,0 +1,105 @@
+"""The formats of public task sets: recognised by content, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from akg_tui.problems import (
+    ai_bench,
+    akg_tasks,
+    gpu_mode,
+    input_groups,
+    kernelbench,
+    npukernelbench,
+    robust_kbench,
+    trace_definitions,
+)
+from akg_tui.problems.json_files import read_object, read_yaml
+from akg_tui.problems.module_text import bound_by
+from akg_tui.problems.problem import Problem
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_file, unseen
+from akg_tui.store.task_folder import file_text, parse_python
+
+Reader = Callable[[Path], Problem]
+
+READERS: dict[str, Reader] = {
+    "kernelbench": kernelbench.read,
+    "multikernelbench": input_groups.read,
+    "npukernelbench": npukernelbench.read,
+    "robust-kbench": robust_kbench.read,
+    "flashinfer": partial(trace_definitions.read, label="FlashInfer Trace"),
+    "sol-execbench": partial(trace_definitions.read, label="SOL-ExecBench"),
+    "gpu-mode": gpu_mode.read,
+    "ai-bench": ai_bench.read,
+    "akg": akg_tasks.read,
+}
+
+FOLDERS = (
+    ("gpu-mode", (gpu_mode.TASK,)),
+    ("akg", (akg_tasks.TASK,)),
+    ("sol-execbench", (trace_definitions.DEFINITION,)),
+    ("robust-kbench", (robust_kbench.FORWARD,)),
+    ("robust-kbench", (robust_kbench.BACKWARD,)),
+    ("npukernelbench", (npukernelbench.MODULE, npukernelbench.INPUTS)),
+)
+"""The format of a folder by the files in it; the first match counts."""
+
+
+def read_problem(path: Path, format_name: str = "") -> Problem:
+    """Return the problem at `path`, a file or a folder, in a named format or the one found.
+
+    Raises
+    ------
+    BadTask
+        If nothing there can be read so; the message names file and line.
+    """
+    if why := unseen(path):
+        raise BadTask(path, None, "", f"cannot be looked at: {why}")
+    if not path.exists():
+        raise BadTask(path, None, "", "does not exist, expected a problem's file or folder")
+    return READERS[format_name or _format_of(path)](path)
+
+
+def _format_of(path: Path) -> str:
+    if path.is_dir():
+        return _format_of_folder(path)
+    if path.suffix == ".py":
+        return _format_of_module(path)
+    if path.suffix == ".json":
+        plain, _ = read_object(path)
+        if {"axes", "inputs", "reference"} & plain.keys():
+            sol = path.name == trace_definitions.DEFINITION
+            return "sol-execbench" if sol else "flashinfer"
+        raise BadTask(path, 1, "", "has no axes, inputs and reference, as a definition has")
+    if path.suffix in (".yml", ".yaml"):
+        plain, _ = read_yaml(path)
+        if {"tests", "benchmarks"} & plain.keys():
+            return "gpu-mode"
+        return "ai-bench" if set(ai_bench.SECTIONS) & plain.keys() else "akg"
+    raise BadTask(path, None, "", f"is of no known format; there are: {', '.join(READERS)}")
+
+
+def _format_of_folder(path: Path) -> str:
+    for name, files in FOLDERS:
+        if all(is_file(path / file) for file in files):
+            return name
+    if npukernelbench.folder_of(path):
+        return "npukernelbench"
+    raise BadTask(path, None, "", f"is of no known format; there are: {', '.join(READERS)}")
+
+
+def _format_of_module(path: Path) -> str:
+    if path.name == npukernelbench.MODULE and npukernelbench.folder_of(path):
+        return "npukernelbench"
+    if path.name.startswith("func_"):
+        return "robust-kbench"
+    module = parse_python(path, file_text(path).encode())
+    bound = {name for statement in module.body for name in bound_by(statement)}
+    if "ref_kernel" in bound and is_file(path.with_name(gpu_mode.TASK)):
+        return "gpu-mode"
+    if "get_inputs" not in bound and input_groups.groups_function(module):
+        return "multikernelbench"
+    return "kernelbench"

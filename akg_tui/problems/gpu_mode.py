@@ -1,0 +1,199 @@
+"""GPU MODE: a folder with `task.yml` and `reference.py`, which has `ref_kernel(data)`.
+
+A benchmark of `task.yml` gives the arguments of `generate_input`. They become numbers at the top
+level of the reference, a seed is drawn anew at every call, and tensors are on the CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from akg_tui.problems.json_files import Line, check_version, read_yaml
+from akg_tui.problems.kernelbench import op_of
+from akg_tui.problems.module_text import bound_by, replaced_strings, without
+from akg_tui.problems.problem import Problem
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_file
+from akg_tui.store.task_folder import check_reference, file_text, parse_python
+
+NAME = "gpu-mode"
+TASK, REFERENCE = "task.yml", "reference.py"
+NEWEST = 1
+THEIRS = ("task", "utils")
+"""Modules of the set's own harness."""
+
+STANDINS = {
+    "make_match_reference": "",
+    "DeterministicContext": "from contextlib import nullcontext as DeterministicContext",
+}
+
+_MODEL = '''
+
+# Added by `akg-tui new`: {where} of task.yml.
+{sizes}
+
+class Model(torch.nn.Module):
+    """Calls ref_kernel with what it is called with there: one value, or a tuple."""
+
+    def forward(self, *data):
+{copies}        return ref_kernel(data if len(data) > 1 else data[0])
+
+
+def get_inputs():
+    data = generate_input({arguments})
+    return list(data) if isinstance(data, tuple | list) else [data]
+
+
+def get_init_inputs():
+    return []
+'''
+
+_COPY = """\
+        # ref_kernel writes to this value, and a reference must not change its inputs.
+        data = (*data[:{place}], data[{place}].clone(), *data[{place} + 1 :])
+"""
+
+
+def read(path: Path) -> Problem:
+    """Return the problem in a folder, with its first benchmark. Raises `BadTask`."""
+    folder = path if path.is_dir() else path.parent
+    task_path, reference_path = folder / TASK, folder / REFERENCE
+    for needed in (task_path, reference_path):
+        if not is_file(needed):
+            raise BadTask(folder, None, "", f"has no {needed.name}, which GPU MODE's format needs")
+    plain, line = read_yaml(task_path)
+    check_version(task_path, plain, line, NEWEST)
+    case, where, kept_out = _case(task_path, plain, line)
+    text = file_text(reference_path)
+    module = parse_python(reference_path, text.encode())
+    bound = {name for statement in module.body for name in bound_by(statement)}
+    for name in ("ref_kernel", "generate_input"):
+        if not any(isinstance(s, ast.FunctionDef) and s.name == name for s in module.body):
+            raise BadTask(reference_path, 1, name, "is missing, expected a function")
+    rtol = _tolerance(module)
+    text = _on_its_own(reference_path, module, text)
+    if text != (on_cpu := replaced_strings(text, "cuda", "cpu")):
+        kept_out.append("tensors are on the CPU, not on a GPU")
+    written = _written(module)
+    copies = "".join(_COPY.format(place=place) for place in written)
+    sizes, arguments = _arguments(task_path, case, bound, line)
+    reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
+        where=where, sizes=sizes, arguments=arguments, copies=copies
+    )  # fmt: skip
+    check_reference(reference_path, reference.encode())
+    if plain.get("ranking_by"):
+        kept_out.append(f"ranking_by: {plain['ranking_by']}")
+    return Problem(
+        format="GPU MODE",
+        origin=folder,
+        op=op_of(folder.resolve().name),
+        reference=reference,
+        filename=REFERENCE,
+        changed=(
+            "the harness's imports were replaced, and Model calls ref_kernel(data)",
+            "a seed is drawn at every call instead of the one in task.yml",
+        ),
+        kept_out=tuple(kept_out),
+        tolerance=rtol,
+    )
+
+
+def _case(path: Path, plain: dict[str, Any], line: Line) -> tuple[dict[str, Any], str, list[str]]:
+    """Return the first benchmark, or else the first test."""
+    for key in ("benchmarks", "tests"):
+        cases = plain.get(key)
+        if cases:
+            if not isinstance(cases, list) or not isinstance(cases[0], dict):
+                raise BadTask(path, line(key), key, "expected a list of arguments by name")
+            count = sum(len(plain.get(each) or []) for each in ("benchmarks", "tests"))
+            told = [f"{count} tests and benchmarks: this version tunes one case; the first of "
+                    f"{key} is used"] if count > 1 else []  # fmt: skip
+            return cases[0], f"the first of {key}", told
+    raise BadTask(path, 1, "benchmarks", "is missing, expected the arguments of generate_input")
+
+
+def _tolerance(module: ast.Module) -> float | None:
+    """Return the relative tolerance that the file gives to `make_match_reference`."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "make_match_reference":
+            for each in node.keywords:
+                value = each.value
+                if each.arg == "rtol" and isinstance(value, ast.Constant):
+                    return float(value.value) if isinstance(value.value, int | float) else None
+    return None
+
+
+def _written(module: ast.Module) -> list[int]:
+    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows."""
+    kernel = next(
+        s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
+    )
+    parameter = kernel.args.args[0].arg if kernel.args.args else ""
+    places: dict[str, int] = {parameter: 0}
+    written: set[str] = set()
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
+                if name == parameter:
+                    places = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                written.add(name)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                written.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
+                if attr.endswith("_") and not attr.startswith("_"):
+                    written.add(name)
+            case ast.keyword(arg="out", value=ast.Name(id=name)):
+                written.add(name)
+    return sorted(places[name] for name in written & places.keys())
+
+
+def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
+    """Return the text without what it imports from the harness and without its checks."""
+    has_torch = any("torch" in bound_by(statement) for statement in module.body)
+    added = [] if has_torch else ["import torch"]
+    dropped: set[int] = set()
+    for statement in module.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module in THEIRS:
+            dropped.add(statement.lineno)
+            for alias in statement.names:
+                name = alias.asname or alias.name
+                if statement.module == "task":
+                    added.append(f"{name} = object  # a type of the harness")
+                elif alias.name in STANDINS:
+                    added += [STANDINS[alias.name]] if STANDINS[alias.name] else []
+                else:
+                    message = f"is imported from {statement.module}, which is not part of a task"
+                    raise BadTask(path, statement.lineno, name, message)
+        elif isinstance(statement, ast.Assign | ast.Expr) and _names_harness(statement):
+            dropped.add(statement.lineno)
+    kept = without(text, lambda statement: statement.lineno in dropped)
+    head = [each for each in kept.splitlines() if each.startswith("from __future__")]
+    body = [each for each in kept.splitlines() if not each.startswith("from __future__")]
+    return "\n".join([*head, *added, *body]) + "\n"
+
+
+def _names_harness(statement: ast.stmt) -> bool:
+    names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    return bool(names & {"make_match_reference", "check_implementation"})
+
+
+def _arguments(
+    path: Path, case: dict[str, Any], bound: set[str], line: Line
+) -> tuple[str, str]:  # fmt: skip
+    """Return numbers for the top level, and the arguments of `generate_input`."""
+    sizes, arguments = [], []
+    for key, value in case.items():
+        if not str(key).isidentifier() or not isinstance(value, int | float | str | bool | list):
+            raise BadTask(path, line(str(key)), str(key), "expected a number, a text or a list")
+        if key == "seed":
+            arguments.append("seed=int(torch.randint(0, 2**31 - 1, ()))")
+            continue
+        name = str(key).upper()
+        while name in bound:
+            name += "_"
+        sizes.append(f"{name} = {value!r}")
+        arguments.append(f"{key}={name}")
+    return "\n".join(sizes) + ("\n" if sizes else ""), ", ".join(arguments)

@@ -1,0 +1,124 @@
+"""Modules whose inputs are groups: `get_input_groups()` of MultiKernelBench, AKG's dynamic lists.
+
+The cases lie beside the module, one a line (`.json`, `.jsonl`, `.csv`), or in the function itself.
+The reference is the module with one case, which it writes beside itself where the module reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+from akg_tui.problems.kernelbench import op_of
+from akg_tui.problems.module_text import bound_by
+from akg_tui.problems.problem import Problem
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_file
+from akg_tui.store.task_folder import check_reference, file_text, parse_python
+
+NAME = "multikernelbench"
+FUNCTIONS = ("get_input_groups", "get_inputs_dyn_list")
+SUFFIXES = (".json", ".jsonl", ".csv")
+
+_ONE_CASE = '''
+
+# Added by `akg-tui new`: one of the input groups above, drawn anew at every call.
+
+
+def get_inputs():
+    """Return the first input group."""
+    return list({function}()[0])
+'''
+
+_WITH_FILE = '''
+
+# Added by `akg-tui new`: the one case that is tuned, in the file that {function}() reads.
+import os  # noqa: E402
+
+_CASE_FILE = {name!r}
+_CASE = {case!r}
+
+
+def get_inputs():
+    """Return the inputs of the case."""
+    with open(os.path.join(os.path.dirname(__file__), _CASE_FILE), "w") as file:
+        file.write(_CASE)
+    return list({function}()[0])
+'''
+
+
+def groups_function(module: ast.Module) -> str:
+    """Return the function of a module that gives groups of inputs, or ""."""
+    names = {name for statement in module.body for name in bound_by(statement)}
+    return next((each for each in FUNCTIONS if each in names), "")
+
+
+def read(path: Path, label: str = "MultiKernelBench") -> Problem:
+    """Return the problem in a module with groups of inputs. Raises `BadTask`."""
+    text = file_text(path)
+    module = parse_python(path, text.encode())
+    function = groups_function(module)
+    if not function:
+        message = "is missing, expected def get_input_groups() that returns a list of inputs"
+        raise BadTask(path, 1, FUNCTIONS[0], message)
+    beside = _cases_beside(path, module)
+    changed, kept_out = [f"get_inputs() was added: the first group of {function}()"], []
+    if beside is None:
+        added = _ONE_CASE.format(function=function)
+        kept_out.append(f"{function}() gives several input groups: the first one is tuned")
+    else:
+        case, count = _first_case(beside)
+        added = _WITH_FILE.format(function=function, name=beside.name, case=case)
+        changed.append(f"the first case of {beside.name} was copied into the reference")
+        if count > 1:
+            kept_out.append(
+                f"{count} input groups in {beside.name}: this version tunes one case; "
+                "the first is used"
+            )
+    if not any("get_init_inputs" in bound_by(statement) for statement in module.body):
+        added += "\n\ndef get_init_inputs():\n    return []\n"
+        changed.append("get_init_inputs() was added: the module has none")
+    reference = text.rstrip("\n") + "\n" + added
+    check_reference(path, reference.encode())
+    return Problem(
+        format=label,
+        origin=path,
+        op=op_of(path.stem),
+        reference=reference,
+        filename=path.name,
+        changed=tuple(changed),
+        kept_out=tuple(kept_out),
+    )
+
+
+def _cases_beside(path: Path, module: ast.Module) -> Path | None:
+    """Return the file of cases: the one that the module names, or one with the module's name."""
+    texts = [n.value for n in ast.walk(module) if isinstance(n, ast.Constant)]
+    named = [t for t in texts if isinstance(t, str) and t.endswith(SUFFIXES) and "/" not in t]
+    for name in [*named, *(path.stem + suffix for suffix in SUFFIXES)]:
+        found = path.with_name(name) if name not in SUFFIXES else path
+        if found.suffix in SUFFIXES and is_file(found):
+            return found
+        if name in named and name not in SUFFIXES:
+            line = next(
+                n.lineno
+                for n in ast.walk(module)
+                if isinstance(n, ast.Constant) and n.value == name
+            )
+            raise BadTask(path, line, "", f"reads {name}, which is not beside it")
+    return None
+
+
+def _first_case(path: Path) -> tuple[str, int]:
+    """Return the text of a file with only its first case, and the number of cases."""
+    lines = [line for line in file_text(path).splitlines() if line.strip()]
+    header = 1 if path.suffix == ".csv" else 0
+    if len(lines) <= header:
+        raise BadTask(path, 1, "", "has no case, expected one a line")
+    if path.suffix != ".csv":
+        try:
+            json.loads(lines[0])
+        except (ValueError, RecursionError) as error:
+            raise BadTask(path, 1, "", f"is not one JSON object a line: {error}") from None
+    return "\n".join(lines[: header + 1]) + "\n", len(lines) - header

@@ -1,0 +1,167 @@
+"""Changes the text of Python modules at places that the syntax tree gives; nothing is run.
+
+What is not changed keeps its comments and its layout.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+Statement = ast.stmt
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def bound_by(statement: ast.AST) -> set[str]:
+    """Return the names that a statement binds in its own scope, also inside `if` and `try`."""
+    names: set[str] = set()
+    for node in _own_nodes(statement):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.AsyncFunctionDef(name=name) | ast.ExceptHandler(name=str() as name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names |= {(each.asname or each.name).partition(".")[0] for each in aliases}
+    return names
+
+
+def _own_nodes(node: ast.AST) -> Iterable[ast.AST]:
+    """Yield the node and those below it, except the insides of other scopes."""
+    yield node
+    if isinstance(node, (ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _own_nodes(child)
+
+
+def used_by(node: ast.AST) -> set[str]:
+    """Return the names of the module that a node reads: none of a function's own names."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Constant(value=str() as text) if text.isidentifier():
+            return {text}  # an annotation may be written as a string
+        case ast.FunctionDef(args=args, body=body) | ast.AsyncFunctionDef(args=args, body=body):
+            outside = [*node.decorator_list, args, *([node.returns] if node.returns else [])]
+            return _union(outside) | _inside(args, body)
+        case ast.Lambda(args=args, body=body):
+            return _union([args]) | _inside(args, [body])
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            targets = {name for each in node.generators for name in bound_by(each.target)}
+            read = _union(ast.iter_child_nodes(node)) - targets
+            return read | used_by(node.generators[0].iter)
+    return _union(ast.iter_child_nodes(node))
+
+
+def _inside(arguments: ast.arguments, body: Sequence[ast.AST]) -> set[str]:
+    parts = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    parts += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    own = {each.arg for each in parts} | {name for each in body for name in bound_by(each)}
+    shared = {
+        name
+        for each in body
+        for inner in _own_nodes(each)
+        if isinstance(inner, ast.Global)
+        for name in inner.names
+    }
+    return (_union(body) - own) | shared
+
+
+def _union(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name for each in nodes for name in used_by(each)}
+
+
+def needed_for(module: ast.Module, wanted: set[str]) -> list[Statement]:
+    """Return the top-level statements that the names `wanted` need, and those with effects.
+
+    A call at the top level, such as `torch.set_default_dtype(…)`, is kept: it may change what
+    later code computes.
+    """
+    kept: set[int] = set()
+    names = set(wanted)
+    while True:
+        before = len(kept)
+        for index, statement in enumerate(module.body):
+            if index not in kept and (bound_by(statement) & names or _has_effect(statement)):
+                kept.add(index)
+                names |= used_by(statement)
+        if len(kept) == before:
+            return [module.body[index] for index in sorted(kept)]
+
+
+def _has_effect(statement: Statement) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant()):
+            return False
+        case ast.ImportFrom(module="__future__"):
+            return True
+        case ast.Import() | ast.ImportFrom():
+            return any(alias.name == "*" for alias in statement.names)
+        case ast.Expr() | ast.AugAssign() | ast.With() | ast.For() | ast.While() | ast.Delete():
+            return True
+        case ast.Assign(targets=targets):
+            return not all(isinstance(each, ast.Name | ast.Tuple) for each in targets)
+    return False
+
+
+def without(source: str, dropped: Callable[[Statement], bool]) -> str:
+    """Return a module's text without some top-level statements and the comments above them."""
+    body = ast.parse(source).body
+    lines = source.split("\n")
+    shared = [line for s in body for line in {_first(s), s.end_lineno or s.lineno}]
+    gone: set[int] = set()
+    for statement in body:
+        first, last = _first(statement), statement.end_lineno or statement.lineno
+        if not dropped(statement) or shared.count(first) > 1 or shared.count(last) > 1:
+            continue
+        while first > 1 and lines[first - 2].startswith("#"):
+            first -= 1
+        gone |= set(range(first, last + 1))
+    text = "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
+    return re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
+
+
+def _first(statement: Statement) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+def renamed(source: str, old: str, new: str) -> str:
+    """Return a module's text with a top-level name replaced wherever the code uses it."""
+    lines = source.encode().split(b"\n")
+    places: list[tuple[int, int]] = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name) if name == old:
+                places.append((node.lineno, node.col_offset))
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if name == old:
+                line = lines[node.lineno - 1]
+                head = re.compile(rb"(class|def)\s+(" + old.encode() + rb")\b")
+                if found := head.search(line, node.col_offset):
+                    places.append((node.lineno, found.start(2)))
+    for number, column in sorted(places, reverse=True):
+        line = lines[number - 1]
+        lines[number - 1] = line[:column] + new.encode() + line[column + len(old.encode()) :]
+    return b"\n".join(lines).decode()
+
+
+def replaced_strings(source: str, old: str, new: str) -> str:
+    """Return a module's text with every string that is exactly `old` replaced by `new`."""
+    lines = source.encode().split(b"\n")
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and node.value == old and node.lineno == node.end_lineno
+    ]
+    for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset), reverse=True):
+        line = lines[node.lineno - 1]
+        text = repr(new).encode()
+        lines[node.lineno - 1] = line[: node.col_offset] + text + line[node.end_col_offset :]
+    return b"\n".join(lines).decode()

@@ -1,0 +1,103 @@
+"""NPUKernelBench: a folder with `module.py`, `prepare_inputs.py` and `test_cases.csv`.
+
+`prepare_inputs` draws the inputs of one row of the table. The reference is `Model`, these functions
+and the first row; what only runs on an Ascend NPU is left out or refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+from pathlib import Path
+
+from akg_tui.problems.kernelbench import op_of
+from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
+from akg_tui.problems.problem import Problem
+from akg_tui.store.errors import BadTask
+from akg_tui.store.task_folder import check_reference, file_text, parse_python
+
+NAME = "npukernelbench"
+MODULE, INPUTS, CASES = "module.py", "prepare_inputs.py", "test_cases.csv"
+NPU = "torch_npu"
+
+_TAIL = '''
+
+# Added by `akg-tui new`: the first case of test_cases.csv.
+CASE = {case!r}
+
+
+def get_inputs():
+    """Return the inputs of the case."""
+    return list(draw_inputs(CASE, device="cpu"))
+
+
+def get_init_inputs():
+    """Return the constructor's arguments in the case."""
+    return list(draw_init_inputs(CASE, device="cpu"))
+'''
+
+
+def folder_of(path: Path) -> Path | None:
+    """Return the folder with the three files, at `path` or below it; None if there is none."""
+    folder = path if path.is_dir() else path.parent
+    for place in (folder, folder / "validation"):
+        if all((place / name).is_file() for name in (MODULE, INPUTS)):
+            return place
+    return None
+
+
+def read(path: Path) -> Problem:
+    """Return the problem in a folder. Raises `BadTask`."""
+    folder = folder_of(path)
+    if folder is None:
+        raise BadTask(path, None, "", f"has no {MODULE} and {INPUTS} in it or in validation/")
+    case, count = _first_row(folder / CASES)
+    model = _model_text(folder / MODULE)
+    inputs = file_text(folder / INPUTS)
+    parse_python(folder / INPUTS, inputs.encode())
+    for old, new in (("get_inputs", "draw_inputs"), ("get_init_inputs", "draw_init_inputs")):
+        inputs = renamed(inputs, old, new)
+    reference = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(case=case)}"
+    check_reference(folder / MODULE, reference.encode())
+    origin = folder.parent if folder.name == "validation" else folder
+    kept_out = ["what is compiled for the NPU (question/, answer/) is not used"]
+    if count > 1:
+        kept_out.append(f"{count} cases in {CASES}: this version tunes one; the first is used")
+    return Problem(
+        format="NPUKernelBench",
+        origin=origin,
+        op=op_of(origin.name),
+        reference=reference,
+        filename=f"{MODULE} (as made)",
+        changed=(f"{MODULE}, {INPUTS} and a row of {CASES} were joined, without {NPU}",),
+        kept_out=tuple(kept_out),
+    )
+
+
+def _model_text(path: Path) -> str:
+    """Return the module's text with only what `Model` needs, without imports of the NPU."""
+    text = file_text(path)
+    module = parse_python(path, text.encode())
+    kept = {s.lineno for s in needed_for(module, {"Model"}) if not _imports_npu(s)}
+    text = without(text, lambda statement: statement.lineno not in kept)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and node.id == NPU:
+            raise BadTask(path, None, "Model", f"needs {NPU}: it only runs on an Ascend NPU")
+    return text
+
+
+def _imports_npu(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(NPU):
+        return True
+    return isinstance(statement, ast.Import) and NPU in bound_by(statement)
+
+
+def _first_row(path: Path) -> tuple[dict[str, str], int]:
+    lines = file_text(path).splitlines()
+    # Values are lists such as [48, 128], so the columns are separated by semicolons.
+    delimiter = ";" if lines and ";" in lines[0] else ","
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines)), delimiter=delimiter))
+    if not rows:
+        raise BadTask(path, 1, "", "has no case, expected one a line below the names of columns")
+    return {name: value for name, value in rows[0].items() if name and value is not None}, len(rows)

@@ -1,0 +1,34 @@
+"""First kernels: `ModelNew` made from the code of the reference's own `Model`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+
+from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
+from akg_tui.store.errors import BadTask
+from akg_tui.store.reference_constants import with_constants
+
+HEAD = """\
+# The first kernel: ModelNew does what Model of reference.py does, by the same code.
+# Made by `akg-tui new`; everything in this file may be changed.
+"""
+
+
+def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]) -> str:
+    """Return a kernel that computes what the reference computes and imports nothing of it.
+
+    `path` is for messages. Raises `BadTask` if the file has a `ModelNew` that `Model` needs.
+    """
+    source = with_constants(reference, constants)
+    module = ast.parse(source)
+    kept = {id(each) for each in needed_for(module, {"Model"})}
+    order = [id(each) in kept for each in module.body]
+    dropped = {each.lineno for each, keeps in zip(module.body, order, strict=True) if not keeps}
+    text = without(source, lambda each: each.lineno in dropped)
+    for statement in ast.parse(text).body:
+        if "ModelNew" in bound_by(statement):
+            message = "is bound in the reference too: state a first kernel with --seed FILE"
+            raise BadTask(path, statement.lineno, "ModelNew", message)
+    return HEAD + "\n" + renamed(text, "Model", "ModelNew")

@@ -1,0 +1,241 @@
+"""FlashInfer Trace and SOL-ExecBench: a definition in JSON, with the reference's code inside.
+
+A definition has axes, inputs, outputs and `reference`, the text of a module with `run(…)`. A
+workload gives the axes that vary. The reference is that text with the axes as numbers at the top.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
+from akg_tui.problems.problem import Problem
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_file
+from akg_tui.store.task_folder import check_reference, op_named
+
+NAMES = ("flashinfer", "sol-execbench")
+NEWEST = 1
+DEFINITION, WORKLOAD = "definition.json", "workload.jsonl"
+PARENTS = 4
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+ARITHMETIC = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub),
+    *(ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd),
+)
+
+
+def read(path: Path, label: str = "") -> Problem:
+    """Return the problem in a definition, with its first workload. Raises `BadTask`."""
+    found = path / DEFINITION if path.is_dir() else path
+    plain, line = read_object(found)
+    check_version(found, plain, line, NEWEST)
+    name = typed(found, plain, line, "name", str)
+    code = typed(found, plain, line, "reference", str)
+    inputs = typed(found, plain, line, "inputs", dict)
+    _check_run(found, code, line)
+    workloads = _workloads_of(found, name)
+    workload, where, kept_out = _first_usable(found, inputs, workloads, line)
+    axes = _axes(found, plain, line, workload, where)
+    custom = plain.get("custom_inputs_entrypoint")
+    drawn = _custom(custom, axes, inputs) if custom else _drawn(found, inputs, line, workload, axes)
+    reference = _reference(plain, code, axes, inputs, drawn)
+    check_reference(found, reference.encode())
+    label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
+    tolerance = workload.get("tolerance")
+    rtol = tolerance.get("max_rtol") if isinstance(tolerance, dict) else None
+    if len(workloads) > 1:
+        kept_out.append(f"{len(workloads)} workloads: this version tunes one; {where} is used")
+    if plain.get("constraints"):
+        kept_out.append(f"constraints between axes: {one_line(json.dumps(plain['constraints']))}")
+    integers = [n for n, spec in inputs.items() if spec.get("dtype") in INTEGERS]
+    if integers and not custom:
+        kept_out.append(f"integer inputs are drawn from 0 to 7: {', '.join(integers)}")
+    return Problem(
+        format=label,
+        origin=found,
+        op=op_named(name),
+        reference=reference,
+        filename="reference.py",
+        changed=("Model calls the definition's run(); the axes are numbers at the top",),
+        kept_out=tuple(kept_out),
+        tolerance=float(rtol) if isinstance(rtol, int | float) and rtol > 0 else None,
+    )
+
+
+def _check_run(path: Path, code: str, line: Line) -> None:
+    at = line("reference")
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = f"not valid Python: {error}" if str(error) else "not valid Python"
+        raise BadTask(path, at, "reference", why) from None
+    if not any(isinstance(each, ast.FunctionDef) and each.name == "run" for each in body):
+        raise BadTask(path, at, "reference", "has no function run")
+
+
+def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the workloads of a definition, each with its place; none if no file is found."""
+    beside = [path.with_name(WORKLOAD), path.with_name(f"{name}.jsonl")]
+    beside += [path.with_suffix(".jsonl"), path.with_name(f"{name}.workload.jsonl")]
+    for above in list(path.absolute().parents)[1:PARENTS]:
+        if (folder := above / "workloads").is_dir():
+            beside += sorted(folder.rglob(f"{name}.jsonl"))
+    found = next((each for each in beside if is_file(each)), None)
+    if found is None:
+        return []
+    # A workload may be wrapped in a trace.
+    lines = [(number, plain.get("workload", plain)) for number, plain in read_lines(found)]
+    for number, workload in lines:
+        if not isinstance(workload, dict) or not isinstance(workload.get("axes"), dict):
+            raise BadTask(found, number, "axes", "is missing, expected the values of the axes")
+    return [(f"{found.name}:{number}", workload) for number, workload in lines]
+
+
+def _first_usable(
+    path: Path, inputs: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]], line: Line
+) -> tuple[dict[str, Any], str, list[str]]:
+    """Return the first workload whose inputs can be drawn, its place, and what is left out."""
+    if not workloads:
+        return {"axes": {}, "inputs": {}}, path.name, []
+    unusable = ""
+    for where, workload in workloads:
+        stored = []
+        given = workload.get("inputs") or {}
+        for name, source in given.items():
+            kind = source.get("type") if isinstance(source, dict) else None
+            if kind not in ("random", "scalar", "custom", "safetensors"):
+                message = f"{where}: source {json.dumps(kind)} is not known to this reader"
+                raise BadTask(path, line(name), f"inputs.{name}", message)
+            if kind == "safetensors":
+                stored.append(name)
+        if all(inputs.get(name, {}).get("dtype") in FLOATS for name in stored):
+            told = ", ".join(stored)
+            return workload, where, [f"stored inputs are drawn instead: {told}"] if stored else []
+        unusable = unusable or next(n for n in stored if inputs[n].get("dtype") not in FLOATS)
+    message = "is stored in a file (safetensors) in every workload, and can't be drawn at random"
+    raise BadTask(path, line(unusable), f"inputs.{unusable}", message)
+
+
+def _axes(
+    path: Path, plain: dict[str, Any], line: Line, workload: dict[str, Any], where: str
+) -> dict[str, str]:
+    """Return every axis with the text of its value."""
+    found: dict[str, str] = {}
+    later: dict[str, str] = {}
+    for name, axis in typed(path, plain, line, "axes", dict).items():
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise BadTask(path, line("axes"), "axes", f"{name!r} can't be the name of a number")
+        kind = axis.get("type") if isinstance(axis, dict) else None
+        field = f"axes.{name}"
+        if kind == "expr":
+            later[name] = _expression(path, line(name), field, axis.get("expression"))
+            continue
+        if kind not in ("const", "var"):
+            message = f"type {json.dumps(kind)} is not known to this reader"
+            raise BadTask(path, line(name), field, message)
+        value = axis.get("value") if kind == "const" else workload["axes"].get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            message = f"has no value: {where} has no workload with it"
+            raise BadTask(path, line(name), field, message)
+        if value < 1:
+            raise BadTask(path, line(name), field, f"is {value}, expected at least 1")
+        found[name] = repr(value)
+    return found | later
+
+
+def _expression(path: Path, line: int | None, field: str, text: object) -> str:
+    try:
+        tree = ast.parse(str(text), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = None
+    if tree is None or not all(isinstance(node, ARITHMETIC) for node in ast.walk(tree)):
+        raise BadTask(path, line, field, "expected arithmetic of other axes")
+    return ast.unparse(tree)
+
+
+def _drawn(
+    path: Path,
+    inputs: dict[str, Any],
+    line: Line,
+    workload: dict[str, Any],
+    axes: Mapping[str, str],
+) -> str:
+    """Return the code of a list of inputs, drawn as the workload says."""
+    parts = []
+    for name, spec in inputs.items():
+        field = f"inputs.{name}"
+        shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
+        given = (workload.get("inputs") or {}).get(name, {})
+        if shape is None:
+            value = given.get("value")
+            if not isinstance(value, int | float):
+                raise BadTask(path, line(name), field, "is a number that no workload gives")
+            parts.append(repr(value))
+            continue
+        known = [str(each) for each in shape]
+        if unknown := [each for each in known if each not in axes and not each.isdigit()]:
+            raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
+        size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+        if dtype in FLOATS:
+            parts.append(f"torch.randn({size}, dtype=torch.{dtype})")
+        elif dtype in INTEGERS:
+            parts.append(f"torch.randint(0, 8, {size}, dtype=torch.{dtype})")
+        elif dtype == "bool":
+            parts.append(f"torch.rand({size}) < 0.5")
+        else:
+            message = f"dtype {dtype} can't be passed to a kernel in this version"
+            raise BadTask(path, line(name), field, message)
+    return "[\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+
+
+def _custom(entry: object, axes: Mapping[str, str], inputs: dict[str, Any]) -> str:
+    values = ", ".join(f"{json.dumps(name)}: {name}" for name in axes)
+    order = ", ".join(json.dumps(name) for name in inputs)
+    return (
+        f'list(map({entry}({{{values}}}, torch.device("cpu")).__getitem__, [{order}]))'
+        if str(entry).isidentifier()
+        else "[]"
+    )
+
+
+def _reference(
+    plain: dict[str, Any],
+    code: str,
+    axes: Mapping[str, str],
+    inputs: dict[str, Any],
+    drawn: str,
+) -> str:
+    about = one_line(str(plain.get("description") or plain["name"]), 80).replace('"', "'")
+    names = ", ".join(name for name in inputs if name.isidentifier())
+    sizes = "".join(f"{name} = {value}\n" for name, value in axes.items())
+    future = "from __future__ import annotations"
+    code = "\n".join(line for line in code.strip().splitlines() if line.strip() != future)
+    return f'''"""{about.replace(chr(92), "/")}"""
+
+import torch
+
+{sizes}
+{code}
+
+
+class Model(torch.nn.Module):
+    def forward(self, {names}):
+        return run({names})
+
+
+def get_inputs():
+    return {drawn}
+
+
+def get_init_inputs():
+    return []
+'''

@@ -1,0 +1,152 @@
+"""The numbers that a reference binds at its top level, such as `batch_size = 4096`.
+
+A task may give them other values (`[reference.constants]`) without changing the file. Works on
+text: nothing is run, and a replaced number leaves every line of the file where it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+Number = int | float
+
+LARGEST = 2**63 - 1
+
+_OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number at the top level of a module: `NAME = value`, on `line`.
+
+    `derived`: the value is computed from other constants, and changes with them.
+    """
+
+    name: str
+    value: Number
+    line: int
+    derived: bool
+
+
+class UnknownConstant(ValueError):
+    """A value for a name that is no constant of the reference, or of another kind."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+
+
+def constants(source: str) -> dict[str, Constant]:
+    """Return the constants of a module by name, in the order of the file.
+
+    A name that is assigned twice is none: it would be unclear which assignment counts.
+    """
+    found: dict[str, Constant] = {}
+    for name, node in _assignments(ast.parse(source)):
+        try:
+            value = _value(node, {known: each.value for known, each in found.items()})
+        except (ValueError, ArithmeticError):
+            continue
+        derived = any(isinstance(part, ast.Name) for part in ast.walk(node))
+        found[name] = Constant(name, value, node.lineno, derived)
+    return found
+
+
+def with_constants(source: str, values: Mapping[str, Number]) -> str:
+    """Return the module's text with other numbers for some of its constants.
+
+    Raises
+    ------
+    UnknownConstant
+        If the module has no such constant, or the value is not of its kind.
+    """
+    if not values:
+        return source
+    known = constants(source)
+    for name, value in values.items():
+        check_value(known, name, value)
+    # `splitlines` of bytes knows only the line ends that Python knows.
+    lines = source.encode().splitlines(keepends=True)
+    nodes = [(node, name) for name, node in _assignments(ast.parse(source)) if name in values]
+    # From the end, so that the places of the others stay as they are.
+    for node, name in sorted(nodes, key=_place, reverse=True):
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
+        # A value over several lines leaves its empty lines, inside brackets, behind.
+        gap = b"\n" * (last - first)
+        text = repr(values[name]).encode()
+        lines[first : last + 1] = [before + (b"(" + text + gap + b")" if gap else text) + after]
+    return b"".join(lines).decode()
+
+
+def _place(found: tuple[ast.expr, str]) -> tuple[int, int]:
+    return found[0].lineno, found[0].col_offset
+
+
+def check_value(known: Mapping[str, Constant], name: str, value: Number) -> None:
+    """Raise `UnknownConstant` unless `known` has the name, with a value of the same kind."""
+    if name not in known:
+        names = ", ".join(known) or "none"
+        raise UnknownConstant(name, f"is no constant of the reference, which has: {names}")
+    if isinstance(known[name].value, int) and not isinstance(value, int):
+        raise UnknownConstant(name, f"is {value}, expected an integer as in the reference")
+
+
+def _assignments(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name that the top level binds once, with the expression bound to it."""
+    found: list[tuple[str, ast.expr]] = []
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found.append((name, value))
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = zip(names, values, strict=False)
+                found += [(each.id, value) for each, value in pairs if isinstance(each, ast.Name)]
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
+                found.append((name, value))
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                found += [(name, value)] * 2  # never a constant
+    times = Counter(name for name, _ in found)
+    yield from ((name, value) for name, value in found if times[name] == 1)
+
+
+def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:
+    """Return the value of an arithmetic expression of numbers; ValueError for any other."""
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return _bounded(value)
+        case ast.Name(id=name) if name in known:
+            return known[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, known)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _bounded(_OPERATORS[type(op)](_value(left, known), _value(right, known)))
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            base, exponent = _value(left, known), _value(right, known)
+            if not (isinstance(exponent, int) and 0 <= exponent < 64 and abs(base) < 2**32):
+                raise ValueError("too large a power")
+            return _bounded(base**exponent)
+        case ast.BinOp(left=left, op=ast.LShift(), right=right):
+            number, shift = _value(left, known), _value(right, known)
+            if not (isinstance(number, int) and isinstance(shift, int) and 0 <= shift < 64):
+                raise ValueError("too large a shift")
+            return _bounded(number << shift)
+    raise ValueError("not a number")
+
+
+def _bounded(value: Number) -> Number:
+    if not abs(value) <= LARGEST:
+        raise ValueError("too large a number")
+    return value

@@ -1,0 +1,100 @@
+"""Tasks of a folder of problem files: `python -m benchmarks problems FOLDER [--limit N]`.
+
+Makes a task of each file or folder of a known format with `--fit --seed reference`, evaluates it
+without timing, and prints a JSON line each and a table: made and correct, or the reason why not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from akg_tui.core.measurement import Outcome
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Target, Task
+from akg_tui.engine.task_making import NewTask, make_task
+from akg_tui.evaluate import Judge
+from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.formats import FOLDERS
+from akg_tui.store.errors import BadTask
+from akg_tui.store.task_folder import TaskFolder
+
+SUFFIXES = (".py", ".json")
+
+
+def found_in(folder: Path) -> list[Path]:
+    """Return the problems below a folder: folders of a known format, and files of Python or JSON.
+
+    A file inside a folder of a known format belongs to that folder.
+    """
+    whole = {
+        path.parent
+        for _, names in FOLDERS
+        for path in folder.rglob(names[0])
+        if all((path.parent / name).is_file() for name in names)
+    }
+    files = {
+        path
+        for path in folder.rglob("*")
+        if path.suffix in SUFFIXES and not whole & {*path.parents} and path.name[0] not in "._"
+    }
+    # The cases of a module lie beside it in a file of its name.
+    files = {path for path in files if path.suffix == ".py" or path.with_suffix(".py") not in files}
+    return sorted(whole | files)
+
+
+async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
+    async with Judge(made.task, made.reference, scratch, prefetch=False) as judge:
+        found = await judge.probe(made.kernel, timed=False)
+    state = "correct" if found.outcome is Outcome.CORRECT else "not correct"
+    return state, found.message
+
+
+def tried(origin: Path, probe: SizeProbe) -> dict[str, Any]:
+    """Return what became of a problem: `correct`, `not correct` or `refused`, and why."""
+    start = time.monotonic()
+    told: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="akg-problems-") as scratch:
+        folder = Path(scratch) / "task"
+        try:
+            wanted = NewTask(folder=folder, origin=origin, fit=True, own_seed=False)
+            made = make_task(wanted, told.append, probe)
+        except BadTask as error:
+            state, why = "refused", error.message
+        else:
+            state, why = asyncio.run(_evaluated(made, Path(scratch) / "judge"))
+    fitted = next((line for line in told if "a call" in line), "")
+    return {
+        "benchmark": "problems",
+        "problem": str(origin),
+        "state": state,
+        "why": one_line(why, 200),
+        "fitted": one_line(fitted, 200),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def main(words: list[str]) -> bool:
+    """Print what became of each problem; False if none was found or a made task is not correct."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks problems", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--limit", type=int, help="at most this many problems")
+    arguments = parser.parse_args(words)
+    results = []
+    with SizeProbe(Task(op="problems", target=Target(dsl="torch"))) as probe:
+        for origin in found_in(arguments.folder)[: arguments.limit]:
+            results.append(tried(origin, probe))
+            print(json.dumps(results[-1]), flush=True)
+    width = max((len(Path(each["problem"]).name) for each in results), default=0)
+    for each in results:
+        name = one_line(Path(each["problem"]).name)
+        print(f"{name:{width}}  {each['state']:11}  {each['seconds']:6.1f} s  {each['why']}")
+    counted = Counter(each["state"] for each in results)
+    print(", ".join(f"{count} {state}" for state, count in counted.items()) or "no problem found")
+    return bool(results) and not counted["not correct"]

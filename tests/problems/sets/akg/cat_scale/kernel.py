@@ -1,0 +1,5 @@
+import triton
+
+
+class ModelNew:
+    pass

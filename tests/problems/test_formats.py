@@ -1,0 +1,235 @@
+"""Problems of other public sets: recognised by content, made into references, carried over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.core.task import ReferenceChanges, Target, Task
+from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.formats import read_problem
+from akg_tui.problems.problem import Problem, readme
+from akg_tui.problems.seeds import kernel_from
+from akg_tui.store.errors import BadTask
+from akg_tui.store.reference_constants import constants
+from benchmarks.problems import found_in
+from tests.problems.conftest import SETS
+
+FOUND = {
+    "multikernelbench/3_scaled_tanh.py": ("MultiKernelBench", "scaled_tanh", 64 * 128 * 4),
+    "multikernelbench/pairs.py": ("MultiKernelBench", "pairs", 2 * 32 * 64 * 4),
+    "npukernelbench/ScaledAdd": ("NPUKernelBench", "ScaledAdd", 2 * 48 * 128 * 4),
+    "npukernelbench/RowSum": ("NPUKernelBench", "RowSum", 64 * 96 * 4),
+    "robust_kbench/scale_norm": ("robust-kbench", "scale_norm", 4 * 32 * 128 * 4),
+    "robust_kbench/swish_backward": ("robust-kbench", "swish_backward", 2 * 64 * 128 * 4),
+    "flashinfer/definitions/gemm/gemm_n96_k64.json": (
+        *("FlashInfer Trace", "gemm_n96_k64"),
+        (48 + 96) * 64 * 4,
+    ),
+    "flashinfer/definitions/norm/scaled_rms_norm_h128.json": (
+        *("FlashInfer Trace", "scaled_rms_norm_h128"),
+        41 * 128 * 4,
+    ),
+    "sol_execbench/row_log_softmax": ("SOL-ExecBench", "row_log_softmax", 32 * 256 * 4),
+    "sol_execbench/gather_scale": ("SOL-ExecBench", "gather_scale", 64 * 32 * 4 + 64 * 8),
+    "gpu_mode/vector_scale_py": ("GPU MODE", "vector_scale_py", 2 * 96 * 96 * 4),
+    "gpu_mode/grey_py": ("GPU MODE", "grey_py", 24 * 24 * 3 * 4),
+    "ai_bench/23_Softmax.yaml": ("KernelBench with sizes of AI-bench", "Softmax", 64 * 96 * 4),
+    "ai_bench/40_Linear.yaml": ("KernelBench with sizes of AI-bench", "Linear", 32 * 64 * 4),
+    "akg/relu_sum": ("AKG", "relu_sum", 64 * 96 * 4),
+    "akg/cat_scale": ("AKG", "cat_scale", (16 + 8) * 32 * 4),
+}
+"""The label, the operator and the bytes of the inputs of each problem."""
+
+
+def problem(name: str) -> Problem:
+    return read_problem(SETS / name)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_problem_is_recognised_and_the_judge_accepts_its_reference(
+    probe: SizeProbe, name: str
+) -> None:
+    found = problem(name)
+    label, op, size = FOUND[name]
+    assert (found.format, found.op) == (label, op)
+    kernel = kernel_from(found.origin, found.reference, dict(found.sizes))
+    assert "get_inputs" not in kernel
+    changed = ReferenceChanges(constants=dict(found.sizes))
+    task = Task(op=op, reference=changed, target=Target(dsl="torch"))
+    needs = probe.ask("measure", task, found.reference, found.filename)
+    assert needs is not None
+    assert (needs.inputs, needs.written, needs.empty) == (size, (), "")
+    probe.ask("examine", task, found.reference, found.filename)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("multikernelbench/3_scaled_tanh.py", "3 input groups in 3_scaled_tanh.json: this version"),
+        (
+            "npukernelbench/ScaledAdd",
+            "2 cases in test_cases.csv: this version tunes one; the first",
+        ),
+        ("robust_kbench/scale_norm", "2 configurations of input: this version tunes one case"),
+        ("flashinfer/definitions/gemm/gemm_n96_k64.json", "3 workloads: this version tunes one"),
+        (
+            "flashinfer/definitions/norm/scaled_rms_norm_h128.json",
+            "stored inputs are drawn instead",
+        ),
+        ("gpu_mode/vector_scale_py", "4 tests and benchmarks: this version tunes one case"),
+        ("gpu_mode/vector_scale_py", "tensors are on the CPU, not on a GPU"),
+        ("ai_bench/40_Linear.yaml", "GROUPS = 2: 40_Linear.py has no such number"),
+        ("akg/relu_sum", "constraints in task.yaml"),
+        ("akg/cat_scale", "dsl triton_ascend: this version has cpp, torch, triton"),
+    ],
+)
+def test_what_is_not_carried_over_is_told_in_a_line(name: str, line: str) -> None:
+    found = problem(name)
+    assert any(line in each for each in found.kept_out), found.kept_out
+    assert line in readme(found, [])
+
+
+def test_settings_that_the_schema_has_are_carried_over() -> None:
+    akg = problem("akg/relu_sum")
+    assert (akg.min_gain, akg.max_rounds, akg.dsl, akg.arch) == (0.02, 12, "torch", "x86_64")
+    assert akg.kernel == (SETS / "akg/relu_sum/relu_sum_kernel.py").read_text()
+    assert akg.reference == (SETS / "akg/relu_sum/relu_sum_ref.py").read_text()
+    assert problem("sol_execbench/row_log_softmax").tolerance == 1e-5
+    assert problem("gpu_mode/vector_scale_py").tolerance == 1e-5
+    assert problem("ai_bench/40_Linear.yaml").facts == ("mem_bytes: BATCH_SIZE*IN_FEATURES*4",)
+
+
+def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
+    values = {
+        name: {each.name: each.value for each in constants(problem(name).reference).values()}
+        for name in (
+            "robust_kbench/scale_norm",
+            "gpu_mode/grey_py",
+            "sol_execbench/row_log_softmax",
+        )
+    }
+    assert list(values.values()) == [
+        {"BATCH_SIZE": 4, "NUM_TOKENS": 32, "NUM_FEATURES": 128, "EPS": 1e-05},
+        {"SIZE": 24},
+        {"num_rows": 32, "heads": 4, "width": 256, "head_width": 64},
+    ]
+
+
+DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
+
+
+def definition(tmp_path: Path, **changes: Any) -> Path:
+    """Return a folder with the definition of row_log_softmax, changed."""
+    shutil.copytree(SETS / "sol_execbench/row_log_softmax", tmp_path / "p")
+    plain = {**DEFINITION, **changes}
+    (tmp_path / "p/definition.json").write_text(json.dumps(plain, indent=1))
+    return tmp_path / "p"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"schema_version": 3}, "schema_version: is 3, newer than this reader knows (1)"),
+        ({"reference": "def run(x:"}, "reference: not valid Python"),
+        ({"reference": "x = 1"}, "reference: has no function run"),
+        ({"inputs": None}, "inputs: is missing, expected an object"),
+        (
+            {"axes": {**DEFINITION["axes"], "width": {"type": "ragged"}}},
+            'axes.width: type "ragged" is not known to this reader',
+        ),
+        (
+            {"axes": {**DEFINITION["axes"], "head_width": {"type": "expr", "expression": "f()"}}},
+            "axes.head_width: expected arithmetic of other axes",
+        ),
+        (
+            {"axes": {**DEFINITION["axes"], "heads": {"type": "const", "value": 0}}},
+            "axes.heads: is 0, expected at least 1",
+        ),
+        (
+            {"inputs": {"x": {"shape": ["num_rows"], "dtype": "float8_e4m3fn"}}},
+            "inputs.x: dtype float8_e4m3fn can't be passed to a kernel in this version",
+        ),
+        (
+            {"inputs": {"x": {"shape": ["rows"], "dtype": "float32"}}},
+            "inputs.x: has an axis that is not defined: rows",
+        ),
+    ],
+)
+def test_a_definition_that_can_not_be_read_is_refused_with_its_line(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    folder = definition(tmp_path, **changes)
+    with pytest.raises(BadTask) as refused:
+        read_problem(folder)
+    said = str(refused.value)
+    assert f": {says}" in said
+    assert said.startswith(f"{folder}/definition.json:")
+    assert said.removeprefix(f"{folder}/definition.json:").partition(":")[0].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.json", "{\n,", "a.json:2: not valid JSON: "),
+        ("a.json", "[1]", "a.json:1: expected an object with named fields"),
+        ("a.yaml", "a: [\nb", "a.yaml:2: not valid YAML: "),
+        ("a.yaml", "tests:\n  - {size: 1}\n", "has no reference.py, which GPU MODE's format needs"),
+        ("a.yaml", "ci:\n  - dims: {A: 1}\n", "has the sizes of a.py, which is not beside it"),
+        ("a.txt", "", "a.txt: is of no known format; there are: kernelbench, "),
+        ("a.py", "def get_input_groups(:", "a.py:1: not valid Python"),
+        (
+            "a.py",
+            "class Model:\n    def forward(self): ...\ndef get_input_groups():\n    'b.json'\n",
+            "a.py:4: reads b.json, which is not beside it",
+        ),
+    ],
+)
+def test_a_file_of_no_use_is_refused_in_one_line(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    # GPU MODE's file has a fixed name.
+    if text.startswith("tests"):
+        path = path.rename(tmp_path / "task.yml")
+    with pytest.raises(BadTask) as refused:
+        read_problem(path)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_code_of_the_harness_that_a_task_lacks_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    path.write_text(path.read_text().replace("import make_match", "import verbose_allclose, make"))
+    with pytest.raises(BadTask) as refused:
+        read_problem(tmp_path / "p")
+    assert "reference.py:1: verbose_allclose: is imported from utils" in str(refused.value)
+
+
+def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
+    path = shutil.copy(SETS / "kernelbench/4_softmax.py", tmp_path / "p.py")
+    assert "- Licence: none found beside the origin" in readme(read_problem(path), [])
+    (tmp_path / "LICENSE").write_text("\nMIT License\n\nCopyright\n")
+    assert f"- Licence: MIT License (`{tmp_path}/LICENSE`)" in readme(read_problem(path), [])
+    path.write_text("# SPDX-License-Identifier: BSD-3-Clause\n" + path.read_text())
+    told = readme(read_problem(path), [])
+    assert "- Licence: SPDX-License-Identifier: BSD-3-Clause (line 1 of the origin)" in told
+
+
+def test_the_benchmark_finds_each_problem_of_a_folder_once() -> None:
+    found = [str(path.relative_to(SETS)) for path in found_in(SETS)]
+    whole = {
+        name + ("/validation" if name.endswith("ScaledAdd") else "")
+        for name in FOUND
+        if not name.endswith(".yaml")
+    }
+    assert whole <= {*found}
+    files = {str(path.relative_to(SETS)) for path in (SETS / "kernelbench").glob("*.py")}
+    assert {*found} - whole - files == {"ai_bench/23_Softmax.py", "ai_bench/40_Linear.py"}
+    assert len(found) == len({*found})

@@ -1,0 +1,184 @@
+"""Files in KernelBench's convention: read without running them, sized, and seeded."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from akg_tui.core.task import ReferenceChanges, Target, Task
+from akg_tui.engine.size_search import SizeSearch
+from akg_tui.evaluate.sizing.needs import Needs, Question
+from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
+from akg_tui.problems.fitting import shrunk
+from akg_tui.problems.formats import read_problem
+from akg_tui.problems.seeds import kernel_from
+from akg_tui.store.reference_constants import constants
+from akg_tui.store.task_folder import check_kernel
+from tests.problems.conftest import KERNELBENCH, SETS
+
+TASK = Task(op="x", target=Target(dsl="torch"))
+MIB = 1 << 20
+# The last one looks at its values; an LSTM takes seconds, being run step by step.
+FAKED = [path for path in KERNELBENCH if path.stem not in ("22_lstm", "24_normalize_by_largest")]
+QUESTIONS: tuple[Question, ...] = ("estimate", "measure", "examine")
+
+BYTES = {
+    "1_matmul_square": 2 * 4096 * 4096 * 4,
+    "2_matmul_tall": (32768 + 16) * 1024 * 4,
+    "4_softmax": 4096 * 393216 * 4,
+    "12_masked_cumsum": 32768 * 32768 * 5,
+    "13_cross_entropy": 32768 * 4096 * 4 + 32768 * 8,
+    "15_attention": 3 * 32 * 32 * 512 * 1024 * 4,
+}
+"""The bytes of the inputs of some of the files."""
+
+
+def search(probe: SizeProbe, path: Path) -> SizeSearch:
+    source = path.read_text()
+    return SizeSearch(probe, TASK, source, path.name, constants(source))
+
+
+@pytest.mark.parametrize("path", KERNELBENCH, ids=lambda path: path.stem)
+def test_a_file_becomes_the_reference_byte_for_byte_and_a_first_kernel(path: Path) -> None:
+    problem = read_problem(path)
+    assert problem.reference.encode() == path.read_bytes()
+    assert (problem.format, problem.verbatim) == ("KernelBench", True)
+    assert problem.op == path.stem.partition("_")[2]
+    kernel = kernel_from(path, problem.reference, {})
+    check_kernel(path, kernel.encode())
+    names = {node.id for node in ast.walk(ast.parse(kernel)) if isinstance(node, ast.Name)}
+    assert "Model" not in names
+    assert "get_inputs" not in kernel
+    assert "__main__" not in kernel
+    # The sizes belong to the inputs: no model of these reads one.
+    assert constants(kernel) == {}
+
+
+@pytest.mark.parametrize("path", FAKED, ids=lambda path: path.stem)
+def test_a_file_of_any_size_is_sized_and_fitted_without_allocating(
+    probe: SizeProbe, path: Path
+) -> None:
+    sizes = search(probe, path)
+    found = sizes.needs({})
+    assert found.inputs == BYTES.get(path.stem, found.inputs) > 0
+    assert found.results > 0
+    assert found.call_s is None
+    assert sizes.is_faked
+    sizes.limit = max(found.weights * 1.5, found.held / 20, 8 * MIB)
+    fitted = sizes.fitting_memory({})
+    assert fitted is not None
+    assert sizes.needs(fitted).held <= sizes.limit
+
+
+def test_a_file_that_looks_at_values_is_sized_by_a_real_call(probe: SizeProbe) -> None:
+    path = SETS / "kernelbench" / "24_normalize_by_largest.py"
+    sizes = search(probe, path)
+    found = sizes.needs({"batch_size": 16, "dim": 64})
+    assert not sizes.is_faked
+    assert (found.inputs, found.results) == (16 * 64 * 4, 16 * 64 * 4)
+    assert found.call_s is not None
+    sizes.limit = 16 * 64
+    assert sizes.fitting_memory({"batch_size": 16, "dim": 64}) is not None
+
+
+def test_what_a_real_call_can_not_allocate_is_halved_until_it_can(probe: SizeProbe) -> None:
+    path = SETS / "kernelbench" / "24_normalize_by_largest.py"
+    sizes = search(probe, path)
+    sizes.free, sizes.limit = 1024 * MIB, 32 * MIB
+    fitted = sizes.fitting_memory({"batch_size": 1024, "dim": 1 << 45})
+    assert fitted is not None
+    assert sizes.needs(fitted).held <= 32 * MIB
+
+
+def test_constants_of_a_task_reach_the_reference(probe: SizeProbe) -> None:
+    path = SETS / "kernelbench" / "4_softmax.py"
+    changed = replace(TASK, reference=ReferenceChanges(constants={"batch_size": 2, "dim": 3}))
+    found = probe.ask("measure", changed, path.read_text(), path.name)
+    assert isinstance(found, Needs)
+    assert found.inputs == 2 * 3 * 4
+    probe.ask("examine", replace(changed, reference=ReferenceChanges(constants={
+        "batch_size": 32, "dim": 96})), path.read_text(), path.name)  # fmt: skip
+
+
+def test_a_fault_of_a_reference_is_told_with_its_line(probe: SizeProbe) -> None:
+    source = (SETS / "kernelbench" / "4_softmax.py").read_text()
+    line = source.splitlines().index("        return torch.softmax(x, dim=1)") + 1
+    bad = source.replace("4096", "4").replace("393216", "8").replace("softmax(", "softmaxx(")
+    for question in QUESTIONS:
+        with pytest.raises(ReferenceRefused) as refused:
+            probe.ask(question, TASK, bad, "4_softmax.py")
+        assert f"4_softmax.py:{line}: AttributeError" in str(refused.value)
+
+
+def test_the_largest_size_that_lowers_the_cost_is_halved_first() -> None:
+    halved: list[dict[str, int]] = []
+
+    def cost(sizes: dict[str, int]) -> float | None:
+        halved.append(dict(sizes))
+        # `steps` is large and costs nothing; the reference refuses an odd number of heads.
+        return None if sizes["heads"] % 2 else float(sizes["rows"] * sizes["columns"])
+
+    start = {"rows": 64, "columns": 256, "heads": 2, "steps": 4096}
+    found = shrunk(start, cost, 64 * 64)  # type: ignore[arg-type]
+    assert found == {"rows": 64, "columns": 64, "heads": 2, "steps": 4096}
+    assert shrunk({"heads": 2, "rows": 1, "columns": 9}, cost, 0.5) is None  # type: ignore[arg-type]
+
+
+def test_a_seed_keeps_the_comments_of_the_model_and_what_it_needs() -> None:
+    source = '''"""A problem."""
+from __future__ import annotations
+
+import json
+import math
+
+import torch
+
+torch.set_default_dtype(torch.float32)
+width = 3  # used by the model
+rows = 8
+
+def scaled(x):
+    return x * math.sqrt(width)  # by the width
+
+# Only for the inputs.
+def shape():
+    return (rows, width)
+
+@torch.no_grad()
+def helper(x):
+    return scaled(x)
+
+class Base(torch.nn.Module):
+    pass
+
+class Model(Base):
+    def __init__(self):
+        super(Model, self).__init__()
+
+    def forward(self, x: "torch.Tensor"):
+        Model.seen = True
+        return helper(x)
+
+def get_inputs():
+    return [torch.randn(shape()), json]
+
+def get_init_inputs():
+    return []
+'''
+    kernel = kernel_from(Path("p.py"), source, {"width": 5})
+    for kept in (
+        "width = 5  # used by the model",
+        "# by the width",
+        "@torch.no_grad()",
+        "import math",
+        "super(ModelNew, self)",
+        "ModelNew.seen",
+        "set_default_dtype",
+        "annotations",
+    ):
+        assert kept in kernel, kept  # fmt: skip
+    for gone in ("json", "rows", "Only for the inputs", "get_inputs", "A problem"):
+        assert gone not in kernel, gone

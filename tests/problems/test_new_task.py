@@ -1,0 +1,229 @@
+"""`akg-tui new --from`: a task that is evaluated at once, or one line and nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from akg_tui.cli import main
+from akg_tui.engine.task_making import TIGHT, NewTask, make_task
+from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.store.errors import BadTask
+from akg_tui.store.task_folder import TaskFolder, load_task
+from tests.problems.conftest import SETS
+
+SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
+GIB = 1 << 30
+
+
+def made(
+    probe: SizeProbe, folder: Path, origin: Path, **wanted: object
+) -> tuple[TaskFolder, list[str]]:
+    told: list[str] = []
+    task = NewTask(folder=folder, origin=origin, **wanted)  # type: ignore[arg-type]
+    return make_task(task, told.append, probe), told
+
+
+def test_a_public_file_is_fitted_seeded_and_found_correct(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Little memory makes it quick.
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 2)
+    folder = tmp_path / "task"
+    assert main(["new", str(folder), "--from", str(SOFTMAX), "--fit"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "4_softmax.py (KernelBench): batch_size = 4096, dim = 393216"
+    assert lines[2] == "inputs 6.0 GiB, results 6.0 GiB, 18.0 GiB at once; 512 MiB free"
+    assert lines[3].startswith("fitted: ")
+    assert "dim 393216 -> " in lines[3]
+    assert lines[-1].startswith(f"tune it with a model: akg-tui tune {folder} --agent claude")
+    task = load_task(folder)
+    assert task.reference.encode() == SOFTMAX.read_bytes()
+    sizes = task.task.reference.constants
+    assert 3 * 4 * sizes.get("batch_size", 4096) * sizes["dim"] <= GIB // 16
+    assert task.task.target.dsl == "torch"
+    assert f"- Origin: `{SOFTMAX}`" in (folder / "README.md").read_text()
+    # One comparison is enough to be found correct.
+    toml = (folder / "task.toml").read_text().replace("budget_s = 20.0", "budget_s = 2.0")
+    (folder / "task.toml").write_text(toml)
+    assert main(["eval", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "correct"
+
+
+def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: 3 * GIB)
+    with pytest.raises(BadTask) as refused:
+        made(probe, tmp_path / "task", SOFTMAX)
+    says = "get_inputs() needs 6.0 GiB and the rest 6.0 GiB, this machine has 3.0 GiB free: "
+    assert str(refused.value).startswith(f"{SOFTMAX}: {says}use --fit, or --sizes ")
+    assert not (tmp_path / "task").exists()
+    stated = str(refused.value).rpartition(" ")[2]
+    sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
+    _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
+    assert "batch_size 4096 -> 16" in told[1]
+
+
+def test_stated_sizes_stay_when_the_others_are_fitted(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 2)
+    task, _ = made(probe, tmp_path / "task", SOFTMAX, sizes={"batch_size": 2048}, fit=True)
+    sizes = task.task.reference.constants
+    assert sizes["batch_size"] == 2048
+    assert 0 < 3 * 4 * 2048 * sizes["dim"] <= GIB // 16
+
+
+def test_without_numbers_to_change_a_file_that_is_too_large_is_refused(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.py"
+    fixed = "torch.rand(1 << 20, 1 << 20)"
+    path.write_text(SOFTMAX.read_text().replace("torch.rand(batch_size, dim)", fixed))
+    with pytest.raises(BadTask) as refused:
+        made(probe, tmp_path / "task", path, fit=True)
+    assert "needs 4096.0 GiB and the rest 4096.0 GiB, and no number at its top level lowers" in str(
+        refused.value
+    )
+
+
+def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    akg_task = SETS / "akg/relu_sum"
+    own, _ = made(probe, tmp_path / "own", akg_task)
+    assert own.kernel == (akg_task / "relu_sum_kernel.py").read_text()
+    assert (own.task.timing.min_gain, own.task.policy.max_rounds) == (0.02, 12)
+    seeded, _ = made(probe, tmp_path / "seeded", akg_task, own_seed=False)
+    assert "return torch.relu(x).sum(dim=-1)" in seeded.kernel
+    seed = tmp_path / "seed.py"
+    seed.write_text(own.kernel + "# mine\n")
+    given, _ = made(probe, tmp_path / "given", akg_task, seed=seed)
+    assert given.kernel == seed.read_text()
+
+
+def test_a_loss_of_one_number_gets_a_tolerance_that_tells_16_bits_apart(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = SETS / "kernelbench" / "13_cross_entropy.py"
+    sizes = {"batch_size": 256, "num_classes": 1000}
+    task, told = made(probe, tmp_path / "task", path, sizes=sizes)
+    if task.task.correctness.tolerance is not None:  # the draw decides whether it is needed
+        assert task.task.correctness.tolerance == TIGHT
+        assert any("would pass 16 bits of the result" in line for line in told)
+    assert task.task.reference.constants == sizes
+
+
+PLAIN = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(32, 32))
+
+    def forward(self, x, mask, index):
+        return (x @ self.weight * mask)[index]
+
+
+def get_inputs():
+    return [torch.randn(16, 32), torch.rand(32) < 0.5, torch.randint(0, 16, (8,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_random_weights_and_inputs_of_integers_and_booleans_are_no_fault(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(PLAIN)
+    task, _ = made(probe, tmp_path / "task", path)
+    assert task.reference == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("return (x", "return (x +", "p.py:11: not valid Python: "),
+        ("def get_init_inputs", "def inits", "p.py:1: get_init_inputs: is missing, expected def "),
+        ("class Model(", "class Net(", "p.py:1: Model: is missing, expected class Model("),
+        (
+            "return (x @ self.weight * mask)[index]",
+            "return nn.functional.dropout(x @ self.weight * mask)[index]",
+            "p.py:11: dropout in training mode gives two results for one input: call self.eval()",
+        ),
+        (
+            "return (x",
+            "return {'y': x}, (x",
+            "p.py:10: forward() returned a tuple of 2, expected a",
+        ),
+        ("return (x", "x = {'y': x}; return x; (x", "p.py:10: forward() returned a dict, expected"),
+        ("return (x", "x.add_(1); return (x", "p.py:10: forward() writes to its input 0: let it"),
+        ("(16, 32)", "(0, 32)", "p.py:14: input 0 has no elements: its shape is [0, 32]"),
+        ("[index]", "[:0]", "p.py:10: output 0 has no elements: its shape is [0, 32]"),
+        (", mask, index)", ", mask)", "p.py:10: TypeError: "),
+        (
+            "return [torch.randn(16, 32), ",
+            "torch.manual_seed(0); return [torch.randn(16, 32), ",
+            "p.py: get_inputs() returns the same values every time, so a kernel could remember",
+        ),
+        ("torch.randn(16, 32), ", "[torch.ones(2)], ", "p.py:"),
+    ],
+    ids=[
+        *("syntax", "function", "model", "dropout", "nested", "dict", "in-place", "empty"),
+        *("no-output", "arguments", "seeded", "list"),
+    ],
+)
+def test_a_file_that_is_no_task_is_refused_in_a_line_and_nothing_is_written(
+    probe: SizeProbe, tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    path = tmp_path / "p.py"
+    assert old in PLAIN
+    path.write_text(PLAIN.replace(old, new))
+    with pytest.raises(BadTask) as refused:
+        made(probe, tmp_path / "task", path)
+    said = str(refused.value)
+    assert said.startswith(f"{tmp_path}/{says}"), said
+    assert "\n" not in said
+    assert not (tmp_path / "task").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "new needs --from PROBLEM, or --reference FILE and --kernel FILE"),
+        (["--from", SOFTMAX, "--sizes", "rows=4"], "--sizes rows: is no constant of the reference"),
+        (["--from", SOFTMAX, "--sizes", "dim=0"], "4_softmax.py:14: --sizes dim: is 0, expected"),
+        (["--from", SOFTMAX, "--sizes", "dim"], "'dim' is no size, expected NAME=NUMBER"),
+        (["--from", SOFTMAX, "--format", "x"], "'x' is not one of kernelbench, "),
+        (["--from", SOFTMAX, "--format", "gpu-mode"], "has no task.yml, which GPU MODE's"),
+        (["--from", SOFTMAX, "--seed", "nowhere.py"], "nowhere.py: cannot be read: No such file"),
+        (["--from", "nowhere"], "nowhere: does not exist, expected a problem's file or folder"),
+        (["--from", SOFTMAX, "--kernel", "k.py"], "a kernel goes to --seed"),
+        (["--reference", "r", "--kernel", "k", "--fit"], "--fit needs --from PROBLEM"),
+    ],
+)
+def test_bad_options_end_in_one_line_before_anything_runs(
+    tmp_path: Path, words: list[object], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["new", str(tmp_path / "t"), *map(str, words)])
+    except SystemExit as ended:  # argparse's own checks
+        code = int(str(ended.code))
+    assert code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(BadTask) as refused:
+        make_task(NewTask(folder=tmp_path, origin=SOFTMAX), lambda _: None)
+    assert "has files in it" in str(refused.value)
