@@ -40,10 +40,6 @@ from akg_tui.store.task_toml import parse_task
 SLOW_CALL_S = 1.0
 """An evaluation calls the reference hundreds of times, so a longer call is told."""
 
-TIGHT = 4e-6
-"""A tolerance for float32 that no result of 16 bits keeps: for one number, such as a loss, the
-judge's own bound is that of a long sum."""
-
 DROPOUT = (
     "dropout in training mode gives two results for one input: call self.eval() at the end of "
     "__init__, or set p = 0"
@@ -164,6 +160,7 @@ class _Making:
             arch=self._wanted.arch or one_line(problem.arch, 100),
             constants=self._values,
             tolerance=self._tolerance,
+            free_inputs=problem.free_inputs,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
 
@@ -246,20 +243,11 @@ class _Making:
             search.examine(self.task())
             return
         except ReferenceRefused as error:
-            if "too loose" not in str(error):
+            if self._tolerance is None or "too loose" not in str(error):
                 raise
-        if self._tolerance is not None:
-            told = f"the problem's tolerance of {self._tolerance:g}"
-            self.decide(f"{told} would hide wrong results: the judge's own bound is used")
-            self._tolerance = None
-            try:
-                search.examine(self.task())
-                return
-            except ReferenceRefused as error:
-                if "too loose" not in str(error):
-                    raise
-        self._tolerance = TIGHT
-        self.decide(f"tolerance {TIGHT:g}: the judge's own bound would pass 16 bits of the result")
+        told = f"the problem's tolerance of {self._tolerance:g}"
+        self.decide(f"{told} would hide wrong results: the judge's own bound is used")
+        self._tolerance = None
         search.examine(self.task())
 
     def _check_usable(self, needs: Needs) -> None:

@@ -76,7 +76,7 @@ def read(path: Path) -> Problem:
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := replaced_strings(text, "cuda", "cpu")):
         kept_out.append("tensors are on the CPU, not on a GPU")
-    written = _written(module)
+    written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
     sizes, arguments = _arguments(task_path, case, bound, line)
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
@@ -97,6 +97,7 @@ def read(path: Path) -> Problem:
         ),
         kept_out=tuple(kept_out),
         tolerance=rtol,
+        free_inputs=tuple(overwritten),
     )
 
 
@@ -125,29 +126,34 @@ def _tolerance(module: ast.Module) -> float | None:
     return None
 
 
-def _written(module: ast.Module) -> list[int]:
-    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows."""
+def _written(module: ast.Module) -> tuple[list[int], list[int]]:
+    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows.
+
+    Second, the places of those that are only assigned to, as memory for a result is.
+    """
     kernel = next(
         s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
     )
     parameter = kernel.args.args[0].arg if kernel.args.args else ""
     places: dict[str, int] = {parameter: 0}
-    written: set[str] = set()
+    assigned: set[str] = set()
+    changed: set[str] = set()
     for node in ast.walk(kernel):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
                 if name == parameter:
                     places = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
+            case ast.AugAssign(target=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
+                changed.add(name)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
-                written.add(name)
-            case ast.AugAssign(target=ast.Name(id=name)):
-                written.add(name)
+                assigned.add(name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
                 if attr.endswith("_") and not attr.startswith("_"):
-                    written.add(name)
+                    changed.add(name)
             case ast.keyword(arg="out", value=ast.Name(id=name)):
-                written.add(name)
-    return sorted(places[name] for name in written & places.keys())
+                assigned.add(name)
+    written = sorted(places[name] for name in (assigned | changed) & places.keys())
+    return written, sorted(places[name] for name in (assigned - changed) & places.keys())
 
 
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:

@@ -37,6 +37,8 @@ class Problem:
     sizes: tuple[tuple[str, int | float], ...] = ()
     """Sizes that the problem states for constants of its reference."""
     tolerance: float | None = None
+    free_inputs: tuple[int, ...] = ()
+    """Positions of inputs that a kernel may ignore, such as memory for the result."""
     min_gain: float | None = None
     max_rounds: int | None = None
     dsl: str = ""

@@ -11,7 +11,7 @@ import json
 import re
 import stat
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -302,6 +302,7 @@ def task_text(
     arch: str,
     constants: Mapping[str, int | float] | None = None,
     tolerance: float | None = None,
+    free_inputs: Sequence[int] = (),
     min_gain: float = 0.01,
     max_rounds: int = 20,
 ) -> str:
@@ -312,7 +313,10 @@ def task_text(
     changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
     if changed:
         changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
-    rules = f"\n[correctness]\ntolerance = {tolerance!r}\n" if tolerance is not None else ""
+    rules = f"tolerance = {tolerance!r}\n" if tolerance is not None else ""
+    if free_inputs:
+        rules += f"free_inputs = {list(free_inputs)}  # a kernel may ignore them\n"
+    rules = f"\n[correctness]\n{rules}" if rules else ""
     return f"""op = {op}
 
 [files]

@@ -199,7 +199,10 @@ def test_a_kernel_that_ignores_an_input_is_wrong(
         kernel = PRODUCT.replace("        return x @ w\n", CACHES.replace("KEY", kernel)).replace(
             "    def forward", "    key = None\n\n    def forward"
         )
-    found = judged(evaluated, reference, kernel)
+        # Unusual values, in random order, may find it earlier.
+        found = judged(evaluated, reference, kernel, values="drawn", fixed_shape=True)
+    else:
+        found = judged(evaluated, reference, kernel)
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
     assert f"(inputs: {says}" in found.message
 

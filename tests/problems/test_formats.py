@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from akg_tui.core.task import ReferenceChanges, Target, Task
+from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.problem import Problem, readme
@@ -60,7 +60,8 @@ def test_a_problem_is_recognised_and_the_judge_accepts_its_reference(
     kernel = kernel_from(found.origin, found.reference, dict(found.sizes))
     assert "get_inputs" not in kernel
     changed = ReferenceChanges(constants=dict(found.sizes))
-    task = Task(op=op, reference=changed, target=Target(dsl="torch"))
+    rules = Correctness(free_inputs=found.free_inputs)
+    task = Task(op=op, reference=changed, target=Target(dsl="torch"), correctness=rules)
     needs = probe.ask("measure", task, found.reference, found.filename)
     assert needs is not None
     assert (needs.inputs, needs.written, needs.empty) == (size, (), "")
