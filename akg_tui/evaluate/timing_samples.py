@@ -176,19 +176,21 @@ class Side:
         """Like `timed_call`, for a call whose results are checked.
 
         Parts of the results are read at random places as soon as the child answers. A kernel that
-        answers early, and computes on until it is stopped, can't know these places.
+        answers early, and goes on inside a system call until it stops, can't know these places.
 
         Raises
         ------
         ChildFailed
-            A part changed between the answer and the stop.
+            A part, or the place of a result, changed between the answer and the stop.
         """
         self.worker.wake(timeout_s)
         self.fill(draw, item)
+        places: list[tuple[int, int]] = []
         seen: list[tuple[int, bytearray]] = []
 
         def glimpse() -> None:
-            for address, size in self.places():
+            places.extend(self.places())
+            for address, size in places:
                 for _ in range(GLIMPSES if size else 0):
                     part = bytearray(min(GLIMPSE_BYTES, size))
                     at = address + rng.randrange(size - len(part) + 1)
@@ -198,6 +200,8 @@ class Side:
                         seen.append((at, part))
 
         call = self.worker.timed_call(timeout_s, held=held, pinned=pinned, at_answer=glimpse)
+        if places != self.places():
+            raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
         for at, part in seen:
             now = bytearray(len(part))
             self.worker.copy_out(at, memoryview(now))
