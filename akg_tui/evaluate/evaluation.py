@@ -29,6 +29,7 @@ from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.timing import SPARES, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
+from akg_tui.evaluate.verification_inputs import VerificationInput
 
 VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
@@ -126,9 +127,9 @@ class Evaluation:
             self._stage("verify", 0, self._task.correctness.trials)
             with contextlib.closing(self.shared.prefetched.verification_inputs()) as drawn:
                 call_s = verification.verify(drawn)
-            if self.timed:
-                self._check_load(verification.load_s)
-                self._time(verification.held, call_s)
+                if self.timed:
+                    self._check_load(verification.load_s)
+                    self._time(verification.held, call_s, drawn.unusual_of(self._reference))
         except ChildFailed as failed:
             return self._failed(failed)
         except EvaluationError as broken:
@@ -183,7 +184,9 @@ class Evaluation:
             wanted += pair
         self._pool.reserve(wanted)
 
-    def _time(self, held: Sequence[Bound], call_s: float) -> None:
+    def _time(
+        self, held: Sequence[Bound], call_s: float, decoys: Sequence[VerificationInput]
+    ) -> None:
         TimingStage(
             self._pool,
             self._reference,
@@ -199,6 +202,7 @@ class Evaluation:
             samples=self.request.samples,
             rng=self._rng,
             memory=self.shared.memory,
+            decoys=decoys,
         ).run()
 
     def _stage(

@@ -75,6 +75,17 @@ class VerificationInputs:
         """The number of inputs."""
         return len(self.ordinary.inputs) + sum(len(group.inputs) for group in self.unusual)
 
+    def unusual_of(self, reference: Reference) -> list[VerificationInput]:
+        """Return the inputs of unusual values that lie in memory as ordinary ones do."""
+        known = reference.description
+        groups = [
+            group
+            for group in self.unusual
+            if (known.inputs, known.outputs)
+            == (group.draw.description.inputs, group.draw.description.outputs)
+        ]
+        return [given for group in groups for given in group.inputs]
+
     def close(self) -> None:
         """Close all draws."""
         for group in (self.ordinary, *self.unusual):
