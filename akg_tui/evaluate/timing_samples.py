@@ -158,7 +158,6 @@ class Side:
         self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
     ) -> TimedCall:
         """Call the kernel on an item; the child is stopped afterwards. See `Worker.timed_call`."""
-        self.worker.wake(timeout_s)
         # Last: the child must not run between getting an input and the start of its clock.
         self.fill(draw, item)
         return self.worker.timed_call(timeout_s, held=held, pinned=pinned)
@@ -183,7 +182,6 @@ class Side:
         ChildFailed
             A part, or the place of a result, changed between the answer and the stop.
         """
-        self.worker.wake(timeout_s)
         self.fill(draw, item)
         places: list[tuple[int, int]] = []
         seen: list[tuple[int, bytearray]] = []
@@ -328,8 +326,17 @@ class IdleProcess:
         self._draw = draw
         self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
 
+    def wake(self, timeout_s: float) -> None:
+        """Run, because the CPUs may sleep and the code around a call may be in no cache.
+
+        Not the kernel's own process: it could prepare its next call beside the clock.
+        """
+        with self.side.blamed():
+            self.side.worker.wake(timeout_s)
+
     def call(self, timeout_s: float) -> None:
         """Add a time."""
+        self.wake(timeout_s)
         with self.side.blamed():
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
@@ -470,6 +477,7 @@ class ClusterRunner:
         side, held = each.side, each.held
         self._check_kept(each)
         each.calls += 1
+        self.idle.wake(self._timeout_s)
         if checked:
             return side.watched_call(
                 draw, item, self._timeout_s, rng=self.rng, held=held, pinned=each.pinned

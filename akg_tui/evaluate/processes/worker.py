@@ -314,7 +314,7 @@ class Worker:
         return self._value(stop=stop)
 
     def wake(self, deadline_s: float) -> None:
-        """Have the child run the code around a call once, because its CPU may sleep; stop it."""
+        """Have a child of ours run the code around a call once; stop it."""
         self.send(Op.WAKE)
         self.answer(deadline_s, "waking")
         self.await_stop()
