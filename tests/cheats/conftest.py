@@ -42,6 +42,11 @@ TASKS = {
     "weighted": (SOFTMAX, tasks.WEIGHTED),
     "triangle": (FIXED, tasks.TRIANGLE),
     "normed": (SOFTMAX, tasks.NORMED),
+    "mixed": (FIXED, tasks.MIXED),
+    "halves": (FIXED, tasks.HALVES),
+    "ragged": (FIXED, tasks.RAGGED),
+    "tiled": (FIXED, tasks.TILED),
+    "counted": (FIXED, tasks.COUNTED),
 }
 
 
