@@ -29,9 +29,8 @@ from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.timing import SPARES, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Memory
+from akg_tui.evaluate.timing_samples import Decoy, Memory
 from akg_tui.evaluate.verification import Errors, Verification
-from akg_tui.evaluate.verification_inputs import VerificationInput
 
 VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
@@ -144,7 +143,7 @@ class Evaluation:
                 call_s = verification.verify(drawn)
                 if self.timed:
                     self._check_load(verification.load_s)
-                    self._time(verification.held, call_s, drawn.declared)
+                    self._time(verification.held, call_s, drawn.in_turn())
         except ChildFailed as failed:
             return self._failed(failed)
         except EvaluationError as broken:
@@ -207,9 +206,7 @@ class Evaluation:
             wanted += pair
         self._pool.reserve(wanted)
 
-    def _time(
-        self, held: Sequence[Bound], call_s: float, decoys: Sequence[VerificationInput]
-    ) -> None:
+    def _time(self, held: Sequence[Bound], call_s: float, decoys: Sequence[Decoy]) -> None:
         TimingStage(
             self._pool,
             self._reference,

@@ -26,8 +26,7 @@ from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import roofline
 from akg_tui.evaluate.targets.roofline import Level
-from akg_tui.evaluate.timing_samples import ClusterRunner, IdleProcess, Memory, Side
-from akg_tui.evaluate.verification_inputs import VerificationInput
+from akg_tui.evaluate.timing_samples import ClusterRunner, Decoy, IdleProcess, Memory, Side
 
 LEAST_CLUSTERS = 4
 CALIBRATING_CALLS = 3
@@ -103,7 +102,7 @@ class TimingStage:
     precise: float | None
     rng: random.Random
     memory: Memory
-    decoys: Sequence[VerificationInput] = ()
+    decoys: Sequence[Decoy] = ()
     prior: Sequence[float] = ()
     samples: int = 0
 

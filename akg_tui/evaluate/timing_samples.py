@@ -83,7 +83,9 @@ FIXED_SHARE = 0.5
 """The largest share of a call that is subtracted as fixed cost."""
 
 DECOYS = 2
-"""Calls on verification inputs at random turns of a cluster; their time does not count."""
+Decoy = tuple[VerificationInput, ...]
+"""Verification inputs of one or two calls in a row, at random turns of a cluster; their results are
+checked, and their time does not count."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
@@ -159,7 +161,6 @@ class Side:
         self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
     ) -> TimedCall:
         """Call the kernel on an item; the child is stopped afterwards. See `Worker.timed_call`."""
-        self.worker.wake(timeout_s)
         # Last: the child must not run between getting an input and the start of its clock.
         self.fill(draw, item)
         return self.worker.timed_call(timeout_s, held=held, pinned=pinned)
@@ -177,19 +178,20 @@ class Side:
         """Like `timed_call`, for a call whose results are checked.
 
         Parts of the results are read at random places as soon as the child answers. A kernel that
-        answers early, and computes on until it is stopped, can't know these places.
+        answers early, and goes on inside a system call until it stops, can't know these places.
 
         Raises
         ------
         ChildFailed
-            A part changed between the answer and the stop.
+            A part, or the place of a result, changed between the answer and the stop.
         """
-        self.worker.wake(timeout_s)
         self.fill(draw, item)
+        places: list[tuple[int, int]] = []
         seen: list[tuple[int, bytearray]] = []
 
         def glimpse() -> None:
-            for address, size in self.places():
+            places.extend(self.places())
+            for address, size in places:
                 for _ in range(GLIMPSES if size else 0):
                     part = bytearray(min(GLIMPSE_BYTES, size))
                     at = address + rng.randrange(size - len(part) + 1)
@@ -199,6 +201,8 @@ class Side:
                         seen.append((at, part))
 
         call = self.worker.timed_call(timeout_s, held=held, pinned=pinned, at_answer=glimpse)
+        if places != self.places():
+            raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
         for at, part in seen:
             now = bytearray(len(part))
             self.worker.copy_out(at, memoryview(now))
@@ -325,8 +329,17 @@ class IdleProcess:
         self._draw = draw
         self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
 
+    def wake(self, timeout_s: float) -> None:
+        """Run, because the CPUs may sleep and the code around a call may be in no cache.
+
+        Not the kernel's own process: it could prepare its next call beside the clock.
+        """
+        with self.side.blamed():
+            self.side.worker.wake(timeout_s)
+
     def call(self, timeout_s: float) -> None:
         """Add a time."""
+        self.wake(timeout_s)
         with self.side.blamed():
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
@@ -364,7 +377,7 @@ class ClusterRunner:
     strict: bool
     rng: random.Random
     memory_pool: SharedMemoryPool
-    decoys: Sequence[VerificationInput] = ()
+    decoys: Sequence[Decoy] = ()
     sampled_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -467,22 +480,23 @@ class ClusterRunner:
         side, held = each.side, each.held
         self._check_kept(each)
         each.calls += 1
+        self.idle.wake(self._timeout_s)
         if checked:
             return side.watched_call(
                 draw, item, self._timeout_s, rng=self.rng, held=held, pinned=each.pinned
             )
         return side.timed_call(draw, item, self._timeout_s, held=held, pinned=each.pinned)
 
-    def _call_decoy(self, both: Sequence[RunningSide], given: VerificationInput) -> None:
-        """Call both sides on a verification input; compare the candidate's result."""
-        for each in both:
+    def _call_decoy(self, both: Sequence[RunningSide], decoy: Decoy) -> None:
+        """Call both sides on verification inputs; compare the candidate's results."""
+        for each, given in itertools.product(both, decoy):
             with each.side.blamed():
                 self._call(each, given.draw, given.item, checked=True)
                 if each.side is self.candidate:
                     returned = self._read_results(each, given.draw, given.item)
                     self._returned.append(dataclasses.replace(returned, decoy=given))
 
-    def _drawn_decoys(self) -> list[VerificationInput]:
+    def _drawn_decoys(self) -> list[Decoy]:
         return self.rng.sample(list(self.decoys), min(DECOYS, len(self.decoys)))
 
     def _read_results(self, each: RunningSide, draw: Draw, item: int) -> Returned:

@@ -97,18 +97,25 @@ class VerificationInputs:
     unusual: list[Group] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def declared(self) -> Sequence[VerificationInput]:
-        """All inputs of the declared shape and strides, with ordinary and unusual values."""
-        known = self.ordinary.draw.description.inputs
-        groups = [self.ordinary, *self.unusual]
-        found = [
-            given
-            for group in groups
-            if group.draw.description.inputs == known
-            for given in group.inputs
-        ]
-        return list({id(given): given for given in found}.values())
+    def in_turn(self) -> list[tuple[VerificationInput, ...]]:
+        """Return the inputs that lie in memory as ordinary ones do, in the order of their calls.
+
+        One to a call, or two where an input differs in one argument from the input before it.
+        """
+        known = self.ordinary.draw.description
+        found: list[tuple[VerificationInput, ...]] = [(each,) for each in self.ordinary.inputs]
+        ordinary = set(map(id, self.ordinary.inputs))
+        for group in self.unusual:
+            has = group.draw.description
+            if (has.inputs, has.outputs) == (known.inputs, known.outputs):
+                # An altered input follows the one that it was made from.
+                pairs = zip([None, *group.inputs], group.inputs, strict=False)
+                found += [
+                    (before, each) if each.altered and before is not None else (each,)
+                    for before, each in pairs
+                    if id(each) not in ordinary
+                ]
+        return found
 
     @property
     def count(self) -> int:

@@ -44,6 +44,11 @@ TASKS = {
     "normed": (SOFTMAX, tasks.NORMED),
     "masked": (SOFTMAX, tasks.MASKED),
     "half mean": (SOFTMAX, tasks.HALF_MEAN),
+    "mixed": (FIXED, tasks.MIXED),
+    "halves": (FIXED, tasks.HALVES),
+    "ragged": (FIXED, tasks.RAGGED),
+    "tiled": (FIXED, tasks.TILED),
+    "counted": (FIXED, tasks.COUNTED),
 }
 
 

@@ -80,6 +80,80 @@ def get_inputs():
     return [torch.randn(32, 96)]
 """
 
+MIXED = """
+import random
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, bias, mask, rows, scale):
+        y = (x + bias) * scale
+        return torch.softmax(y.masked_fill(mask, -1e4), dim=-1)[rows]
+
+
+def get_inputs():
+    return [
+        torch.randn(48, 96),
+        torch.randn(48, 96),
+        torch.rand(48, 96) < 0.3,
+        torch.randint(0, 48, (64,)),
+        random.uniform(0.5, 2.0),
+    ]
+"""
+
+HALVES = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        half = x.half()
+        return (x * x).float().mean(-1).bfloat16(), (half * half).float().mean(-1).half()
+
+
+def get_inputs():
+    return [torch.randn(8, 16384).bfloat16()]
+"""
+
+RAGGED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(60, 250)]
+"""
+
+TILED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.repeat(16, 1)
+
+
+def get_inputs():
+    return [torch.randn(64, 1024)]
+"""
+
+COUNTED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.cumsum(-1)
+
+
+def get_inputs():
+    return [torch.randint(-1000, 100_000, (32, 512))]
+"""
+
 MASKED = """
 import torch
 
@@ -139,6 +213,12 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
 {_flush(body, 8)}
 """
+
+
+def mixed(body: str, init: str = "") -> str:
+    """Return a kernel for `MIXED`, whose forward is `body`."""
+    made = kernel(body, init=init)
+    return made.replace("forward(self, x)", "forward(self, x, bias, mask, rows, scale)")
 
 
 def _flush(text: str, by: int = 0) -> str:

@@ -33,7 +33,7 @@ from akg_tui.evaluate.sandbox.protections import (
     tried,
 )
 from akg_tui.report.wording import sandbox_of
-from tests.cheats.catalogue import WAKING_HOG
+from tests.cheats.time_tricks import WAKING_HOG
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 ROOT = Path(__file__).parents[2]

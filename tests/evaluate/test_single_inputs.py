@@ -235,16 +235,19 @@ def test_with_drawn_values_only_inputs_are_repeated_and_not_changed(evaluated: E
     assert alone == {f"'{name}' repeated while the others change" for name in ("x", "mask")}
 
 
-def test_inputs_of_the_declared_shape_are_given_together(zygote: Zygote, tmp_path: Path) -> None:
+def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
+    zygote: Zygote, tmp_path: Path
+) -> None:
     begin = Begin(task=quick_task(), reference=MASKED, engine=os.getpid())
     shared = Evaluations(begin, tmp_path, zygote, offered())
     shared.reference.examine()
     drawn = shared.prefetched.verification_inputs()
-    names = [given.name for given in drawn.declared]
-    assert names[:2] == ["as drawn", "as drawn"]
-    assert "as drawn" not in names[2:]
-    assert "rows of many kinds" in names
-    assert sum("'" in name for name in names) == 5
-    assert not [name for name in names if "shape" in name]
+    turns = [[given.name for given in turn] for turn in drawn.in_turn()]
+    assert turns[:2] == [["as drawn"], ["as drawn"]]
+    assert ["rows of many kinds"] in turns
+    pairs = [turn for turn in turns if len(turn) == 2]
+    assert len(pairs) == 5
+    assert all(before == "as drawn" and "'" in altered for before, altered in pairs)
+    assert not [name for turn in turns for name in turn if "shape" in name]
     drawn.close()
     shared.clean_up(keep=False)

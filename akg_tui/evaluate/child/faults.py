@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from akg_tui.evaluate.child.protocol import Status
+from akg_tui.evaluate.child.protocol import TEXT_LIMIT, Status
 from akg_tui.evaluate.dsls import DSLS, CompilerReport
 
 SEPARATOR = "\0"
@@ -49,7 +49,7 @@ def describe(
         at, text = _line_of_cpp(report.text, trace, filename)
         line = located(filename, at or line_of(trace, filename), _with_symbols(text))
         return (Status.BUILD if report.kind == "build" else Status.CALL), line, report.output
-    said = str(error).strip().partition("\n")[0]
+    said = str(error)[:TEXT_LIMIT].strip().partition("\n")[0]
     said = _with_symbols(said)
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)

@@ -38,7 +38,7 @@ class Op(IntEnum):
     CALL = 4  # call the model once; the child writes the results' addresses
     VARY = 5  # all later draws have other shapes; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
-    WAKE = 7  # check and report the last results again: warms what surrounds a call
+    WAKE = 7  # only the idle process: run the code around a call, which warms it
     ALTER = 8  # write the last ordinary item with one input altered; fds as for DRAW
 
 

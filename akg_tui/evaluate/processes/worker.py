@@ -315,7 +315,7 @@ class Worker:
         return self._value(stop=stop)
 
     def wake(self, deadline_s: float) -> None:
-        """Have the child run the code around a call once, because its CPU may sleep; stop it."""
+        """Have a child of ours run the code around a call once; stop it."""
         self.send(Op.WAKE)
         self.answer(deadline_s, "waking")
         self.await_stop()
@@ -331,7 +331,7 @@ class Worker:
         """Call the kernel once, on the judge's clock; the child is stopped afterwards.
 
         The results of `held` calls before this one, and of call number `pinned`, stay in its
-        memory. `at_answer` is called between the answer and the stop.
+        memory. `at_answer` is called once the child is told to stop, before it stands.
         """
         message = self._request(Op.CALL, held, item=pinned)
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns()
@@ -339,9 +339,11 @@ class Worker:
         self._continue(message, "being called")
         self._await_answer(deadline_s, "being called")
         taken = time.perf_counter_ns() - start
+        # At once: the longer a child runs on, the more it can do beside the clock.
+        self.freeze()
         if at_answer is not None:
             at_answer()
-        self._value()
+        self._value(stop=False)
         self.await_stop()
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
         return TimedCall(taken / 1e9, waited_ns / 1e9)

@@ -1,0 +1,318 @@
+"""Kernels that work before their clock starts, after it has stopped, or in place of their server.
+
+`SERVE` is a server's loop of a kernel's own: called from `forward`, it takes over the descriptor of
+the judge's requests, and never returns.
+"""
+
+from __future__ import annotations
+
+from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat, Slowpoke
+from tests.cheats.tasks import SLOW, kernel
+
+SERVE = """
+REQUEST, REPLY, WAKE = struct.Struct("<IIQQII"), struct.Struct("<QIIQ"), 7
+
+def harness():
+    frame = sys._getframe()
+    while "nonce" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals
+
+def is_timed():
+    # Verification lets no earlier result stay.
+    return harness()["count"] > 0
+
+def serve(called):
+    found = harness()
+    server, channel = found["server"], found["channel"]
+    number, held, pinned = server._calls, found["count"], found["draw_args"][1]
+    nonce, kept, form = found["nonce"], {}, server._address_format
+    tell = server.memory["addresses"]
+    def report(y):
+        tell[: form.size] = form.pack(y.data_ptr(), *y.stride())
+    def answer():
+        channel.send(REPLY.pack(nonce, 0, 0, 0))
+    while True:
+        kept[number] = called(answer, report)
+        for old in [n for n in kept if n < number - held and n != pinned]:
+            del kept[old]
+        op = WAKE
+        while op == WAKE:
+            op, held, nonce, _, pinned, _ = REQUEST.unpack(channel.recv(64) or os._exit(0))
+            if op == WAKE:
+                answer()
+        number += 1
+"""
+
+BESIDE_THE_CLOCK = (
+    Cheat(
+        "a loop of its own that answers with old results", "ours: PG's loop, taken over for good",
+        "an answer proves nothing: the memory is read",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            y = torch.softmax(x, -1)
+            def called(answer, report):
+                report(y)
+                answer()
+                return y
+            serve(called)
+        """, before=SERVE), incumbent=SLOW,
+    ),
+    Cheat(
+        "the address of a result changed after the answer", "ours: read here, counted there",
+        "the places of results are read once, at the answer",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            zeros = torch.zeros_like(x)
+            def called(answer, report):
+                y = torch.softmax(x, -1)
+                report(zeros)
+                answer()
+                torch.softmax(x[32:], -1, out=y[32:])
+                report(y)
+                return y
+            serve(called)
+        """, before=SERVE), incumbent=SLOW,
+    ),
+    Cheat(
+        "answered before the work, by a loop of its own", "ours: PG PR 41 with one answer for each",
+        "a process is stopped at its answer",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            def called(answer, report):
+                y = torch.zeros_like(x)
+                report(y)
+                answer()
+                return torch.softmax(x, -1, out=y)
+            serve(called)
+        """, before=SERVE), incumbent=SLOW,
+    ),
+    Cheat(
+        "a system call that fills the result after the answer",
+        "ours: a stop waits for the system call that runs",
+        "parts of a result are read at random places at the answer",
+        kernel("""
+            if not is_timed():
+                return x.repeat(16, 1)
+            file = os.open("results", os.O_RDWR | os.O_CREAT)
+            def called(answer, report):
+                size = 16 * x.nbytes
+                at = len(self.kept) * size
+                os.ftruncate(file, at + size)
+                mapped = mmap.mmap(file, size, offset=at)
+                self.kept[at] = y = torch.frombuffer(mapped, dtype=x.dtype).view(-1, x.shape[1])
+                report(y)
+                parts = 16 * [x.numpy()]
+                answer()
+                os.pwritev(file, parts, at)
+                return y
+            serve(called)
+        """, before=SERVE),
+        task="tiled", incumbent=kernel("for _ in range(9):\n    y = x.repeat(16, 1)\nreturn y"),
+    ),
+    Cheat(
+        "a thread that computes on at the answer", "DR, WF: no sleep that gives it away",
+        "the process is stopped at its answer",
+        kernel("""
+            y = torch.empty_like(x)
+            def fill():
+                for row in range(len(x)):
+                    torch.softmax(x[row], -1, out=y[row])
+            threading.Thread(target=fill, daemon=True).start()
+            return y
+        """, before="sys.setswitchinterval(1e-6)"),
+    ),
+    Cheat(
+        "an alarm that computes on at the answer", "ours: setitimer(2)",
+        "no timer wakes what is stopped",
+        kernel("""
+            y = torch.zeros_like(x)
+            def fill(*_):
+                torch.softmax(x, -1, out=y)
+            signal.signal(signal.SIGALRM, fill)
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            return y
+        """),
+    ),
+    Cheat(
+        "a timer that continues what is stopped", "ours: timer_create(2) with SIGCONT",
+        "no system call sends SIGCONT later",
+        kernel("""
+            y = torch.zeros_like(x)
+            timer = ctypes.c_int(-1)
+            made = libc.syscall(create, 1, struct.pack("qii48x", 0, signal.SIGCONT, 0),
+                                ctypes.byref(timer))
+            assert made == 0, "no timer"
+            libc.syscall(start, timer, 0, struct.pack("4q", 0, 0, 0, 1_000_000), 0)
+            def fill():
+                torch.softmax(x, -1, out=y)
+            threading.Timer(0.002, fill).start()
+            return y
+        """, before="""
+            libc = ctypes.CDLL(None)
+            create, start = (107, 110) if os.uname().machine == "aarch64" else (222, 223)
+        """), fails=(CALL,), says="no timer",
+    ),
+    Cheat(
+        "two processes that continue each other", "ours: a stop that does not hold",
+        "a process that does not stand still is ended",
+        kernel("""
+            main = os.getpid()
+            if not self.calls:
+                other = os.fork()
+                if other == 0:
+                    while True:
+                        os.kill(main, signal.SIGCONT)
+                def wake():
+                    while True:
+                        os.kill(other, signal.SIGCONT)
+                threading.Thread(target=wake, daemon=True).start()
+            self.calls += 1
+            return torch.softmax(x, -1)
+        """), fails=(CRASH, CALL), task="ragged",
+    ),
+    Cheat(
+        "a parent's death that continues its child", "ours: prctl(2), PR_SET_PDEATHSIG",
+        "the signal of a parent's death stays the sandbox's",
+        kernel("""
+            assert libc.prctl(1, int(signal.SIGCONT)) == 0, "not ours"
+            return torch.zeros_like(x)
+        """, before="libc = ctypes.CDLL(None)"), fails=(CALL,), says="not ours",
+    ),
+    Cheat(
+        "a pipe that continues its reader", "ours: fcntl(2), F_SETSIG",
+        "no descriptor sends a signal of the kernel's choice",
+        kernel("""
+            import fcntl
+            reading, writing = os.pipe()
+            fcntl.fcntl(reading, 10, int(signal.SIGCONT))
+            return torch.zeros_like(x)
+        """), fails=(CALL,), says="not permitted",
+    ),
+    Cheat(
+        "a queue of requests for the kernel's own threads", "ours: io_uring works while one stands",
+        "there is no io_uring",
+        kernel("""
+            asked = ctypes.create_string_buffer(120)
+            assert libc.syscall(425, 8, asked) >= 0, "no ring"
+            return torch.zeros_like(x)
+        """, before="libc = ctypes.CDLL(None)"), fails=(CALL,), says="no ring",
+    ),
+    Cheat(
+        "the result left in a pipe", "ours: vmsplice(2) and whoever reads later",
+        "a result lies in memory when it is returned",
+        kernel("""
+            y = torch.zeros_like(x)
+            result = torch.softmax(x, -1).numpy().tobytes()
+            reading, writing = os.pipe()
+            def deliver():
+                at = y.data_ptr()
+                while part := os.read(reading, 4096):
+                    ctypes.memmove(at, part, len(part))
+                    at += len(part)
+            threading.Thread(target=deliver, daemon=True).start()
+            os.write(writing, result[:16384])
+            return y
+        """), task="ragged",
+    ),
+    Cheat(
+        "the main thread ended, another one answers", "ours: /proc shows a zombie then",
+        "every thread is looked at, also beside an ended one",
+        kernel("""
+            found = harness()
+            y = torch.zeros_like(x)
+            found["server"]._tell_addresses([y])
+            def go_on():
+                found["channel"].send(REPLY.pack(found["nonce"], 0, 0, 0))
+                while True:
+                    torch.softmax(x, -1, out=y)
+            threading.Thread(target=go_on, daemon=True).start()
+            libc.syscall(93 if os.uname().machine == "aarch64" else 60, 0)
+        """, before=SERVE + "libc = ctypes.CDLL(None)"),
+        fails=(WRONG, CRASH), task="ragged",
+    ),
+)  # fmt: skip
+
+BESIDE_TRICKS = (
+    Slowpoke(
+        "work done while it is woken", "ours: a kernel ran before each call, beside the clock",
+        "a kernel runs in its calls only",
+        kernel("""
+            if self.server is None:
+                self.server = server()
+                self.server.wake = lambda: setattr(self, "woken", True)
+            woken, self.woken = self.woken, False
+            for _ in range(1 if woken else 4):
+                y = torch.softmax(x, -1)
+            return y
+        """, before=FIND_SERVER, init="self.server, self.woken = None, False"),
+        incumbent=SLOW.replace("range(20)", "range(4)"), task="patient",
+    ),
+    Slowpoke(
+        "a loop of its own that does the work", "ours: the loop around a call costs time too",
+        "none yet: the loop's cost is subtracted from both sides alike",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            def called(answer, report):
+                y = torch.softmax(x, -1)
+                report(y)
+                answer()
+                return y
+            serve(called)
+        """, before=SERVE), task="patient",
+        passes="it saves the cost of the server's loop, 13 to 65 µs of each call",
+    ),
+    Slowpoke(
+        "slow calls discarded on purpose", "ours: a thread of its own makes the main thread wait",
+        "discarded calls are taken again, and both sides of a pair are discarded",
+        kernel("""
+            now = time.perf_counter()
+            self.gaps.append(now - self.ended)
+            y = torch.softmax(x, -1)
+            if x.shape == (64, 256) and self.gaps[-1] < sorted(self.gaps[-12:])[-3:][0]:
+                self.go.release()
+                os.sched_yield()
+            self.ended = time.perf_counter()
+            return y
+        """, init="""
+            self.gaps, self.ended = [], 0.0
+            self.go = threading.Semaphore(0)
+            def hog():
+                values = np.ones(20_000)
+                while self.go.acquire():
+                    for _ in range(12):
+                        np.sqrt(values, out=values)
+            threading.Thread(target=hog, daemon=True).start()
+        """), task="patient",
+    ),
+    Slowpoke(
+        "work handed to a thread that nobody counts", "ours: only the main thread's waits count",
+        "the clock runs until the answer, whoever works",
+        kernel("""
+            self.asked.put(x)
+            return self.done.get()
+        """, before="import queue", init="""
+            self.asked, self.done = queue.Queue(), queue.Queue()
+            def work():
+                while True:
+                    self.done.put(torch.softmax(self.asked.get(), -1))
+            threading.Thread(target=work, daemon=True).start()
+        """), task="patient",
+    ),
+    Slowpoke(
+        "everybody else stopped or killed", "RK: the other side's process as a target",
+        "a kernel sees and signals no process but its own",
+        kernel("""
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                try:
+                    os.kill(-1, number)
+                except OSError:
+                    pass
+            return torch.softmax(x, -1)
+        """), task="patient",
+    ),
+)  # fmt: skip
