@@ -86,7 +86,7 @@ def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> st
     figures = f"{_figures(measurement, ratio)}; measured again it may be"
     if ratio.low > 1 + min_gain:
         return f"faster, not confirmed yet: {figures}"
-    if ratio.ratio > 1:
+    if ratio.ratio > 1 + min_gain:
         return f"probably faster, not proved yet: {figures}"
     return f"not decided yet: {figures}"
 

@@ -58,6 +58,9 @@ PARTS = 8
 DRAW_S = 1.0
 """The time limit of drawing inputs, in seconds; fewer inputs give fewer samples per cluster."""
 
+LINTED_AGAIN = 6
+"""The further draws of a task that seems to have a fault."""
+
 BATCH_S = 0.05
 """Items are drawn in batches of about this many seconds, so that a time limit can be kept."""
 
@@ -281,12 +284,12 @@ class Reference:
             made &= loaded.draw(2, 2, Want.OUTPUT | wanted)
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
-            self._lint(sample)
+            last = self._lint(loaded, sample)
             held = sample.bounds(0, self.rules.tolerance)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
-            self._refuse_undecided(loaded, _item(sample, 3), free_inputs)
+            self._refuse_undecided(loaded, last, free_inputs)
         self.sample_held, self.free_dimensions = held, free_dimensions
         self.free_inputs = free_inputs
         self.is_finite = correctness.all_finite(inexact)
@@ -294,10 +297,19 @@ class Reference:
         # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 
-    def _lint(self, sample: Draw) -> None:
+    def _lint(self, loaded: Loaded, sample: Draw) -> task_lint.Item:
+        """Refuse a task that tells nothing apart; return the item that the child drew last."""
         drawn = [_item(sample, at) for at in (0, 2, 3)]
+        if not task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
+            return drawn[-1]
+        # Results of one number each, such as losses, can be near each other by chance.
+        exact = sample.exact is not None
+        with closing(Draw.allocate(sample.description, LINTED_AGAIN, exact=int(exact))) as more:
+            loaded.draw(0, LINTED_AGAIN, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
+            drawn += [_item(more, at) for at in range(LINTED_AGAIN)]
         if fault := task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
             self._refuse(self._filename, fault)
+        return drawn[-1]
 
     def _refuse(self, filename: str, fault: task_lint.Fault) -> NoReturn:
         message = f"{filename}: {fault.reason}"

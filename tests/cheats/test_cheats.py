@@ -25,12 +25,15 @@ def _title(value: object) -> str:
 
 
 def _expected(cheats: Sequence[Cheat | Slowpoke]) -> list[ParameterSet]:
-    """Return the parameters of a test; a cheat that passes yet is expected to fail its test."""
+    """Return the parameters of a test; a cheat that passes yet is expected to fail its test.
+
+    Not always, because a busy machine can hide its small gain.
+    """
     return [
         pytest.param(
             cheat,
             id=_title(cheat),
-            marks=[pytest.mark.xfail(strict=True, reason=cheat.passes)] if cheat.passes else (),
+            marks=[pytest.mark.xfail(strict=False, reason=cheat.passes)] if cheat.passes else (),
         )
         for cheat in cheats
     ]

@@ -72,8 +72,8 @@ async def test_a_kernel_is_not_faster_than_itself(judge: Judge) -> None:
     found = await judge.evaluate(PLAIN, PLAIN)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
-    # A first look may err; a KEEP may not.
-    assert decide_verdict(found, 0.01).verdict is Verdict.DISCARD
+    # A first look may err, and a busy machine leave it undecided; a KEEP may not be.
+    assert decide_verdict(found, 0.01).verdict is not Verdict.KEEP
     # A handful of processes on a crowded machine can all have the same bad luck.
     assert found.ratio.high > 0.99 or found.noise
 

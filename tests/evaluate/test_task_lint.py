@@ -133,6 +133,28 @@ def test_the_judge_refuses_the_task_and_runs_no_kernel(
     assert set(stages) == {"reference"}
 
 
+def test_results_that_are_near_each_other_by_chance_are_drawn_again(evaluated: Evaluated) -> None:
+    by_chance = """
+import torch
+
+drawn = 0
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.sum()
+
+
+def get_inputs():
+    global drawn
+    drawn += 1
+    return [torch.randn(16) if drawn > 4 else torch.full((16,), 3.0) + 1e-7 * torch.rand(16)]
+"""
+    kernel = by_chance.replace("Model(", "ModelNew(")
+    found = evaluated(quick_task(), by_chance, kernel, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
+
+
 def test_no_run_is_tuned_on_a_task_that_is_refused(tmp_path: Path) -> None:
     task = tmp_path / "task"
     task.mkdir()
