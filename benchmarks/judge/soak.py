@@ -136,6 +136,8 @@ async def _evaluate(judge: Judge, kind: str, turn: int) -> str:
     found = await judge.evaluate(source)
     if found.outcome is Outcome.CORRECT:
         return "correct"
+    if source == RIGHT:
+        return f"{found.outcome} {found.failure}: {found.message}"
     return f"{found.outcome} {found.failure}"
 
 
