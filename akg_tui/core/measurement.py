@@ -102,6 +102,23 @@ class Roofline(Struct, frozen=True, gc=False):
     share: float
 
 
+class CaseTiming(Struct, frozen=True, kw_only=True, gc=False):
+    """The times of one case of a task, in milliseconds a call, and their ratio.
+
+    `slower`: the candidate is slower than the task allows, beyond doubt. `open`: neither that nor
+    its opposite is proved.
+    """
+
+    name: str
+    weight: float = 1.0
+    candidate_ms: float | None = None
+    baseline_ms: float | None = None
+    ratio: Interval | None = None
+    roofline: Roofline | None = None
+    slower: bool = False
+    open: bool = False
+
+
 class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     """One evaluation of one kernel.
 
@@ -119,6 +136,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     cluster measured so far of this candidate against this incumbent, those of earlier
     measurements first. `undecided`: the time budget was spent before the ratio was decided,
     and a gain of 5 % is not excluded.
+    `cases` are the times by case, if the task has cases. Then `candidate_ms`, `baseline_ms` and
+    `ratio` are weighted geometric means over them, and `roofline` is None.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) from untrusted code and must be displayed without markup.
     """
@@ -150,6 +169,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     detectable: float | None = None
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
+    cases: tuple[CaseTiming, ...] = ()
     sampled_s: float = 0.0
     timed: bool = True
 

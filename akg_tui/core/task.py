@@ -40,6 +40,19 @@ class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):
     constants: dict[str, int | float] = {}
 
 
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
+    """Sizes that a kernel is verified and timed on, beside those of the task's other cases.
+
+    `sizes` are values for numbers that the reference binds at its top level, by name, instead of
+    those of `reference.constants`. `weight` is the share of the case in the geometric mean of
+    the ratios, relative to the other weights.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[^\W_][\w.-]*$")]
+    sizes: dict[str, int | float] = {}
+    weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+
+
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """The hardware and the DSL of the kernel. `arch` is a free-text note (for example `zen4`)."""
 
@@ -89,7 +102,8 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     """The timing of a candidate against the incumbent, and the condition for a KEEP.
 
-    For a KEEP the lower confidence bound of the ratio must exceed 1 by the fraction `min_gain`.
+    For a KEEP the lower confidence bound of the ratio must exceed 1 by the fraction `min_gain`, and
+    no case of the task may be slower by more than the fraction `max_regression` beyond doubt.
     `budget_s` bounds the sampling of one comparison, `call_timeout_s` one call of a kernel, and
     `build_timeout_s` its compilation and loading. `reads_all_inputs` states that a correct kernel
     must read every byte of its inputs, so that the judge refuses a time too short to read them;
@@ -98,6 +112,7 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
 
     threads: Positive = 1
     min_gain: Fraction = 0.01
+    max_regression: Fraction = 0.02
     budget_s: Seconds = 20.0
     call_timeout_s: Seconds = 10.0
     build_timeout_s: Seconds = 120.0
@@ -213,11 +228,15 @@ def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
-    """One task: the operator `op` to tune, its files, its target, and the rules of the run."""
+    """One task: the operator `op` to tune, its files, its target, and the rules of the run.
+
+    Without `cases` a kernel is verified and timed on the sizes of the reference alone.
+    """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
+    cases: Annotated[tuple[Case, ...], Meta(max_length=32)] = ()
     target: Target = field(default_factory=Target)
     correctness: Correctness = field(default_factory=Correctness)
     guard: Guard = field(default_factory=Guard)
@@ -225,3 +244,12 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: Sandbox = field(default_factory=Sandbox)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise ValueError(f"two cases are named {twice!r}")
+
+    def constants(self, case: Case | None = None) -> dict[str, int | float]:
+        """Return the values that replace numbers of the reference, in a case or without one."""
+        return self.reference.constants | (case.sizes if case is not None else {})

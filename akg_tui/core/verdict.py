@@ -6,13 +6,18 @@ the interval beside it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 
 MOST_SPREAD = 100.0
 """The largest half of an interval that is written as a number; above it, it says nothing."""
+
+MOST_CASES = 3
+"""The cases that a reason names."""
 
 
 class Decision(Struct, frozen=True):
@@ -41,7 +46,7 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     FAIL: not correct. INCONCLUSIVE: correct, but the time budget was spent before a probable
     gain was proved. KEEP: the lower confidence bound of the ratio exceeds ``1 + min_gain``, and
     a second measurement, if there was one, agrees. DISCARD: correct, but not proved faster by
-    more than `min_gain`, not confirmed, or not timed.
+    more than `min_gain`, slower in a case of the task, not confirmed, or not timed.
 
     Raises
     ------
@@ -56,6 +61,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
         return Decision(Verdict.DISCARD, f"correct, but {why}")
+    if slower := [case for case in measurement.cases if case.slower]:
+        return Decision(Verdict.DISCARD, _slower_cases(slower, ratio))
     if measurement.undecided:
         return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, min_gain))
     if ratio.low > 1 + min_gain:
@@ -74,6 +81,25 @@ def not_proved(measurement: Measurement, times: int) -> Decision:
     """Return the DISCARD of a probable gain that `times` measurements did not prove."""
     figures = f": {_figures(measurement, measurement.ratio)}" if measurement.ratio else ""
     return Decision(Verdict.DISCARD, f"not proved in {times} measurements{figures}")
+
+
+def _slower_cases(slower: Sequence[CaseTiming], ratio: Interval) -> str:
+    """Return the reason of a kernel that is slower in some cases, the worst case first."""
+    worst = sorted(slower, key=lambda case: case.ratio.ratio if case.ratio else 0.0)
+    named = ", ".join(
+        f"case {case.name}: {percent(case.ratio)}" for case in worst[:MOST_CASES] if case.ratio
+    )
+    more = f" and {len(worst) - MOST_CASES} more" if len(worst) > MOST_CASES else ""
+    return f"slower in {named}{more}; over all cases {percent(ratio)}"
+
+
+def _open_cases(measurement: Measurement) -> str:
+    """Return what is not known of the cases of a faster kernel, or ""."""
+    names = [case.name for case in measurement.cases if case.open]
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_CASES} more" if len(names) > MOST_CASES else ""
+    return f"; not known whether slower in {', '.join(names[:MOST_CASES])}{more}"
 
 
 def _figures(measurement: Measurement, ratio: Interval) -> str:
@@ -118,7 +144,7 @@ def is_surely_slower(ratio: Interval) -> bool:
 def _confirmed(measurement: Measurement, ratio: Interval) -> Decision:
     again = measurement.confirmation
     if again is None or again.agrees:
-        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}")
+        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}{_open_cases(measurement)}")
     if again.ratio is None:
         why = "no time was left to confirm it"
     elif again.ratio.low <= 1:

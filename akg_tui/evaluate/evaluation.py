@@ -10,7 +10,7 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,16 +20,14 @@ from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
 from akg_tui.evaluate.adapters import adapters
-from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.cases import JudgedCase, judged_cases
 from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
-from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
-from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.sandbox.protections import Protection
-from akg_tui.evaluate.timing import SPARES, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Decoy, Memory
+from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
+from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
 
 VERIFICATION_SPARES = 2
@@ -50,7 +48,7 @@ READY_SPARES = VERIFICATION_SPARES + SPARES
 
 
 class Evaluations:
-    """All evaluations of one judge, with the reference, children and inputs that they share."""
+    """All evaluations of one judge, with the cases, children and inputs that they share."""
 
     def __init__(
         self, begin: Begin, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
@@ -58,8 +56,7 @@ class Evaluations:
         # A second thread of the judge would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
         self.pool = ChildPool(begin.task, scratch, zygote, offered)
-        self.reference = Reference(self.pool, begin.reference, begin.task.files.reference)
-        self.prefetched = Prefetched(self.pool, self.reference)
+        self.cases = judged_cases(self.pool, begin.reference)
         self.memory = Memory()
         self._spares = 0
         self._failed: str | None = None
@@ -70,7 +67,9 @@ class Evaluations:
         # A reference that fails here fails again in the evaluation, which reports it.
         self.pool.release_reserved()
         with contextlib.suppress(EvaluationError):
-            self.prefetched.fill(self._spares)
+            for case in self.cases:
+                case.prefetched.fill()
+            self.pool.fork_spares_singly(self._spares)
 
     def run(
         self, request: Evaluate, report: Callable[[Progress], None], started: float
@@ -95,13 +94,15 @@ class Evaluations:
             self.pool.await_gone()
         else:
             self.pool.clear()
-            self.prefetched.free_used()
+            for case in self.cases:
+                case.prefetched.free_used()
         self.pool.tidy_caches(self._failed)
         self._failed = None
         # What was removed must be built again before it is timed as an incumbent.
-        for source in list(self.memory.call_s):
+        for known in list(self.memory.call_s):
+            _, source = known
             if source is not None and not self.pool.holds_build(source):
-                del self.memory.call_s[source]
+                del self.memory.call_s[known]
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Evaluation:
     started: float
 
     def __post_init__(self) -> None:
-        self._pool, self._reference = self.shared.pool, self.shared.reference
+        self._pool = self.shared.pool
         self._task = self._pool.task
         self._target, self._dsl = adapters(self._task)
         self._untimed = self._dsl.untimed(self._target.name)
@@ -134,19 +135,15 @@ class Evaluation:
         try:
             self._stage("reference")
             self._pool.fork_spares(1)
-            self._reference.examine()
+            for case in self.shared.cases:
+                with case.named():
+                    case.reference.examine()
             self._precompile_headers()
             self._pool.reserve([self._kernel], builds=True)
-            verification = self._build()
-            if self.timed:
-                # Forked on another CPU while the candidate computes.
-                self._pool.fork_spares(SPARES)
-            self._stage("verify", 0, self._task.correctness.trials)
-            with contextlib.closing(self.shared.prefetched.verification_inputs()) as drawn:
-                call_s = verification.verify(drawn)
+            with contextlib.ExitStack() as kept:
+                verified = [self._verify(case, kept) for case in self.shared.cases]
                 if self.timed:
-                    self._check_load(verification.load_s)
-                    self._time(verification.held, call_s, drawn.in_turn())
+                    self._time(verified)
         except ChildFailed as failed:
             return self._failed(failed)
         except EvaluationError as broken:
@@ -161,17 +158,33 @@ class Evaluation:
             for flags in headers.missing(source):
                 headers.precompile(flags, lambda: self.report(told))
 
-    def _build(self) -> Verification:
+    def _verify(self, case: JudgedCase, kept: contextlib.ExitStack) -> TimedCase:
+        """Verify the candidate in one case; `kept` closes the inputs, which timing needs again."""
+        self._errors.begin_case(case.name)
+        with case.named():
+            verification = self._build(case)
+            last = case is self.shared.cases[-1]
+            if self.timed and last:
+                # Forked on another CPU while the candidate computes.
+                self._pool.fork_spares(SPARES)
+            self._stage("verify", 0, self._task.correctness.trials)
+            drawn = case.prefetched.verification_inputs()
+            kept.callback(drawn.close)
+            call_s = verification.verify(drawn, meanwhile=self._reserve if last else _nothing)
+            if self.timed:
+                self._check_load(verification.load_s)
+            return TimedCase(case, verification.held, call_s, drawn.in_turn())
+
+    def _build(self, case: JudgedCase) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""
         self._stage("build")
         start = time.monotonic()
         verification = Verification(
             self._pool,
-            self._reference,
-            self._reference.kernel_plan(self._kernel),
+            case.reference,
+            case.reference.kernel_plan(self._kernel),
             self._errors,
             self._stage,
-            meanwhile=self._reserve,
             warmups=self.request.warmups,
         )
         try:
@@ -179,7 +192,7 @@ class Evaluation:
         finally:
             self._sandbox = verification.sandbox
             self._sandbox_missing = self._pool.sandbox_missing
-            self._build_s = time.monotonic() - start
+            self._build_s += time.monotonic() - start
         return verification
 
     def _check_load(self, load_s: float) -> None:
@@ -202,30 +215,26 @@ class Evaluation:
         if not self.timed:
             return
         wanted = []
-        incumbent = self.request.incumbent
-        pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
+        incumbent, first = self.request.incumbent, self.shared.cases[0]
+        pair = [self._kernel, first.reference.source if incumbent is None else incumbent]
         for _ in range(RESERVED):
             self._rng.shuffle(pair)
             wanted += pair
         self._pool.reserve(wanted)
 
-    def _time(self, held: Sequence[Bound], call_s: float, decoys: Sequence[Decoy]) -> None:
+    def _time(self, cases: list[TimedCase]) -> None:
         TimingStage(
             self._pool,
-            self._reference,
-            self.shared.prefetched,
+            cases,
             self._timing,
             kernel=self._kernel,
             incumbent=self.request.incumbent,
-            held=held,
-            call_s=call_s,
             levels=self._target.levels(),
             report=self._stage,
             precise=self.request.precise,
             samples=self.request.samples,
             rng=self._rng,
             memory=self.shared.memory,
-            decoys=decoys,
             prior=self.request.prior,
         ).run()
 
@@ -280,3 +289,7 @@ class Evaluation:
             timed=not self._untimed,
             **timed,
         )
+
+
+def _nothing() -> None:
+    return

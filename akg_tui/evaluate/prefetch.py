@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from akg_tui.evaluate import verification_inputs
-from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.verification_inputs import (
@@ -49,23 +48,21 @@ class Need:
 class Prefetched:
     """The inputs of one judge's evaluations, drawn ahead where possible."""
 
-    def __init__(self, pool: ChildPool, reference: Reference) -> None:
-        self._pool = pool
+    def __init__(self, reference: Reference, *, share: float = 1.0) -> None:
         self._reference = reference
         self._rng = random.Random(secrets.randbits(64))
         self._verification_inputs: VerificationInputs | None = None
         self._timed: deque[Draw] = deque()
         self._need: Need | None = None
-        self.memory_pool = SharedMemoryPool(POOL_BLOCKS, POOL_BYTES)
+        self.share = share
+        """The share of the memory for inputs, where several cases have inputs of their own."""
+        self.memory_pool = SharedMemoryPool(POOL_BLOCKS, int(share * POOL_BYTES))
         """Memory for the clusters of a comparison."""
         self._used: list[VerificationInputs | Draw] = []
         """Inputs handed out and closed; freed while the judge is idle, because freeing is slow."""
 
-    def fill(self, spares: int) -> None:
-        """Draw missing inputs, and fork spares until there are `spares`.
-
-        Can be interrupted at any point; complete draws and forks are kept.
-        """
+    def fill(self) -> None:
+        """Draw missing inputs; can be interrupted at any point, complete draws are kept."""
         self.free_used()
         if not self._reference.examined:
             return
@@ -85,7 +82,6 @@ class Prefetched:
                     self._verification_inputs = verification_inputs.draw(
                         self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
                     )
-        self._pool.fork_spares_singly(spares)
 
     def verification_inputs(self) -> VerificationInputs:
         """Return fresh verification inputs, which the caller closes."""
@@ -123,7 +119,7 @@ class Prefetched:
             return 0
         known = self._reference.description
         each = known.inputs.size * self._need.count + known.outputs.size * self._need.checkable
-        return DRAWS_AHEAD if DRAWS_AHEAD * each <= DRAWS_AHEAD_BYTES else 1
+        return DRAWS_AHEAD if DRAWS_AHEAD * each <= self.share * DRAWS_AHEAD_BYTES else 1
 
     def _draw_timed(self, loaded: Loaded, need: Need) -> Draw:
         drawn = self._reference.draw_from(

@@ -10,7 +10,7 @@ import dataclasses
 import random
 import secrets
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn, Self
@@ -194,6 +194,8 @@ def described_in(report: SharedMemory, size: int) -> Description:
 class Reference:
     """Starts reference children, and keeps the description from the first child.
 
+    `constants` replace numbers that the file binds at its top level, by name.
+
     The attributes that are only declared here are set by `examine`.
     """
 
@@ -212,9 +214,15 @@ class Reference:
     free_inputs: Set[int]
     """The positions of the inputs that need not influence the result."""
 
-    def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
+    def __init__(
+        self,
+        pool: ChildPool,
+        source: str,
+        filename: str,
+        constants: Mapping[str, int | float] | None = None,
+    ) -> None:
         self._pool = pool
-        self.source = with_constants(source, pool.task.reference.constants)
+        self.source = with_constants(source, constants or {})
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._refused: EvaluationError | None = None

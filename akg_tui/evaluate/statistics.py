@@ -44,6 +44,9 @@ known deviation they suffice to recognise a kernel that is far slower."""
 WORTHWHILE = 0.05
 """A comparison in which a gain of this size is not excluded (at `FUTILITY_ALPHA`) is undecided."""
 
+CASE_ALPHA = 0.002
+"""The error rate of each look at whether a kernel is slower in one case of a task."""
+
 HOPELESS_LEAST = 8
 """The least clusters for a projected FUTILE: stopping early costs power, never a false KEEP."""
 
@@ -272,6 +275,32 @@ def is_open(log_ratios: Sequence[float], min_gain: float) -> bool:
     found = trimmed_mean(log_ratios)
     upper = found.mean + found.reach(FUTILITY_ALPHA)
     return upper >= math.log1p(max(min_gain, WORTHWHILE))
+
+
+def case_interval(log_ratios: Sequence[float]) -> Interval:
+    """Return the ratio in one case with its interval; `CASE_ALPHA` is one-sided."""
+    return ratio_interval(log_ratios, CASE_ALPHA)
+
+
+def is_slower(log_ratios: Sequence[float], most: float) -> bool:
+    """Return whether a kernel is slower by more than the fraction `most` beyond doubt."""
+    if len(log_ratios) < 2:
+        return False
+    found = trimmed_mean(log_ratios)
+    return found.mean + found.reach(CASE_ALPHA) < -math.log1p(most)
+
+
+def seems_slower(log_ratios: Sequence[float], most: float) -> bool:
+    """Return whether the mean alone says that a kernel is slower by more than `most`."""
+    return trimmed_mean(log_ratios).mean < -math.log1p(most) if len(log_ratios) > 1 else True
+
+
+def may_be_slower(log_ratios: Sequence[float], most: float) -> bool:
+    """Return whether the values do not exclude that a kernel is slower by more than `most`."""
+    if len(log_ratios) < 2:
+        return True
+    found = trimmed_mean(log_ratios)
+    return found.mean - found.reach(FUTILITY_ALPHA) <= -math.log1p(most)
 
 
 def is_confirmed_together(

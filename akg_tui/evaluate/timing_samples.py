@@ -91,14 +91,16 @@ CHANGED_INPUTS = "the kernel changed its inputs"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
-def cluster_size(baseline_s: float, candidate_s: float, item_bytes: int) -> tuple[int, int]:
+def cluster_size(
+    baseline_s: float, candidate_s: float, item_bytes: int, *, share: float = 1.0
+) -> tuple[int, int]:
     """Return the pairs of calls that count in a cluster, and the turns to draw inputs for.
 
-    Both lie within bounds of time and memory. The further turns are for warming up, and for taking
-    disturbed calls again.
+    Both lie within bounds of time, and of memory, of which the inputs may take a `share`. The
+    further turns are for warming up, and for taking disturbed calls again.
     """
     pair_s = baseline_s + candidate_s + 2 * AROUND_A_CALL_S
-    items = POOL_BYTES // max(item_bytes, 1)
+    items = int(share * POOL_BYTES) // max(item_bytes, 1)
     wanted = min(max(PAIRS, int(SAMPLED_S / pair_s)), PAIRS_MOST)
     pairs = max(PAIRS_LEAST, min(wanted, int(CLUSTER_S / pair_s), items - WARMUPS))
     return pairs, pairs + max(WARMUPS, min(WARMUPS_MOST + SPARE_TURNS, items - pairs))
@@ -312,10 +314,10 @@ class Cluster:
 class Memory:
     """Sizes that the judge carries from one comparison to the next; results are never carried.
 
-    `call_s`: by a baseline's text, the approximate seconds of a call.
+    `call_s`: by a case's name and a baseline's text, the approximate seconds of a call.
     """
 
-    call_s: dict[str | None, float] = field(default_factory=dict)
+    call_s: dict[tuple[str, str | None], float] = field(default_factory=dict)
 
 
 class IdleProcess:

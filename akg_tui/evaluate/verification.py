@@ -40,6 +40,12 @@ class Errors:
     """What the tolerance is derived from."""
     _tried: dict[str, InputError] = field(default_factory=dict)
     _skipped: dict[str, InputError] = field(default_factory=dict)
+    _case: str = ""
+    """Put before the names of the kinds of input."""
+
+    def begin_case(self, name: str) -> None:
+        """Record what follows under the name of a case, "" if the task has no cases."""
+        self._case = f"{name}: " if name else ""
 
     @property
     def by_name(self) -> tuple[InputError, ...]:
@@ -50,6 +56,7 @@ class Errors:
         """Keep the worst error of each kind."""
         if self.worst is None or found.error >= self.worst:
             self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
+        name = self._case + name
         known = self._tried.get(name)
         finite = found.error if found.error != float("inf") else None
         if known is None or finite is None or (known.error or 0.0) <= finite:
@@ -58,6 +65,7 @@ class Errors:
 
     def skip(self, name: str, why: str) -> None:
         """Record why a kind of input was not tried."""
+        name = self._case + name
         self._skipped[name] = InputError(name, note=f"not tried: {why}")
 
 
@@ -74,8 +82,7 @@ class Returned:
 class Verification:
     """Verifies one candidate; afterwards `held` has the bounds of its timed results.
 
-    `meanwhile` is called while the candidate computes on inputs other than the sample. `warmups` is
-    the least number of repeated calls.
+    `warmups` is the least number of repeated calls.
     """
 
     pool: ChildPool
@@ -84,7 +91,6 @@ class Verification:
     errors: Errors
     stage: Callable[[str, int, int], None]
     _: KW_ONLY
-    meanwhile: Callable[[], None]
     warmups: int
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
@@ -114,14 +120,17 @@ class Verification:
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
 
-    def verify(self, drawn: VerificationInputs) -> float:
-        """Compare the candidate on every input; return the approximate seconds of one call."""
+    def verify(self, drawn: VerificationInputs, *, meanwhile: Callable[[], None]) -> float:
+        """Compare the candidate on every input; return the approximate seconds of one call.
+
+        `meanwhile` is called after the candidate has been loaded.
+        """
         ordinary = drawn.ordinary.inputs
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self.errors.skip(name, why)
         with self._loaded() as side:
-            self.meanwhile()
+            meanwhile()
             self._try_each(side, ordinary)
             self.stage("verify", len(ordinary), drawn.count)
             taken = self._repeat(side, ordinary[0])

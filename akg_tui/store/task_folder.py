@@ -199,16 +199,21 @@ def _check_constants(
     path: Path, task: Task, reference: str, lines: dict[tuple[str, ...], int]
 ) -> None:
     """Check that the reference has the constants to which the task gives other values."""
-    if not task.reference.constants:
+    places: list[tuple[tuple[str, ...], Mapping[str, int | float]]] = [
+        (("reference", "constants"), task.reference.constants)
+    ]
+    places += [(("cases", str(at), "sizes"), case.sizes) for at, case in enumerate(task.cases)]
+    if not any(values for _, values in places):
         return
     known = constants(reference)
-    for name, value in task.reference.constants.items():
-        try:
-            check_value(known, name, value)
-        except UnknownConstant as error:
-            field = ("reference", "constants", name)
-            line = lines.get(field, lines.get(field[:2], lines.get(field[:1])))
-            raise BadTask(path, line, ".".join(field), error.why) from None
+    for place, values in places:
+        for name, value in values.items():
+            try:
+                check_value(known, name, value)
+            except UnknownConstant as error:
+                field = (*place, name)
+                line = next((lines[field[:n]] for n in (4, 3, 2, 1) if field[:n] in lines), None)
+                raise BadTask(path, line, ".".join(field), error.why) from None
 
 
 def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:

@@ -58,7 +58,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, 
 def prefetched(pool: tuple[ChildPool, socket.socket]) -> Iterator[Prefetched]:
     reference = Reference(pool[0], REFERENCE, "reference.py")
     reference.examine()
-    yield Prefetched(pool[0], reference)
+    yield Prefetched(reference)
     pool[0].clear()
 
 
@@ -126,7 +126,7 @@ def content(draw: Draw) -> bytes:
 
 def test_nothing_that_was_drawn_ahead_is_handed_out_twice(prefetched: Prefetched) -> None:
     prefetched.timed(NEED).close()
-    prefetched.fill(0)
+    prefetched.fill()
     seen = []
     for _ in range(3):
         with closing(prefetched.verification_inputs()) as drawn:
@@ -143,10 +143,10 @@ def test_what_is_there_is_not_drawn_again(
     prefetched: Prefetched, pool: tuple[ChildPool, socket.socket]
 ) -> None:
     prefetched.timed(NEED).close()
-    prefetched.fill(0)
+    prefetched.fill()
     # Whoever wants to wait for a process now is broken off.
     pool[1].send(b"!")
-    prefetched.fill(0)
+    prefetched.fill()
     prefetched.verification_inputs().close()
     prefetched.timed(NEED).close()
     with pytest.raises(Broken):
@@ -158,8 +158,8 @@ def test_broken_off_it_keeps_what_is_whole_and_starts_again(
 ) -> None:
     pool[1].send(b"!")
     with pytest.raises(Broken):
-        prefetched.fill(0)
-    prefetched.fill(0)
+        prefetched.fill()
+    prefetched.fill()
     prefetched.verification_inputs().close()
 
 
@@ -167,7 +167,7 @@ def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(
     prefetched: Prefetched,
 ) -> None:
     prefetched.timed(NEED).close()
-    prefetched.fill(0)
+    prefetched.fill()
     with closing(prefetched.timed(Need(count=40, checkable=20, at_least=2))) as timed:
         assert (timed.count, timed.checkable) == (40, 20)
 

@@ -240,8 +240,9 @@ def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
 ) -> None:
     begin = Begin(task=quick_task(), reference=MASKED, engine=os.getpid())
     shared = Evaluations(begin, tmp_path, zygote, offered())
-    shared.reference.examine()
-    drawn = shared.prefetched.verification_inputs()
+    (case,) = shared.cases
+    case.reference.examine()
+    drawn = case.prefetched.verification_inputs()
     turns = [[given.name for given in turn] for turn in drawn.in_turn()]
     assert turns[:2] == [["as drawn"], ["as drawn"]]
     assert ["rows of many kinds"] in turns

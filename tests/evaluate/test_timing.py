@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import Interval
 from akg_tui.core.task import Task, Timing
 from akg_tui.evaluate import timing_samples
+from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
-from akg_tui.evaluate.timing import TimingResult, TimingStage
+from akg_tui.evaluate.timing import Runners, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size
 
 Report = Callable[[str, int, int, Interval | None], None]
@@ -51,16 +52,14 @@ def stage_of(
     report: Report = lambda *_: None,
     budget_s: float = 1e6,
     prior: Sequence[float] = (),
+    cases: Sequence[TimedCase] = (),
 ) -> TimingStage:
     return TimingStage(
         cast("ChildPool", IdlePool(Task(op="told", timing=Timing(budget_s=budget_s)))),
-        cast("Reference", None),
-        cast("Prefetched", None),
+        cases,
         found,
         kernel="",
         incumbent=None,
-        held=(),
-        call_s=1e-3,
         levels=(),
         report=report,
         precise=None,
@@ -70,15 +69,21 @@ def stage_of(
     )
 
 
-def fake_runner(mean: float, deviation: float) -> ClusterRunner:
-    return cast("ClusterRunner", FakeClusterRunner(random.Random(2), mean, deviation))
+def timed_case(name: str = "", weight: float = 1.0) -> TimedCase:
+    nothing = cast("Reference", None), cast("Prefetched", None)
+    return TimedCase(JudgedCase(name, weight, *nothing))
+
+
+def fake_runners(mean: float, deviation: float) -> Runners:
+    runner = cast("ClusterRunner", FakeClusterRunner(random.Random(2), mean, deviation))
+    return [(timed_case(), runner)]
 
 
 def test_each_cluster_is_told_of_and_the_last_with_what_is_found() -> None:
     steps: list[tuple[str, int, int, Interval | None]] = []
     found = TimingResult()
     standing = stage_of(found, lambda *step: steps.append(step))._run_until_decided(
-        fake_runner(0.22, 0.02)
+        fake_runners(0.22, 0.02)
     )
     assert standing is Standing.FASTER
     assert [step[:2] for step in steps] == [("time", done) for done in range(1, found.clusters + 1)]
@@ -97,7 +102,7 @@ NO_TIME = 1e-9
 
 def test_a_gain_that_is_not_proved_when_time_ends_is_undecided() -> None:
     found = TimingResult()
-    standing = stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runner(0.05, 0.2))
+    standing = stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runners(0.05, 0.2))
     assert standing is Standing.FUTILE
     assert found.undecided
     assert len(found.log_ratios) == found.clusters == 4
@@ -105,7 +110,7 @@ def test_a_gain_that_is_not_proved_when_time_ends_is_undecided() -> None:
 
 def test_a_kernel_that_is_no_faster_is_decided_when_time_ends() -> None:
     found = TimingResult()
-    stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runner(0.0, 0.005))
+    stage_of(found, budget_s=NO_TIME)._run_until_decided(fake_runners(0.0, 0.005))
     assert not found.undecided
 
 
@@ -114,7 +119,7 @@ def test_what_was_measured_before_counts() -> None:
     prior = [rng.gauss(0.05, 0.05) for _ in range(40)]
     found = TimingResult()
     stage = stage_of(found, budget_s=NO_TIME, prior=prior)
-    assert stage._run_until_decided(fake_runner(0.05, 0.05)) is Standing.FASTER
+    assert stage._run_until_decided(fake_runners(0.05, 0.05)) is Standing.FASTER
     assert list(found.log_ratios[:40]) == prior
     assert found.clusters == len(found.log_ratios) - 40 == 1
 
@@ -126,7 +131,7 @@ def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement
         (-0.2, 0.02, False, False),
     ):
         found = TimingResult(log_ratios=(0.2, 0.21, 0.19, 0.2))
-        stage_of(found, budget_s=NO_TIME)._confirm(fake_runner(mean, deviation))
+        stage_of(found, budget_s=NO_TIME)._confirm(fake_runners(mean, deviation))
         assert found.confirmation is not None
         assert (found.confirmation.agrees, found.undecided) == (agrees, undecided)
         assert found.log_ratios[:4] == (0.2, 0.21, 0.19, 0.2)

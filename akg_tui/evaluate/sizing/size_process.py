@@ -90,11 +90,11 @@ def _serve(
 
 def _answer(pool: ChildPool, ask: Ask) -> Answer:
     if ask.question == "examine":
-        Reference(pool, ask.source, ask.filename).examine()
+        Reference(pool, ask.source, ask.filename, ask.task.constants()).examine()
         return Answer()
     plan = Plan(
         kind=FAKE if ask.question == "estimate" else REAL,
-        source=with_constants(ask.source, ask.task.reference.constants),
+        source=with_constants(ask.source, ask.task.constants()),
         filename=ask.filename,
         seed=secrets.randbits(63),
     )
