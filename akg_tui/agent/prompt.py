@@ -107,6 +107,7 @@ def system_text(task: Task, reference: str) -> str:
         least=3 if task.policy.min_plan_items is None else task.policy.min_plan_items,
         edits=_TAGGED if _is_tagged(task) else _PLAIN,
     )
+    about += _cases(task)
     name, changed = task.files.reference, task.reference.constants
     if changed:
         values = ", ".join(f"{each} = {value}" for each, value in changed.items())
@@ -114,6 +115,26 @@ def system_text(task: Task, reference: str) -> str:
         reference = with_constants(reference, changed)
     pages = _pages(task)
     return f"{SYSTEM}\n\n{rules}\n\n{about}\n\n{pages}The reference, {name}:\n\n{reference}"
+
+
+def _cases(task: Task) -> str:
+    """Return the cases of the task, or ""."""
+    if not task.cases:
+        return ""
+    lines = [
+        f"- {case.name} (weight {case.weight:g}): "
+        + (", ".join(f"{name} = {value}" for name, value in case.sizes.items()) or "as in the file")
+        for case in task.cases
+    ]
+    most = f"{task.timing.max_regression:.1%}"
+    return "\n".join(
+        [
+            "\nIt is verified and timed in these cases, with other values of the reference's "
+            "constants. The gain is the weighted geometric mean; a kernel that is slower by more "
+            f"than {most} in one case is not kept:",
+            *lines,
+        ]
+    )
 
 
 def _pages(task: Task) -> str:

@@ -75,6 +75,11 @@ def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+    for case in measured.cases:
+        told = f"  case {case.name}: "
+        if case.candidate_ms is not None and case.baseline_ms is not None:
+            told += f"kernel {case.candidate_ms:.4f} ms, reference {case.baseline_ms:.4f} ms"
+        print(told + (f": speedup {case.ratio.ratio:.3f}" if case.ratio else ""))
     if seen := seen_of(measured):
         print(seen)
     if measured.roofline:

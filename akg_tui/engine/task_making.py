@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import Task
+from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
 from akg_tui.evaluate.adapters import lacking
 from akg_tui.evaluate.sizing.needs import Needs
@@ -116,6 +118,7 @@ class _Making:
         self._tell = tell
         self._known = constants(problem.reference)
         self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
+        self._cases = problem.cases
         self._tolerance = problem.tolerance
         self.decisions: list[str] = []
         """What was decided, in one line each, for the README."""
@@ -136,7 +139,17 @@ class _Making:
                 message = f"is {value}, expected more than 0"
                 line = self._known[name].line
                 raise BadTask(self._problem.origin, line, f"--sizes {name}", message)
-        if self._values:
+        if self._wanted.sizes and self._cases:
+            self._cases = ()
+            self.decide("no cases: the sizes were stated")
+        varied = {name for case in self._cases for name in case.sizes}
+        if baked := sorted(varied & constants(self._reference_kernel()).keys()):
+            # A kernel learns what case it is in from its arguments alone.
+            self._cases = ()
+            self.decide(
+                f"one case: Model itself reads numbers that differ by case: {', '.join(baked)}"
+            )
+        if self._values and not self._cases:
             self.decide(f"sizes: {self._changes(self._values)}")
 
     def kernel(self) -> str:
@@ -147,6 +160,9 @@ class _Making:
             return text
         if self._wanted.own_seed and self._problem.kernel is not None:
             return self._problem.kernel
+        return self._reference_kernel()
+
+    def _reference_kernel(self) -> str:
         return kernel_from(self._problem.origin, self._problem.reference, self._values)
 
     def toml(self) -> str:
@@ -159,6 +175,7 @@ class _Making:
             dsl=self._wanted.dsl or problem.dsl or "torch",
             arch=self._wanted.arch or one_line(problem.arch, 100),
             constants=self._values,
+            cases=self._cases,
             tolerance=self._tolerance,
             free_inputs=problem.free_inputs,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
@@ -182,10 +199,48 @@ class _Making:
                 self._known,
                 fixed=self._wanted.sizes if self._wanted.fit else (),
             )
-            self._fit_memory(search)
-            self._fit_time(search)
+            self._fit_cases(search)
+            if not self._cases:
+                self._fit_memory(search)
+                self._fit_time(search)
             self._tell("checking it as the judge will")
             self._examine(search)
+
+    def _fit_cases(self, search: SizeSearch) -> None:
+        """Leave out the cases that do not fit; fewer than two are none."""
+        fitting = []
+        for case in self._cases:
+            why, needs = self._does_not_fit(search, {**self._values, **case.sizes})
+            if why:
+                self.decide(f"case {case.name} is left out: {why}")
+            else:
+                fitting.append(case)
+                told = f", {_time(needs)} a call" if needs is not None else ""
+                sizes = ", ".join(f"{name} = {value:g}" for name, value in case.sizes.items())
+                self.decide(f"case {case.name}: {sizes}{told}")
+        self._cases = tuple(fitting) if len(fitting) > 1 else ()
+        if len(fitting) == 1:
+            self._values |= fitting[0].sizes
+
+    def _does_not_fit(
+        self, search: SizeSearch, values: Mapping[str, int | float]
+    ) -> tuple[str, Needs | None]:
+        """Return why a case does not fit, or "", and its needs."""
+        try:
+            needs = search.needs(values)
+            if needs.held <= search.limit:
+                needs = search.measured(values)
+        except ReferenceRefused as error:
+            if not is_out_of_memory(error):
+                raise
+            return _need(None), None
+        self._check_usable(needs)
+        if needs.held > search.limit:
+            return _need(needs), needs
+        limit_s = 2 * FIT_CALL_S if self._wanted.fit else self.task().timing.call_timeout_s
+        if (needs.call_s or 0.0) > limit_s:
+            return f"one call takes {_time(needs)}", needs
+        return "", needs
 
     def _fit_memory(self, search: SizeSearch) -> None:
         try:
@@ -240,7 +295,7 @@ class _Making:
 
     def _examine(self, search: SizeSearch) -> None:
         try:
-            search.examine(self.task())
+            self._examine_cases(search)
             return
         except ReferenceRefused as error:
             if self._tolerance is None or "too loose" not in str(error):
@@ -248,7 +303,13 @@ class _Making:
         told = f"the problem's tolerance of {self._tolerance:g}"
         self.decide(f"{told} would hide wrong results: the judge's own bound is used")
         self._tolerance = None
-        search.examine(self.task())
+        self._examine_cases(search)
+
+    def _examine_cases(self, search: SizeSearch) -> None:
+        task = self.task()
+        for case in task.cases or (None,):
+            changed = ReferenceChanges(constants=task.constants(case))
+            search.examine(replace(task, reference=changed, cases=()))
 
     def _check_usable(self, needs: Needs) -> None:
         if needs.written:

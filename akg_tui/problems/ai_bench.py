@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.problems import kernelbench
+from akg_tui.problems.cases import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
@@ -28,7 +29,7 @@ def read(path: Path) -> Problem:
     """Return the problem beside a YAML file, with the sizes of that file. Raises `BadTask`."""
     plain, line = read_yaml(path)
     check_version(path, plain, line, NEWEST)
-    section, entry, count = _entry(path, plain, line)
+    section, entries, count = _entries(path, plain, line)
     module = path.with_suffix(".py")
     if not is_file(module):
         message = f"has the sizes of {module.name}, which is not beside it: copy it there"
@@ -36,34 +37,43 @@ def read(path: Path) -> Problem:
     problem = kernelbench.read(module, "KernelBench with sizes of AI-bench")
     known = constants(problem.reference)
     by_name = {name.lower(): name for name in known}
-    sizes: list[tuple[str, int | float]] = []
-    kept_out = [f"{count} sets of sizes: this version tunes one; {section} is used"]
-    for dim, value in entry["dims"].items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 1:
-            raise BadTask(path, line(str(dim)), str(dim), "expected a number of at least 1")
-        name = by_name.get(str(dim).lower())
-        if name is None:
-            kept_out.append(f"{dim} = {value}: {module.name} has no such number")
-        else:
-            sizes.append((name, value))
+    listed: list[dict[str, int | float]] = []
+    kept_out = [f"sizes of other sections than {section}"] if count > len(entries) else []
+    for entry in entries:
+        sizes: dict[str, int | float] = {}
+        for dim, value in entry["dims"].items():
+            if not isinstance(value, int | float) or isinstance(value, bool) or value < 1:
+                raise BadTask(path, line(str(dim)), str(dim), "expected a number of at least 1")
+            name = by_name.get(str(dim).lower())
+            if name is None:
+                kept_out.append(f"{dim} = {value}: {module.name} has no such number")
+            else:
+                sizes[name] = value
+        if not listed or sizes.keys() == listed[0].keys():
+            listed.append(sizes)
+    entry = entries[0]
+    cases, told = cases_of(listed)
     for each in ("dtype", "rtol", "atol"):
         if each in entry:
             kept_out.append(f"{each} = {entry[each]}: the reference and the judge decide it")
     return dataclasses.replace(
         problem,
-        sizes=tuple(sizes),
-        kept_out=tuple(kept_out[0 if count > 1 else 1 :]),
+        sizes=tuple(listed[0].items()),
+        cases=cases,
+        kept_out=tuple(dict.fromkeys([*kept_out, *told])),
         changed=(f"sizes of {section} in {path.name}",),
         facts=tuple(f"{each}: {entry[each]}" for each in FACTS if each in entry),
     )
 
 
-def _entry(path: Path, plain: dict[str, Any], line: Line) -> tuple[str, dict[str, Any], int]:
-    """Return the section in use, its first entry with sizes, and the number of entries."""
+def _entries(path: Path, plain: dict[str, Any], line: Line) -> tuple[str, list[Any], int]:
+    """Return the section in use, its entries with sizes, and the number of all entries."""
     entries = [(name, each) for name in SECTIONS for each in plain.get(name) or []]
     for name, entry in entries:
         if not isinstance(entry, dict):
             raise BadTask(path, line(name), name, "expected a list of entries with dims")
         if isinstance(entry.get("dims"), dict):
-            return name, entry, len(entries)
+            ours = [each for section, each in entries if section == name]
+            sized = [each for each in ours if isinstance(each.get("dims"), dict)]
+            return name, sized, len(entries)
     raise BadTask(path, 1, SECTIONS[0], f"has no sizes; expected dims in {', '.join(SECTIONS)}")

@@ -10,6 +10,8 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from akg_tui.core.task import Case
+from akg_tui.problems.cases import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, replaced_strings, without
@@ -65,7 +67,7 @@ def read(path: Path) -> Problem:
             raise BadTask(folder, None, "", f"has no {needed.name}, which GPU MODE's format needs")
     plain, line = read_yaml(task_path)
     check_version(task_path, plain, line, NEWEST)
-    case, where, kept_out = _case(task_path, plain, line)
+    listed, where, kept_out = _listed(task_path, plain, line)
     text = file_text(reference_path)
     module = parse_python(reference_path, text.encode())
     bound = {name for statement in module.body for name in bound_by(statement)}
@@ -78,7 +80,9 @@ def read(path: Path) -> Problem:
         kept_out.append("tensors are on the CPU, not on a GPU")
     written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
-    sizes, arguments = _arguments(task_path, case, bound, line)
+    names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
+    cases, told = _cases(listed, names)
+    kept_out += told
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
         where=where, sizes=sizes, arguments=arguments, copies=copies
     )  # fmt: skip
@@ -96,23 +100,43 @@ def read(path: Path) -> Problem:
             "a seed is drawn at every call instead of the one in task.yml",
         ),
         kept_out=tuple(kept_out),
+        cases=cases,
         tolerance=rtol,
         free_inputs=tuple(overwritten),
     )
 
 
-def _case(path: Path, plain: dict[str, Any], line: Line) -> tuple[dict[str, Any], str, list[str]]:
-    """Return the first benchmark, or else the first test."""
+def _listed(
+    path: Path, plain: dict[str, Any], line: Line
+) -> tuple[list[dict[str, Any]], str, list[str]]:
+    """Return the benchmarks, or else the tests."""
     for key in ("benchmarks", "tests"):
-        cases = plain.get(key)
-        if cases:
-            if not isinstance(cases, list) or not isinstance(cases[0], dict):
+        listed = plain.get(key)
+        if listed:
+            if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
                 raise BadTask(path, line(key), key, "expected a list of arguments by name")
-            count = sum(len(plain.get(each) or []) for each in ("benchmarks", "tests"))
-            told = [f"{count} tests and benchmarks: this version tunes one case; the first of "
-                    f"{key} is used"] if count > 1 else []  # fmt: skip
-            return cases[0], f"the first of {key}", told
+            tests = len(plain.get("tests") or []) if key == "benchmarks" else 0
+            told = [f"{tests} tests: the benchmarks are the cases"] if tests else []
+            return listed, f"the first of {key}", told
     raise BadTask(path, 1, "benchmarks", "is missing, expected the arguments of generate_input")
+
+
+def _cases(
+    listed: list[dict[str, Any]], names: dict[str, str]
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return the listed arguments as cases, if they differ in numbers only."""
+    first = listed[0]
+    numbers = {key for key, value in first.items() if key in names and _is_number(value)}
+    for each in listed:
+        others = {key: value for key, value in each.items() if key not in numbers | {"seed"}}
+        same = others == {key: first[key] for key in others} and each.keys() == first.keys()
+        if not same or not all(_is_number(each[key]) for key in numbers):
+            return (), (f"{len(listed)} cases differ in more than numbers: the first is tuned",)
+    return cases_of([{names[key]: each[key] for key in sorted(numbers)} for each in listed])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _tolerance(module: ast.Module) -> float | None:
@@ -188,9 +212,10 @@ def _names_harness(statement: ast.stmt) -> bool:
 
 def _arguments(
     path: Path, case: dict[str, Any], bound: set[str], line: Line
-) -> tuple[str, str]:  # fmt: skip
-    """Return numbers for the top level, and the arguments of `generate_input`."""
+) -> tuple[dict[str, str], str, str]:  # fmt: skip
+    """Return the names at the top level, their text, and the arguments of `generate_input`."""
     sizes, arguments = [], []
+    names: dict[str, str] = {}
     for key, value in case.items():
         if not str(key).isidentifier() or not isinstance(value, int | float | str | bool | list):
             raise BadTask(path, line(str(key)), str(key), "expected a number, a text or a list")
@@ -200,6 +225,7 @@ def _arguments(
         name = str(key).upper()
         while name in bound:
             name += "_"
+        names[key] = name
         sizes.append(f"{name} = {value!r}")
         arguments.append(f"{key}={name}")
-    return "\n".join(sizes) + ("\n" if sizes else ""), ", ".join(arguments)
+    return names, "\n".join(sizes) + ("\n" if sizes else ""), ", ".join(arguments)

@@ -10,6 +10,7 @@ import ast
 import json
 from pathlib import Path
 
+from akg_tui.problems.cases import GROUP, groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by
 from akg_tui.problems.problem import Problem
@@ -24,26 +25,30 @@ SUFFIXES = (".json", ".jsonl", ".csv")
 _ONE_CASE = '''
 
 # Added by `akg-tui new`: one of the input groups above, drawn anew at every call.
+INPUT_GROUP = 0
 
 
 def get_inputs():
-    """Return the first input group."""
-    return list({function}()[0])
+    """Return one input group."""
+    return list({function}()[INPUT_GROUP])
 '''
 
 _WITH_FILE = '''
 
-# Added by `akg-tui new`: the one case that is tuned, in the file that {function}() reads.
+# Added by `akg-tui new`: the cases of the file that {function}() reads, of which one is chosen.
 import os  # noqa: E402
 
+INPUT_GROUP = 0
 _CASE_FILE = {name!r}
-_CASE = {case!r}
+_HEAD = {head!r}
+_CASES = [
+{listed}]
 
 
 def get_inputs():
     """Return the inputs of the case."""
     with open(os.path.join(os.path.dirname(__file__), _CASE_FILE), "w") as file:
-        file.write(_CASE)
+        file.write(_HEAD + _CASES[INPUT_GROUP] + "\\n")
     return list({function}()[0])
 '''
 
@@ -63,19 +68,21 @@ def read(path: Path, label: str = "MultiKernelBench") -> Problem:
         message = "is missing, expected def get_input_groups() that returns a list of inputs"
         raise BadTask(path, 1, FUNCTIONS[0], message)
     beside = _cases_beside(path, module)
-    changed, kept_out = [f"get_inputs() was added: the first group of {function}()"], []
+    changed = [f"get_inputs() was added: the group of {function}() with the number {GROUP}"]
+    kept_out: list[str] = []
     if beside is None:
         added = _ONE_CASE.format(function=function)
-        kept_out.append(f"{function}() gives several input groups: the first one is tuned")
+        count = _listed(module, function)
+        if not count:
+            kept_out.append(f"how many groups {function}() gives is not known: one is tuned")
     else:
-        case, count = _first_case(beside)
-        added = _WITH_FILE.format(function=function, name=beside.name, case=case)
-        changed.append(f"the first case of {beside.name} was copied into the reference")
-        if count > 1:
-            kept_out.append(
-                f"{count} input groups in {beside.name}: this version tunes one case; "
-                "the first is used"
-            )
+        head, lines = _cases_in(beside)
+        listed = "".join(f"    {line!r},\n" for line in lines)
+        added = _WITH_FILE.format(function=function, name=beside.name, head=head, listed=listed)
+        changed.append(f"the cases of {beside.name} were copied into the reference")
+        count = len(lines)
+    cases, told = groups(count)
+    kept_out += told
     if not any("get_init_inputs" in bound_by(statement) for statement in module.body):
         added += "\n\ndef get_init_inputs():\n    return []\n"
         changed.append("get_init_inputs() was added: the module has none")
@@ -89,6 +96,7 @@ def read(path: Path, label: str = "MultiKernelBench") -> Problem:
         filename=path.name,
         changed=tuple(changed),
         kept_out=tuple(kept_out),
+        cases=cases,
     )
 
 
@@ -110,15 +118,27 @@ def _cases_beside(path: Path, module: ast.Module) -> Path | None:
     return None
 
 
-def _first_case(path: Path) -> tuple[str, int]:
-    """Return the text of a file with only its first case, and the number of cases."""
+def _listed(module: ast.Module, function: str) -> int:
+    """Return how many groups a function returns as a list in its text; 0 if it does not."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+            if len(returned) == 1 and isinstance(returned[0], ast.List):
+                starred = any(isinstance(each, ast.Starred) for each in returned[0].elts)
+                return 0 if starred else len(returned[0].elts)
+    return 0
+
+
+def _cases_in(path: Path) -> tuple[str, list[str]]:
+    """Return the head of a file of cases, and a line of text for each case."""
     lines = [line for line in file_text(path).splitlines() if line.strip()]
     header = 1 if path.suffix == ".csv" else 0
     if len(lines) <= header:
         raise BadTask(path, 1, "", "has no case, expected one a line")
     if path.suffix != ".csv":
         try:
-            json.loads(lines[0])
+            for line in lines:
+                json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadTask(path, 1, "", f"is not one JSON object a line: {error}") from None
-    return "\n".join(lines[: header + 1]) + "\n", len(lines) - header
+    return "".join(f"{line}\n" for line in lines[:header]), lines[header:]

@@ -11,6 +11,7 @@ import csv
 import io
 from pathlib import Path
 
+from akg_tui.problems.cases import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.problems.problem import Problem
@@ -23,8 +24,10 @@ NPU = "torch_npu"
 
 _TAIL = '''
 
-# Added by `akg-tui new`: the first case of test_cases.csv.
-CASE = {case!r}
+# Added by `akg-tui new`: the cases of test_cases.csv, of which one is chosen.
+INPUT_GROUP = 0
+CASE = [
+{listed}][INPUT_GROUP]
 
 
 def get_inputs():
@@ -52,26 +55,27 @@ def read(path: Path) -> Problem:
     folder = folder_of(path)
     if folder is None:
         raise BadTask(path, None, "", f"has no {MODULE} and {INPUTS} in it or in validation/")
-    case, count = _first_row(folder / CASES)
+    rows = _rows(folder / CASES)
     model = _model_text(folder / MODULE)
     inputs = file_text(folder / INPUTS)
     parse_python(folder / INPUTS, inputs.encode())
     for old, new in (("get_inputs", "draw_inputs"), ("get_init_inputs", "draw_init_inputs")):
         inputs = renamed(inputs, old, new)
-    reference = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(case=case)}"
+    listed = "".join(f"    {row!r},\n" for row in rows)
+    cases, told = groups(len(rows))
+    reference = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
     check_reference(folder / MODULE, reference.encode())
     origin = folder.parent if folder.name == "validation" else folder
-    kept_out = ["what is compiled for the NPU (question/, answer/) is not used"]
-    if count > 1:
-        kept_out.append(f"{count} cases in {CASES}: this version tunes one; the first is used")
+    kept_out = ["what is compiled for the NPU (question/, answer/) is not used", *told]
     return Problem(
         format="NPUKernelBench",
         origin=origin,
         op=op_of(origin.name),
         reference=reference,
         filename=f"{MODULE} (as made)",
-        changed=(f"{MODULE}, {INPUTS} and a row of {CASES} were joined, without {NPU}",),
+        changed=(f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",),
         kept_out=tuple(kept_out),
+        cases=cases,
     )
 
 
@@ -93,11 +97,13 @@ def _imports_npu(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Import) and NPU in bound_by(statement)
 
 
-def _first_row(path: Path) -> tuple[dict[str, str], int]:
+def _rows(path: Path) -> list[dict[str, str]]:
     lines = file_text(path).splitlines()
     # Values are lists such as [48, 128], so the columns are separated by semicolons.
     delimiter = ";" if lines and ";" in lines[0] else ","
     rows = list(csv.DictReader(io.StringIO("\n".join(lines)), delimiter=delimiter))
     if not rows:
         raise BadTask(path, 1, "", "has no case, expected one a line below the names of columns")
-    return {name: value for name, value in rows[0].items() if name and value is not None}, len(rows)
+    return [
+        {name: value for name, value in row.items() if name and value is not None} for row in rows
+    ]

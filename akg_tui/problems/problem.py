@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Case
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import SIZE_LIMIT
 
@@ -36,6 +37,8 @@ class Problem:
     changed: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int | float], ...] = ()
     """Sizes that the problem states for constants of its reference."""
+    cases: tuple[Case, ...] = ()
+    """Sizes that differ from case to case, if the problem lists several cases."""
     tolerance: float | None = None
     free_inputs: tuple[int, ...] = ()
     """Positions of inputs that a kernel may ignore, such as memory for the result."""

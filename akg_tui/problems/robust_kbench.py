@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from akg_tui.core.task import Case
+from akg_tui.problems.cases import cases_of
 from akg_tui.problems.json_files import read_object
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, renamed
@@ -39,7 +41,9 @@ def read(path: Path) -> Problem:
     text = file_text(found)
     module = parse_python(found, text.encode())
     config_path = found.with_name(found.name.replace("func_", "config_", 1)).with_suffix(".json")
-    config, kept_out = _config(config_path)
+    configs = _configs(config_path)
+    config = configs[0]
+    kept_out: list[str] = []
     inputs = _parameters(found, module, "get_inputs", config["input"] | config["shared"])
     init = _parameters(found, module, "Model", config["init"] | config["shared"])
     taken = {name for statement in module.body for name in bound_by(statement)}
@@ -68,6 +72,8 @@ def read(path: Path) -> Problem:
         ]
     )
     check_reference(found, (made + tail).encode())
+    cases, told = _cases(configs, names)
+    kept_out += told
     if found.name == BACKWARD:
         kept_out.append("only the function of this file is tuned, not the forward pass")
     return Problem(
@@ -82,27 +88,60 @@ def read(path: Path) -> Problem:
             else "get_inputs() uses its defaults: there is no configuration beside it",
         ),
         kept_out=tuple(kept_out),
+        cases=cases,
     )
 
 
-def _config(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the first configuration of inputs, constructor and both, and what is left out."""
+def _cases(
+    configs: list[dict[str, dict[str, Any]]], names: dict[str, str]
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return the configurations as cases, if they differ in numbers only."""
+    flat = [
+        {
+            names[key]: value
+            for given in each.values()
+            for key, value in given.items()
+            if key in names
+        }
+        for each in configs
+    ]
+    numbers = {name for name, value in flat[0].items() if _is_number(value)}
+    for each in flat:
+        same = all(
+            each.get(name) == value for name, value in flat[0].items() if name not in numbers
+        )
+        if not same or not all(_is_number(each.get(name)) for name in numbers):
+            return (), (f"{len(configs)} configurations differ in more than numbers: one is tuned",)
+    return cases_of([{name: each[name] for name in flat[0] if name in numbers} for each in flat])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _configs(path: Path) -> list[dict[str, dict[str, Any]]]:
+    """Return the configurations of inputs, constructor and both; at least one.
+
+    A part with fewer configurations than another one goes on with its last.
+    """
     if not is_file(path):
-        return {"input": {}, "init": {}, "shared": {}}, []
+        return [{"input": {}, "init": {}, "shared": {}}]
     plain, lines = read_object(path)
-    found: dict[str, dict[str, Any]] = {}
-    kept_out = []
+    parts: dict[str, list[dict[str, Any]]] = {}
     for part in ("input", "init", "shared"):
-        single, many = (plain.get(f"{kind}_{part}_configs", []) for kind in ("single", "multi"))
-        given = single or many or [{}]
-        key = f"{'single' if single else 'multi'}_{part}_configs"
-        if not isinstance(given, list) or not isinstance(given[0], dict):
-            raise BadTask(path, lines(key), key, "expected a list of objects")
-        found[part] = given[0]
-        if max(len(single), len(many)) > 1:
-            count = max(len(single), len(many))
-            kept_out.append(f"{count} configurations of {part}: this version tunes one case")
-    return found, kept_out
+        given: list[dict[str, Any]] = []
+        for kind in ("single", "multi"):
+            key = f"{kind}_{part}_configs"
+            listed = plain.get(key, [])
+            if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+                raise BadTask(path, lines(key), key, "expected a list of objects")
+            given += listed
+        parts[part] = given or [{}]
+    count = max(map(len, parts.values()))
+    return [
+        {part: given[min(at, len(given) - 1)] for part, given in parts.items()}
+        for at in range(count)
+    ]
 
 
 def _parameters(

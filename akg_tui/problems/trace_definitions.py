@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Case
+from akg_tui.problems.cases import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
@@ -52,8 +54,8 @@ def read(path: Path, label: str = "") -> Problem:
     label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
     tolerance = workload.get("tolerance")
     rtol = tolerance.get("max_rtol") if isinstance(tolerance, dict) else None
-    if len(workloads) > 1:
-        kept_out.append(f"{len(workloads)} workloads: this version tunes one; {where} is used")
+    cases, told = _cases(plain, workload, workloads)
+    kept_out += told
     if plain.get("constraints"):
         kept_out.append(f"constraints between axes: {one_line(json.dumps(plain['constraints']))}")
     integers = [n for n, spec in inputs.items() if spec.get("dtype") in INTEGERS]
@@ -67,6 +69,7 @@ def read(path: Path, label: str = "") -> Problem:
         filename="reference.py",
         changed=("Model calls the definition's run(); the axes are numbers at the top",),
         kept_out=tuple(kept_out),
+        cases=cases,
         tolerance=float(rtol) if isinstance(rtol, int | float) and rtol > 0 else None,
     )
 
@@ -123,6 +126,33 @@ def _first_usable(
         unusable = unusable or next(n for n in stored if inputs[n].get("dtype") not in FLOATS)
     message = "is stored in a file (safetensors) in every workload, and can't be drawn at random"
     raise BadTask(path, line(unusable), f"inputs.{unusable}", message)
+
+
+def _cases(
+    plain: dict[str, Any], used: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]]
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return the workloads as cases that differ from the one in use in their axes alone."""
+
+    def drawn_like(workload: dict[str, Any]) -> object:
+        return {
+            name: each.get("value") if isinstance(each, dict) else each
+            for name, each in (workload.get("inputs") or {}).items()
+        }
+
+    varying = [name for name, axis in plain["axes"].items() if axis.get("type") == "var"]
+    listed = [
+        {name: workload["axes"][name] for name in varying}
+        for _, workload in workloads
+        if drawn_like(workload) == drawn_like(used)
+        and all(_is_extent(workload["axes"].get(name)) for name in varying)
+    ]
+    cases, told = cases_of(listed)
+    others = len(workloads) - len(listed)
+    return cases, (*told, *([f"{others} workloads with other scalars"] if others else []))
+
+
+def _is_extent(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _axes(

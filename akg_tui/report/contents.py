@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import Interval
+from akg_tui.core.measurement import CaseTiming, Interval
 
 SCHEMA = 1
 
@@ -88,6 +88,7 @@ class Round(Struct, frozen=True, kw_only=True):
     settled_utc: str
     measured_s: float
     again_of: int | None = None
+    cases: tuple[CaseTiming, ...] = ()
 
 
 class Direction(Struct, frozen=True, kw_only=True):
@@ -203,6 +204,7 @@ class Report(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     about: About
     figures: Figures
+    cases: tuple[CaseTiming, ...]
     stop: Stop
     rounds: tuple[Round, ...]
     incumbents: tuple[Step, ...]

@@ -76,6 +76,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         notes=notes,
         about=about,
         figures=figures,
+        cases=state.final.cases if state.final else (),
         stop=Stop(state.finished, state.stop_conditions, state.goals_met),
         rounds=walked.rounds(),
         incumbents=tuple(walked.steps),
@@ -175,6 +176,7 @@ class _JournalWalk:
             settled_utc=utc(attempt.at),
             measured_s=round(measured.elapsed_s, 3),
             again_of=attempt.again_of,
+            cases=measured.cases,
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from akg_tui.core.task import Task
+from akg_tui.core.task import Case, Task
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -306,6 +306,7 @@ def task_text(
     dsl: str,
     arch: str,
     constants: Mapping[str, int | float] | None = None,
+    cases: Sequence[Case] = (),
     tolerance: float | None = None,
     free_inputs: Sequence[int] = (),
     min_gain: float = 0.01,
@@ -318,6 +319,9 @@ def task_text(
     changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
     if changed:
         changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
+    for case in cases:
+        sizes = ", ".join(f"{_toml_key(name)} = {value!r}" for name, value in case.sizes.items())
+        changed += f'\n[[cases]]\nname = "{case.name}"\nsizes = {{ {sizes} }}\n'
     rules = f"tolerance = {tolerance!r}\n" if tolerance is not None else ""
     if free_inputs:
         rules += f"free_inputs = {list(free_inputs)}  # a kernel may ignore them\n"

@@ -10,6 +10,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
+from akg_tui.view.case_rows import case_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
@@ -161,7 +162,7 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
             number = last.number if settled else state.next_attempt
         told = tr("{which} was measured", which=formatting.attempt(number))
         of = "candidate" if number else "baseline"
-    rows = [line((told, "strong")), *_found(found)]
+    rows = [line((told, "strong")), *_found(found, room)]
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
     if same and seen.estimates and height - len(rows) > 2:
@@ -169,7 +170,7 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
     return rows
 
 
-def _found(found: Measurement) -> list[Line]:
+def _found(found: Measurement, room: int) -> list[Line]:
     if found.outcome is not Outcome.CORRECT:
         kind = retold(str(found.failure or found.outcome))
         return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
@@ -180,4 +181,4 @@ def _found(found: Measurement) -> list[Line]:
     if found.clusters:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
-    return [*rows, line((", ".join(figures), "muted"))]
+    return [*rows, line((", ".join(figures), "muted")), *case_rows(found, room)]

@@ -17,6 +17,7 @@ from akg_tui.core.phases import ItemState, Phase
 from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.view import formatting
+from akg_tui.view.case_rows import case_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -226,6 +227,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
             add(label, text)
     add(tr("verdict"), retold(one_line(item.reason)), role)
     if attempt is not None:
+        rows += [((pad * 2, "text"), *each) for each in case_rows(attempt.measurement, room)]
         lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
         for each in lines[:MAX_DETAIL]:
             rows += hang(retold(each), room, line((pad * 2, "text")), "faint")

@@ -11,6 +11,7 @@ import pytest
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.cases import MOST, cases_of
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
@@ -71,18 +72,11 @@ def test_a_problem_is_recognised_and_the_judge_accepts_its_reference(
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("multikernelbench/3_scaled_tanh.py", "3 input groups in 3_scaled_tanh.json: this version"),
-        (
-            "npukernelbench/ScaledAdd",
-            "2 cases in test_cases.csv: this version tunes one; the first",
-        ),
-        ("robust_kbench/scale_norm", "2 configurations of input: this version tunes one case"),
-        ("flashinfer/definitions/gemm/gemm_n96_k64.json", "3 workloads: this version tunes one"),
         (
             "flashinfer/definitions/norm/scaled_rms_norm_h128.json",
             "stored inputs are drawn instead",
         ),
-        ("gpu_mode/vector_scale_py", "4 tests and benchmarks: this version tunes one case"),
+        ("gpu_mode/vector_scale_py", "2 tests: the benchmarks are the cases"),
         ("gpu_mode/vector_scale_py", "tensors are on the CPU, not on a GPU"),
         ("ai_bench/40_Linear.yaml", "GROUPS = 2: 40_Linear.py has no such number"),
         ("akg/relu_sum", "constraints in task.yaml"),
@@ -93,6 +87,44 @@ def test_what_is_not_carried_over_is_told_in_a_line(name: str, line: str) -> Non
     found = problem(name)
     assert any(line in each for each in found.kept_out), found.kept_out
     assert line in readme(found, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("multikernelbench/3_scaled_tanh.py", {f"group{n + 1}": n for n in range(3)}),
+        ("npukernelbench/ScaledAdd", {"group1": 0, "group2": 1}),
+        (
+            "robust_kbench/scale_norm",
+            {"batch_size4-num_tokens32": (4, 32), "batch_size8-num_tokens16": (8, 16)},
+        ),
+        ("flashinfer/definitions/gemm/gemm_n96_k64.json", {"m48": 48, "m256": 256, "m1024": 1024}),
+        ("sol_execbench/row_log_softmax", {"num_rows32": 32, "num_rows512": 512}),
+        ("gpu_mode/vector_scale_py", {"size96": 96, "size1024": 1024}),
+        ("kernelbench/4_softmax.py", {}),
+        ("multikernelbench/pairs.py", {}),
+    ],
+)
+def test_what_a_problem_lists_becomes_cases(name: str, cases: dict[str, object]) -> None:
+    found = problem(name)
+    values = {each.name: tuple(each.sizes.values()) for each in found.cases}
+    assert values == {
+        case: value if isinstance(value, tuple) else (value,) for case, value in cases.items()
+    }
+    known = constants(found.reference)
+    assert all(size in known for each in found.cases for size in each.sizes)
+
+
+def test_of_many_cases_some_are_taken() -> None:
+    cases, told = cases_of([{"N": 2**at, "K": 3} for at in range(20)])
+    sizes = [each.sizes["N"] for each in cases]
+    assert len(cases) == MOST
+    assert (sizes[0], sizes[-1]) == (1, 2**19)
+    assert sizes == sorted(sizes)
+    assert told == (f"20 cases: {MOST} of them are tuned",)
+    assert cases_of([{"N": 1}, {"N": 1}]) == ((), ())
+    long = cases_of([{"A_VERY_LONG_NAME_OF_A_SIZE_INDEED": n} for n in (1, 2)])[0]
+    assert [each.name for each in long] == ["case1", "case2"]
 
 
 def test_settings_that_the_schema_has_are_carried_over() -> None:

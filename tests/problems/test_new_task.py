@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,40 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
     _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
     assert "batch_size 4096 -> 16" in told[1]
+
+
+GEMM = SETS / "flashinfer/definitions/gemm/gemm_n96_k64.json"
+
+
+def test_the_cases_of_a_problem_are_the_task_s_where_they_fit(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of the three workloads the largest needs 700 KiB, an eighth of the rest is allowed.
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: 4 << 20)
+    task, told = made(probe, tmp_path / "task", GEMM)
+    assert [(case.name, case.sizes) for case in task.task.cases] == [
+        ("m48", {"M": 48}),
+        ("m256", {"M": 256}),
+    ]
+    assert any(line.startswith("case m48: M = 48, 0.") for line in told)
+    assert any(line.startswith("case m1024 is left out: get_inputs() needs ") for line in told), (
+        told
+    )
+    one, told = made(probe, tmp_path / "one", GEMM, sizes={"M": 64})
+    assert one.task.cases == ()
+    assert one.task.reference.constants == {"M": 64}
+    assert "no cases: the sizes were stated" in told
+
+
+def test_a_kernel_that_could_not_know_its_case_gets_one(probe: SizeProbe, tmp_path: Path) -> None:
+    shutil.copytree(SETS / "flashinfer", tmp_path / "p")
+    origin = tmp_path / "p/definitions/gemm" / GEMM.name
+    plain = json.loads(origin.read_text())
+    plain["reference"] = plain["reference"].replace("return C", "return C / M")
+    origin.write_text(json.dumps(plain))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert task.task.cases == ()
+    assert "one case: Model itself reads numbers that differ by case: M" in told
 
 
 def test_stated_sizes_stay_when_the_others_are_fitted(

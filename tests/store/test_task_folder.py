@@ -37,6 +37,14 @@ BAD_TOML = {
     'op = "a b"\n': (1, "op: 'a b' is not allowed, expected string matching"),
     'op = "a\n': (1, "not valid TOML"),
     'op = "a"\n\n[target\n': (3, "not valid TOML"),
+    'op = "a"\n[[cases]]\nname = "x"\n[[cases]]\nsizes = {}\n': (4, "cases.1.name: is missing"),
+    'op = "a"\n[[cases]]\nname = "-x"\n': (3, "cases.0.name: '-x' is not allowed"),
+    'op = "a"\n[[cases]]\nname = "x"\nweight = 0\n': (4, "cases.0.weight: 0 is not allowed"),
+    'op = "a"\n[[cases]]\nname = "x"\n[[cases]]\nname = "x"\n': (1, "two cases are named 'x'"),
+    'op = "a"\n[[cases]]\nname = "x"\nsizes = { N = 4 }\n': (
+        4,
+        "cases.0.sizes.N: is no constant of the reference, which has:",
+    ),
     'op = "a"\n[target]\nbackend = "tpu"\n': (
         3,
         "target.backend: 'tpu' is unknown, expected one of: cpu",

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import InputError
+from akg_tui.core.measurement import CaseTiming, InputError, Interval
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import Attempt
+from akg_tui.core.task import Case
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
@@ -163,6 +164,24 @@ async def test_the_table_by_input_is_scrolled_and_leads_to_no_item() -> None:
         await stage.press("enter")
         assert stage.deck.active == "attempts"
         assert "there is nothing to unfold here" in stage.text()
+
+
+async def test_the_table_by_case_is_there_where_the_task_has_cases() -> None:
+    handle = at_work()
+    async with on_stage(handle, (200, 60)) as stage:
+        await stage.press("6", "c", "c")
+        assert "cases × attempts" not in stage.text()
+        cases = (CaseTiming(name="short", ratio=Interval(2.0, 1.9, 2.1, 0.99)),)
+        attempts = tuple(
+            replace(each, measurement=replace(each.measurement, cases=cases))
+            for each in handle.state.attempts
+        )
+        task = replace(handle.state.task, cases=(Case("short"),))
+        handle._state = replace(handle.state, attempts=attempts, task=task)
+        await stage.pull()
+        await stage.press("c", "c")
+        assert "cases × attempts" in stage.text()
+        assert "2.00×" in stage.text()
 
 
 async def test_a_keep_that_was_taken_back_is_told_in_the_table_of_attempts() -> None:

@@ -8,12 +8,21 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
-from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
+from akg_tui.core.measurement import (
+    CaseTiming,
+    InputError,
+    Interval,
+    Measurement,
+    Outcome,
+    Progress,
+    Roofline,
+)
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.view.agent_rows import AgentList, agent_rows
 from akg_tui.view.attempt_rows import AttemptRows, InputRows
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Series
+from akg_tui.view.case_rows import CaseRows
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
@@ -112,6 +121,32 @@ def test_errors_by_input_stand_under_their_attempt() -> None:
     assert "✗>10" in told[3]
     assert all(width(row) <= 60 for row in rows)
     assert "no attempt tells its errors by input" in plain(InputRows((), 60)[0])
+
+
+def test_cases_stand_under_their_attempt_and_in_the_item_s_details() -> None:
+    cases = (
+        CaseTiming(
+            name="short", candidate_ms=1.0, baseline_ms=2.0, ratio=Interval(2.0, 1.9, 2.1, 0.99)
+        ),
+        CaseTiming(
+            name="long",
+            candidate_ms=12.0,
+            baseline_ms=10.0,
+            ratio=Interval(0.83, 0.8, 0.86, 0.99),
+            slower=True,
+        ),
+    )
+    state = finished()
+    attempts = tuple(with_more(attempt, cases=cases) for attempt in state.attempts)
+    told = [plain(row) for row in CaseRows(attempts, 60)]
+    assert told[0].split()[:3] == ["case", "p9", "p8"]
+    assert told[1].split()[:2] == ["short", "2.00×"]
+    assert told[2].split()[:2] == ["long", "0.83×"]
+    assert "no attempt was timed by case" in plain(CaseRows((), 60)[0])
+    state = msgspec.structs.replace(state, attempts=attempts)
+    rows = "\n".join(plain(row) for row in plan_view(state, 90, 40, {"p1"}).rows)
+    assert "short 2.00× 2 ms → 1 ms" in rows
+    assert "long  0.83× slower 10 ms → 12 ms" in rows
 
 
 def chart(state: RunState, unit: str) -> tuple[Plot, str]:

@@ -17,7 +17,7 @@ from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase
 
 PROFILE_S = 600
@@ -112,6 +112,7 @@ async def profile_kernel(
         "gen_time_us": _us(found.candidate_ms),
         "base_time_us": _us(found.baseline_ms),
         **_speedup(found.ratio),
+        **({"cases": [_case(case) for case in found.cases]} if found.cases else {}),
         "samples": found.samples,
         "threads": found.threads,
     }
@@ -189,6 +190,15 @@ def _told(call: ToolContext, cur_path: str, kind: str, facts: dict[str, object])
 
 def _us(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else round(milliseconds * 1e3, 3)
+
+
+def _case(case: CaseTiming) -> dict[str, object]:
+    return {
+        "name": case.name,
+        "gen_time_us": _us(case.candidate_ms),
+        "base_time_us": _us(case.baseline_ms),
+        **_speedup(case.ratio),
+    }
 
 
 def _speedup(ratio: Interval | None) -> dict[str, object]:

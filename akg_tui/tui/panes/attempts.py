@@ -8,12 +8,13 @@ from akg_tui.core.state import Attempt
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.attempt_rows import AttemptRows, InputRows
+from akg_tui.view.case_rows import CaseRows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class AttemptsPane(LineView, Pane):
-    """The attempts, newest first; if `by_input`, the worst errors of each kind of input."""
+    """The attempts, newest first, or a table of all attempts by kind of input or by case."""
 
     picks = True
 
@@ -21,22 +22,36 @@ class AttemptsPane(LineView, Pane):
         super().__init__("attempts")
         self._attempts: tuple[Attempt, ...] = ()
         self._pick: int | None = None  # an attempt's number
-        self.by_input = False
+        self._table = "attempts"
+        self._has_cases = False
         self._entitle()
 
     def _entitle(self) -> None:
-        self.entitle(tr("inputs × attempts") if self.by_input else tr("attempts"))
+        titles = {
+            "attempts": tr("attempts"),
+            "inputs": tr("inputs × attempts"),
+            "cases": tr("cases × attempts"),
+        }
+        self.entitle(titles[self._table])
 
     def pull(self, snapshot: RunSnapshot) -> None:
         attempts = snapshot.state.attempts
         undone = snapshot.state.undone
-        if not self.moved((len(attempts), self.room, snapshot.state.run_id, self.by_input, undone)):
+        self._has_cases = bool(snapshot.state.task.cases)
+        if self._table == "cases" and not self._has_cases:
+            self._table = "attempts"
+        if not self.moved((len(attempts), self.room, snapshot.state.run_id, self._table, undone)):
             return
         self._entitle()
-        self.border_subtitle = Content(tr("error as a share of what is allowed"))
-        if self.by_input:
+        by_case = self._table == "cases"
+        subtitle = (
+            tr("ratio in each case") if by_case else tr("error as a share of what is allowed")
+        )
+        self.border_subtitle = Content(subtitle)
+        if self._table != "attempts":
             self._attempts, self._picked = attempts, range(0)
-            self.put(InputRows(attempts, self.room))
+            rows = CaseRows if by_case else InputRows
+            self.put(rows(attempts, self.room))
             return
         top = self.top
         grown = len(attempts) - len(self._attempts)
@@ -47,8 +62,9 @@ class AttemptsPane(LineView, Pane):
         self._mark()
 
     def cycle(self) -> bool:
-        """Switch between the tables by attempt and by kind of input."""
-        self.by_input = not self.by_input
+        """Switch between the tables by attempt, by kind of input and, if there are any, by case."""
+        tables = ["attempts", "inputs", *(["cases"] if self._has_cases else [])]
+        self._table = tables[(tables.index(self._table) + 1) % len(tables)]
         return True
 
     def _mark(self) -> None:
@@ -62,7 +78,7 @@ class AttemptsPane(LineView, Pane):
         return numbers.index(self._pick) + 1 if self._pick in numbers else 0
 
     def pick_step(self, step: int) -> None:
-        if self.by_input:
+        if self._table != "attempts":
             self.scroll_relative(y=step, animate=False)
             return
         if not self._attempts:
@@ -75,5 +91,5 @@ class AttemptsPane(LineView, Pane):
     @property
     def picked_item(self) -> str:
         """The plan item of the picked attempt; "" if there is none."""
-        row = 0 if self.by_input else self._row_of_pick()
+        row = 0 if self._table != "attempts" else self._row_of_pick()
         return self._attempts[-row].item if row else ""

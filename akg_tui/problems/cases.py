@@ -1,0 +1,56 @@
+"""Cases of a problem: which of the many that a task set lists become cases of the task, and names.
+
+Pure. A case is stated as the numbers at the top level of the reference that differ in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from akg_tui.core.task import Case
+
+MOST = 8
+"""The most cases of a new task; more make every evaluation longer."""
+
+GROUP = "INPUT_GROUP"
+"""The number at the top level of a reference that chooses one of its groups of inputs."""
+
+_NAME = re.compile(r"[^\W_][\w.-]{0,31}")
+
+Values = Mapping[str, int | float]
+
+
+def spread(count: int) -> list[int]:
+    """Return at most `MOST` positions out of `count`: the first, the last, and some between."""
+    if count <= MOST:
+        return list(range(count))
+    return [round(at * (count - 1) / (MOST - 1)) for at in range(MOST)]
+
+
+def cases_of(listed: Sequence[Values]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return some of the listed cases, named by what differs, and what is left out, in words.
+
+    One case, or several that are all equal, are none.
+    """
+    different = [each for at, each in enumerate(listed) if each not in listed[:at]]
+    if len(different) < 2:
+        return (), ()
+    chosen = [different[at] for at in spread(len(different))]
+    differing = [name for name in chosen[0] if len({each[name] for each in chosen}) > 1]
+    names = ["-".join(f"{n.lower()}{each[n]:g}" for n in differing) for each in chosen]
+    if len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
+        names = [f"case{at + 1}" for at in spread(len(different))]
+    left_out = len(different) - len(chosen)
+    told = (f"{len(different)} cases: {len(chosen)} of them are tuned",) if left_out else ()
+    cases = tuple(
+        Case(name, {n: each[n] for n in differing})
+        for name, each in zip(names, chosen, strict=True)
+    )
+    return cases, told
+
+
+def groups(count: int) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return cases that each choose a group of inputs by its number."""
+    cases, told = cases_of([{GROUP: at} for at in range(count)])
+    return tuple(Case(f"group{case.sizes[GROUP] + 1:g}", case.sizes) for case in cases), told
