@@ -61,7 +61,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
         return Decision(Verdict.DISCARD, f"correct, but {why}")
-    if slower := [case for case in measurement.cases if case.slower]:
+    slower = [case for case in measurement.cases if case.slower]
+    if slower and ratio.high >= 1:
         return Decision(Verdict.DISCARD, _slower_cases(slower, ratio))
     if measurement.undecided:
         return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, min_gain))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.judge.records import Summary, Trial
 
 KERNELS = ("compute", "mixed", "memory")
+BY_CASE = "cases"
 FALSE_KEEPS = 0.01
 FOUND = 0.95
 MISSED = 0.02
@@ -31,6 +32,11 @@ def add_commands(add: Callable[..., Any]) -> None:
     power.add_argument(
         "--gain", type=_gain, default=0.03, metavar="G", help="0.03 for 3 %% (default)"
     )
+    power.add_argument(
+        "--one-slower",
+        action="store_true",
+        help="with --kernel cases: the last case is slower by the gain, so nothing may be kept",
+    )
 
 
 def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
@@ -38,7 +44,11 @@ def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
         "--trials", type=positive, default=trials, metavar="N", help=f"a kernel (default: {trials})"
     )
     command.add_argument(
-        "--kernel", choices=KERNELS, action="append", default=[], help="one of three (default: all)"
+        "--kernel",
+        choices=(*KERNELS, BY_CASE),
+        action="append",
+        default=[],
+        help="default: all but the one with four cases",
     )
     command.add_argument(
         "--load",
@@ -75,6 +85,11 @@ def _aa(arguments: argparse.Namespace) -> int:
 
 
 def _power(arguments: argparse.Namespace) -> int:
+    if arguments.one_slower:
+        if arguments.kernel != [BY_CASE]:
+            raise UsageError(f"--one-slower needs --kernel {BY_CASE} alone")
+        cells = _run("power-one-slower", arguments, arguments.gain)
+        return EXIT_OK if not any(cell.kept or cell.failed for cell in cells) else EXIT_NOT_CORRECT
     cells = _run("power", arguments, arguments.gain)
     held = all(not cell.failed and _keeps_promise(cell) for cell in cells)
     return EXIT_OK if held else EXIT_NOT_CORRECT

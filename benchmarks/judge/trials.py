@@ -33,6 +33,10 @@ CALIBRATIONS = 6
 """At least and at most so many measurements; a busy machine may leave the cost less certain."""
 
 
+ONE_SLOWER = "power-one-slower"
+"""Trials in which the last case is slower by the gain of the others."""
+
+
 class CannotPlant(Exception):
     """The judge could not measure the kernel that must be slower by a known share."""
 
@@ -43,7 +47,7 @@ def task_of(planted: Planted) -> Task:
     The kernels are compiled for one shape, so they can be shown no other.
     """
     rules = Correctness(trials=2, fixed_shape=True)
-    return Task(op=planted.name, correctness=rules, timing=Timing())
+    return Task(op=planted.name, correctness=rules, timing=Timing(), cases=planted.cases)
 
 
 async def run_cell(
@@ -71,6 +75,10 @@ async def run_cell(
             fast = planted.kernel(0)
             extra = await plant(judge, planted, gain) if gain else 0
             slow = planted.kernel(extra)
+            if bench == ONE_SLOWER:
+                last = planted.heights[-1]
+                slow = planted.kernel(extra, unless=[last])
+                fast = planted.kernel(extra, unless=planted.heights[:-1])
             if load:
                 stack.enter_context(neighbours(load))
             while len(done) < trials:
