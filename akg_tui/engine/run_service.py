@@ -43,9 +43,9 @@ class RunFault(ValueError):
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
     `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
-    (a knob is wrong), `knobs` (there is none), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no price),
-    `limits`, `finished` (the run's reason), and `require_sandbox` or, where the task demands it,
-    `sandbox` (the protections that are missing).
+    (a knob is wrong), `knobs` (there is none), `key` (there is none), `key_file` (the key is
+    wrong), `cost` (the model has no price), `limits`, `finished` (the run's reason), and
+    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:

@@ -50,9 +50,11 @@ def check_kernel(path: Path, source: bytes) -> None:
 
 
 def check_unwritten(path: Path, source: bytes) -> None:
-    """Check a kernel that the agent is to write: it may be empty or lack ModelNew, but parses."""
-    if source.strip():
-        parse_python(path, source)
+    """Check a kernel that the agent is to write: it parses, and may lack ModelNew.
+
+    An empty file is refused, because not every edit format can name a place in it.
+    """
+    parse_python(path, source)
 
 
 def parse_python(path: Path, source: bytes) -> ast.Module:
