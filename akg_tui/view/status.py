@@ -93,7 +93,7 @@ def verified_only(state: RunState) -> bool:
 
 def _verdict_counts(state: RunState) -> Line:
     spans: list[Span] = []
-    for verdict, (glyph, role) in VERDICT.items() if state.settled else ():
+    for verdict, (glyph, role) in VERDICT.items() if state.settled > state.tries else ():
         count = state.count(verdict)
         if count or verdict is not Verdict.INCONCLUSIVE:  # rare: its zero tells nothing
             spans.append((f"{' ' if spans else ''}{glyph}{count}", role))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
@@ -196,7 +197,7 @@ class SourcePane(LineView, Pane):
         name = one_line(state.task.files.editable)
         if blob == best:
             kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
-            if state.best is None and state.tries:
+            if state.best is None and (state.tries or state.phase is Phase.WRITE):
                 kind = tr("not correct yet")
             kind = f"{name}, {kind}" if self._working else kind
         else:

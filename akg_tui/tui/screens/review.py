@@ -106,8 +106,9 @@ class Review(RunScreen):
 
     def _about(self, state: RunState) -> list[Line]:
         text = one_line(state.item(self._item).text) if self._item else ""
+        title = tr("review of attempt {number}", number=self._attempt)
         head = line(
-            (f"{tr('review of attempt {number}', number=self._attempt)}  ", "brand"),
+            (f"{title if self._attempt else tr('review of the written kernel')}  ", "brand"),
             (f"{self._item} ", "accent"),
             (text, "strong"),
         )
