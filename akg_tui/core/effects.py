@@ -122,8 +122,9 @@ def baseline_failed(state: RunState) -> str:
         return ""
     if measured.outcome is Outcome.ERROR:
         return measured.message
-    before = "" if Phase.WRITE in state.workflow.rows else " before any change"
-    return f"the kernel is not correct{before}: {measured.message}"
+    if Phase.WRITE in state.workflow.rows:
+        return f"the kernel is not correct: {measured.message}"
+    return f"the kernel is not correct before any change: {measured.message}"
 
 
 def _evals_exhausted(state: RunState) -> bool:

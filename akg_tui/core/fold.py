@@ -438,8 +438,9 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
     if approved:
         return replace(state, approved_blob=state.work_blob)
     state = replace(state, edited=False, work_blob=state.standing_blob, visit_failed_here=False)
-    what = f"edit for {state.active}" if state.active else "kernel that you wrote"
-    hint = f"the {what} was rejected before it ran"
+    hint = f"the edit for {state.active} was rejected before it ran"
+    if state.best is None:
+        hint = "the kernel that you wrote was rejected before it ran"
     return _hinted(state, _with_comment(hint, comment))
 
 
