@@ -297,7 +297,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def tries(self) -> int:
         """The settled rounds in which the agent wrote the first correct kernel, or tried to."""
-        return self.attempts[0].round if self.best is not None else self.settled
+        return self.attempts[0].round if self.attempts else self.settled
 
     @property
     def standing_blob(self) -> str:
