@@ -11,6 +11,8 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent, EditFormat
 from akg_tui.problems.seeds import UNWRITTEN
+from akg_tui.report.markdown import render_markdown
+from akg_tui.report.write import read_report
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import KERNEL
 from tests.lab.player import Player
@@ -37,6 +39,9 @@ async def test_a_model_that_needs_four_tries_from_nothing_gets_there(tmp_path: P
     assert entered(run) == ["BASELINE", *["WRITE", "BASELINE"] * 4, "DONE"]
     assert lab.refused == lab.memory.faults == []
     check_sound(run)
+    report = render_markdown(read_report(run.path, channel="cli"))
+    assert report.startswith("# speed: correct\n")
+    assert "- 4 rounds: 4 WRITE, 0 KEEP" in report
 
 
 async def test_a_model_that_never_gets_there_stops_with_the_reason(tmp_path: Path) -> None:
