@@ -140,6 +140,7 @@ def test_a_model_that_never_gets_there_is_stopped_by_the_policy(
     assert state.finished == f"{why}; the kernel is not correct: wrong values 3"
     assert not state.ok
     assert state.finish_reason == state.stop_conditions[0] == why
+    assert phases(run)[-2:] == [Phase.BASELINE, Phase.DONE]
 
 
 def test_a_model_that_writes_nothing_is_stopped() -> None:

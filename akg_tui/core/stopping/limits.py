@@ -29,8 +29,7 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     then the harness's, then the exhausted queue. `now` is seconds since the epoch.
     """
     policy = null_if_empty(state.task.policy.automation)
-    idle = bool(state.items) and state.active is None and not state.pending
-    queue_empty = idle and state.best is not None  # before, no item could be worked on
+    queue_empty = bool(state.items) and state.active is None and not state.pending
     by_correct = policy is not None and policy.count == "completed"
     facts = auto.Facts(
         rounds=state.settled,
