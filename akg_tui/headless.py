@@ -148,6 +148,8 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
     """Return a few lines on the result of the run."""
     summary = summary_of(handle)
     verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
+    if tries := summary["tries_to_write"]:
+        verdicts = f"{tries} WRITE, {verdicts}"
     told: list[Text] = [
         message("{reason}: {rounds} ({verdicts})", reason=Reason(summary["reason"]),
                 rounds=Count(summary["rounds"], "round"), verdicts=verdicts)

@@ -149,7 +149,7 @@ class Context:
             said = f"{opening(run.state)}\n\n{said}"
         else:
             now = old
-        if now is not old or run.state.phase is Phase.EDIT:
+        if now is not old or run.state.phase in (Phase.WRITE, Phase.EDIT):
             said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)
         return now, executor

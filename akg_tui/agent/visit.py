@@ -21,7 +21,6 @@ from akg_tui.agent.tools.run_access import Caller, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
-from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 
 MAX_TURNS = 12
@@ -35,7 +34,7 @@ async def visit(loop: LoopContext, context: Context) -> None:
     `ApiFailed` or `CallRefused`. Returns without an event if the visit must only begin again:
     after a pause, or with a new conversation because the server refused an old one.
     """
-    if loop.run.state.phase is Phase.DIAGNOSE:
+    if loop.run.state.row.agent == "subagent":
         await _diagnosis(loop, context.for_subagent())
     else:
         await _run_visit(loop, context, Caller())

@@ -11,6 +11,7 @@ from typing import Any
 from akg_tui.cli.usage_error import EXIT_OK, UsageError, task_word
 
 REFERENCE_SEED = "reference"
+WRITE_SEED = "write"
 
 
 def add_new(add: Callable[..., Any]) -> None:
@@ -46,8 +47,9 @@ def add_new(add: Callable[..., Any]) -> None:
     )
     new.add_argument(
         "--seed",
-        metavar="FILE|reference",
-        help="the first kernel: a file, or (the default) what the reference does, as ModelNew",
+        metavar="FILE|reference|write",
+        help="the first kernel: a file, (the default) what the reference does, as ModelNew, or "
+        "none: a model writes it",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
     new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
@@ -86,6 +88,10 @@ def _new(arguments: argparse.Namespace) -> int:
     if why := lacking(made.task):
         print(f"akg-tui: note: not here: {why}", file=sys.stderr)
     folder = arguments.folder
+    if arguments.seed == WRITE_SEED:
+        how = f"akg-tui tune {folder} --agent claude (docs/models.md)"
+        print(f"made {folder}, without a kernel; let a model write and tune it: {how}")
+        return EXIT_OK
     print(f"made {folder}; check it with: akg-tui eval {folder}")
     if arguments.origin is not None:
         if find_knobs(made.kernel.splitlines()):
@@ -126,8 +132,9 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         format=arguments.format or "",
         fit=arguments.fit,
         sizes=arguments.sizes,
-        seed=None if seed in (None, REFERENCE_SEED) else Path(seed),
+        seed=None if seed in (None, REFERENCE_SEED, WRITE_SEED) else Path(seed),
         own_seed=seed is None,
+        unwritten=seed == WRITE_SEED,
         backend=arguments.backend,
         dsl=arguments.dsl or "",
         arch=arguments.arch,

@@ -132,6 +132,8 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
         return f"--{option.replace('_', '-')} {wrong!r}: not allowed ({fault.why})"
     if option := _SANDBOX_OPTIONS.get(fault.field):
         return f"{option}: this machine can't confine a kernel, it lacks {fault.why}"
+    if fault.field == "workflow":
+        return f"workflow {fault.why} (--agent, --workflow; docs/workflows.md)"
     if fault.field == "times":
         return (
             f"{fault.about}: there is nothing to tune by, its kernels are {fault.why}; "

@@ -18,7 +18,13 @@ from akg_tui.cli.run_options import (
     refuse_finished,
     stated_limits,
 )
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from akg_tui.cli.usage_error import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    UsageError,
+    task_word,
+)
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
@@ -52,6 +58,13 @@ def add_tune(add: Callable[..., Any]) -> None:
         metavar="F",
         help="how a model changes the kernel: hashline (default), str_replace, "
         "'str_replace lines', apply_patch, 'unified diff'",
+    )
+    tune.add_argument(
+        "--workflow",
+        type=task_word("WorkflowName"),
+        metavar="W",
+        help="tune, write, or write_then_tune (docs/workflows.md); default: the task's, or tune "
+        "for sweep and write_then_tune for a model",
     )
     _with_key(tune)
     add_limits(tune)
@@ -111,7 +124,13 @@ def _tune(arguments: argparse.Namespace) -> int:
         "api_key_file": _key_file(arguments) or None,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    return _begin(arguments, arguments.task, limits=stated_limits(arguments), settings=given)
+    return _begin(
+        arguments,
+        arguments.task,
+        limits=stated_limits(arguments),
+        settings=given,
+        workflow=arguments.workflow,
+    )
 
 
 def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:

@@ -37,7 +37,7 @@ def print_json(kind: str, **values: Any) -> None:
 
 
 def task_word(kind: str) -> Callable[[str], str]:
-    """Return an option's type: one of the words that `core.task` has for `Backend` or `Dsl`.
+    """Return an option's type: one of the words that `core.task` has for `kind`.
 
     The words are read when the option is given, because importing that module slows the help.
     """

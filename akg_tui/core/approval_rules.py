@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.commands import Made, Refusal
-from akg_tui.core.phases import Gate
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import OpenGate, OutOfOrder, Rule, RunState
 
@@ -65,6 +65,11 @@ def in_words(scope: ev.Scope) -> str:
     match scope.gate:
         case "plan":
             return "every later plan of the agent is worked on unasked"
+        case "edit" if scope.phase is Phase.WRITE:
+            return (
+                "every later try of the agent to write the kernel is built, run in the sandbox and "
+                "timed unasked"
+            )
         case "edit":
             return "every later edit of the agent is built, run in the sandbox and timed unasked"
         case "keep":
@@ -92,7 +97,7 @@ def applied_in_words(event: ev.RuleApplied) -> str:
     """Return one line that names the rule and the request that it approved."""
     what = {
         "plan": "the plan",
-        "edit": f"the edit of attempt {event.attempt}",
+        "edit": f"the edit of attempt {event.attempt}" if event.attempt else "the written kernel",
         "keep": f"the KEEP of attempt {event.attempt}",
         "script": f"the script {one_line(event.detail.partition(chr(10))[0], 80)}",
     }

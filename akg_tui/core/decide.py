@@ -103,6 +103,8 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Made:
 
 
 def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
+    if state.phase is Phase.WRITE:
+        return ev.KernelEdited(item="", **asdict(command))
     _needs(state, Phase.EDIT, "editing the kernel")
     if state.active is None:
         raise Refusal("no plan item is active")

@@ -116,11 +116,14 @@ def baseline_failed(state: RunState) -> str:
     if measured is None:
         return ""
     if measured.outcome is Outcome.CORRECT:
-        return "" if measured.timed else f"there is nothing to tune by: {measured.message}"
+        untuned = measured.timed or Phase.PLAN not in state.workflow.rows
+        return "" if untuned else f"there is nothing to tune by: {measured.message}"
     if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
         return ""
     if measured.outcome is Outcome.ERROR:
         return measured.message
+    if Phase.WRITE in state.workflow.rows:
+        return f"the kernel is not correct: {measured.message}"
     return f"the kernel is not correct before any change: {measured.message}"
 
 
@@ -135,10 +138,11 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
         case Phase.INIT:
             return Phase.BASELINE, ""
         case Phase.BASELINE:
-            failed = baseline_failed(state)
-            if failed:
-                return Phase.DONE, failed
-            return (Phase.PLAN, "baseline measured") if state.best else None
+            return _due_in_baseline(state, stops)
+        case Phase.WRITE if not state.turn_open:
+            if state.edited:
+                return Phase.BASELINE, "kernel written"
+            return (Phase.DONE, stops[0]) if stops else None
         case Phase.PLAN if not state.turn_open:
             return _due_in_plan(state, stops)
         case Phase.EDIT if not state.turn_open:
@@ -161,6 +165,19 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
                 return Phase.DONE, ended
             return (Phase.PLAN, "diagnosis reported") if state.diagnosed_here else None
     return None
+
+
+def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+    failed = baseline_failed(state)
+    wrong = state.baseline is not None and state.baseline.outcome is Outcome.FAILED
+    if wrong and Phase.WRITE in state.row.to:
+        return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
+    if failed:
+        return Phase.DONE, failed
+    if state.best is None:
+        return None
+    tunes = Phase.PLAN in state.row.to
+    return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
@@ -207,7 +224,8 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
         return Hold(Overlay.WAIT_USER, to)
     if to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved:
         return _ask_leave(state, "plan") if Gate.PLAN in state.gates else None
-    if to is Phase.EVAL and state.phase is Phase.EDIT and state.approved_blob != state.work_blob:
+    new_code = (state.phase, to) in ((Phase.EDIT, Phase.EVAL), (Phase.WRITE, Phase.BASELINE))
+    if new_code and state.approved_blob != state.work_blob:
         if state.measured_again:  # it has run before
             return None
         return _ask_leave(state, "edit") if Gate.EDIT in state.gates else None
@@ -229,7 +247,8 @@ def wait_over(state: RunState, now: float) -> bool:
     """
     if state.paused or due(state, now) is not None:
         return True
-    return state.phase in (Phase.PLAN, Phase.EDIT) and bool(stop_reasons(state, now))
+    ends = state.phase in (Phase.WRITE, Phase.PLAN, Phase.EDIT)
+    return ends and bool(stop_reasons(state, now))
 
 
 def visit_is_void(began: RunState, now: RunState) -> bool:
@@ -291,7 +310,7 @@ def _work(state: RunState) -> Effect | None:
             return Step((ev.ItemsDropped(items=(state.active,), reason=why),))
         case Phase.DIAGNOSE if state.diagnosis_attempts >= state.task.policy.diagnosis_attempts:
             return Step((_plain_diagnosis(state),))
-        case Phase.PLAN | Phase.EDIT | Phase.DIAGNOSE:
+        case Phase.WRITE | Phase.PLAN | Phase.EDIT | Phase.DIAGNOSE:
             return RunAgent(state.phase)
         case Phase.EVAL:
             assert state.best is not None
@@ -318,7 +337,9 @@ def _work_in_decide(state: RunState) -> Effect:
 def _work_in_done(state: RunState) -> Effect:
     failed = baseline_failed(state)
     if failed or state.best is None:
-        return _finish(failed or state.finish_reason, ok=False)
+        ended = state.finish_reason
+        told = f"{ended}; {failed}" if failed and ended != failed else ended
+        return _finish(told, ok=False)
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
@@ -333,7 +354,9 @@ def _finish(reason: str, *, ok: bool) -> Step:
 def _ask_leave(state: RunState, gate: ev.GateKind) -> Step:
     """Return the step that asks a person for approval, or that applies a rule."""
     scope = ev.Scope(gate, state.phase)
-    return Step((approved(state, scope, attempt=state.next_attempt),))
+    # A kernel that the agent writes before there is a correct one is to be attempt 0.
+    attempt = 0 if state.best is None else state.next_attempt
+    return Step((approved(state, scope, attempt=attempt),))
 
 
 def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:

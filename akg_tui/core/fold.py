@@ -104,7 +104,7 @@ def _created(event: ev.RunCreated, at: float) -> RunState:
 
 
 def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunState:
-    check_phase(state.phase, event.phase)
+    check_phase(state.workflow, state.phase, event.phase)
     state = replace(
         state,
         phase=event.phase,
@@ -118,6 +118,11 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         blocked=False,
         api_wait=None,
     )
+    if event.phase is Phase.BASELINE and state.edited:  # the agent wrote a kernel: the next seed
+        seed = state.work_blob
+        return replace(state, seed_blob=seed, edited=False, baseline=None, eval_errors=0)
+    if event.phase is Phase.WRITE:
+        return replace(state, round=state.settled + 1)
     if event.phase is Phase.PLAN:
         # A demanded diagnosis still follows; a demanded plan begins now.
         demand = state.demand if state.demand and state.demand.kind != "plan" else None
@@ -137,7 +142,10 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
     if measurement.outcome is Outcome.ERROR:
         state = replace(state, eval_errors=state.eval_errors + 1)
     if event.purpose is ev.Purpose.BASELINE:
-        return replace(state, baseline=measurement)
+        state = replace(state, baseline=measurement)
+        if measurement.outcome is Outcome.ERROR or state.round == state.settled:
+            return state
+        return replace(state, settled=state.round, visits_failed=0)  # a try to write the kernel
     if event.purpose is ev.Purpose.FINAL:
         return replace(state, final=measurement)
     return replace(state, measured=measurement)
@@ -147,7 +155,7 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
     assert state.baseline is not None
     seed = Attempt(
         number=0,
-        round=0,
+        round=state.settled,
         item="",
         blob=event.blob,
         commit=event.commit,
@@ -259,8 +267,8 @@ def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunSta
 
 def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
     state = replace(state, turn_open=False, api_wait=None)
-    if state.phase is Phase.EDIT and state.best is not None:
-        return replace(state, edited=False, work_blob=state.best.blob)
+    if state.phase in (Phase.EDIT, Phase.WRITE):
+        return replace(state, edited=False, work_blob=state.standing_blob)
     return state
 
 
@@ -429,9 +437,10 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
         return _hinted(state, _with_comment("the plan was rejected", comment))
     if approved:
         return replace(state, approved_blob=state.work_blob)
-    assert state.best is not None
-    state = replace(state, edited=False, work_blob=state.best.blob, visit_failed_here=False)
+    state = replace(state, edited=False, work_blob=state.standing_blob, visit_failed_here=False)
     hint = f"the edit for {state.active} was rejected before it ran"
+    if state.best is None:
+        hint = "the kernel that you wrote was rejected before it ran"
     return _hinted(state, _with_comment(hint, comment))
 
 

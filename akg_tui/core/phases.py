@@ -1,18 +1,27 @@
-"""The two state machines, as tables.
+"""The state machines of a run, as tables: its workflow (a table of phases), and plan items.
 
 Run phases
-    A run is always in exactly one phase. The agent works in PLAN, EDIT and DIAGNOSE.
+    A run is always in exactly one phase. The agent works in WRITE, PLAN, EDIT and DIAGNOSE.
     In INIT, BASELINE, EVAL, DECIDE and DONE the harness works and the agent can call no
     tool. Each tool declares the phases in which it may be called, enforced where tools
     are executed; the list of tools sent to a model never changes.
 
-        INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
-                                                        DIAGNOSE → PLAN
+Workflows
+    `tune` makes a correct kernel faster, `write` makes a kernel correct and then ends, and
+    `write_then_tune` does both. A run keeps the workflow that it began with.
+
+        tune    INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
+                                                                DIAGNOSE → PLAN
+        write   INIT → BASELINE → WRITE | DONE,  WRITE → BASELINE
 
     Further transitions: BASELINE → DONE (the kernel or the reference is unusable),
-    PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget), EVAL → DONE (the
+    WRITE | PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget), EVAL → DONE (the
     evaluations ended in errors), EDIT → PLAN (no item is left, or a person wants a new
     plan), and PLAN | EDIT → DIAGNOSE (a person demands it, or the agent is blocked).
+
+    BASELINE measures the first kernel against the reference. Where a WRITE follows, the agent
+    edits a kernel that is not correct, and each edit is measured in BASELINE again. Such a try
+    is a round. The first correct kernel is the seed of the run: its attempt 0.
 
 Plan items
     PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends unsettled items,
@@ -33,11 +42,15 @@ a gate or a question without an answer, a model's server that does not answer.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, get_args
+
+from msgspec import Struct
 
 
 class Phase(StrEnum):
     INIT = "INIT"
     BASELINE = "BASELINE"
+    WRITE = "WRITE"
     PLAN = "PLAN"
     EDIT = "EDIT"
     EVAL = "EVAL"
@@ -97,16 +110,107 @@ class Overlay(StrEnum):
     WAIT_API = "WAIT_API"
 
 
-PHASE_TABLE: dict[Phase, frozenset[Phase]] = {
-    Phase.INIT: frozenset({Phase.BASELINE}),
-    Phase.BASELINE: frozenset({Phase.PLAN, Phase.DONE}),
-    Phase.PLAN: frozenset({Phase.EDIT, Phase.DIAGNOSE, Phase.DONE}),
-    Phase.EDIT: frozenset({Phase.EVAL, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE}),
-    Phase.EVAL: frozenset({Phase.DECIDE, Phase.DONE}),
-    Phase.DECIDE: frozenset({Phase.EDIT, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE}),
-    Phase.DIAGNOSE: frozenset({Phase.PLAN, Phase.DONE}),
-    Phase.DONE: frozenset(),
+class BadWorkflow(ValueError):
+    """A workflow in which a run could be lost: a phase without a way in, out, or to its work."""
+
+
+class Row(Struct, frozen=True):
+    """A phase of a workflow: the phases that may follow, the expected one first, and who works.
+
+    `agent` is the run's own agent (`agent`), a `subagent` with fresh context, or none (""): the
+    harness works. `by` are the tools that do the agent's work in the phase; the tools declare
+    all phases in which they may be called.
+    """
+
+    to: tuple[Phase, ...]
+    agent: Literal["", "agent", "subagent"] = ""
+    by: tuple[str, ...] = ()
+
+
+WorkflowName = Literal["tune", "write", "write_then_tune"]
+
+
+class Workflow(Struct, frozen=True):
+    """A phase table: its rows stand in the order in which a run usually passes through them.
+
+    Raises
+    ------
+    BadWorkflow
+        If a run could be lost in it; the message names the workflow and the phase.
+    """
+
+    name: WorkflowName
+    rows: dict[Phase, Row]
+
+    def __post_init__(self) -> None:
+        for end in (Phase.INIT, Phase.DONE):
+            if end not in self.rows:
+                raise self._bad(end, "is missing")
+        for phase, row in self.rows.items():
+            for follower in row.to:
+                if follower not in self.rows:
+                    raise self._bad(phase, f"leads to {follower}, which has no row")
+            if bool(row.agent) is not bool(row.by):
+                raise self._bad(phase, "needs both an agent and the tools that do its work")
+            if phase is Phase.DONE and row.to:
+                raise self._bad(phase, "is the end, and cannot be left")
+            if Phase.DONE not in self._reached(phase):
+                raise self._bad(phase, "has no way to DONE")
+        reached = self._reached(Phase.INIT)
+        if lost := next((phase for phase in self.rows if phase not in reached), None):
+            raise self._bad(lost, "cannot be reached from INIT")
+
+    def _reached(self, start: Phase) -> set[Phase]:
+        reached, new = {start}, [start]
+        while new:
+            found = [phase for phase in self.rows[new.pop()].to if phase not in reached]
+            reached.update(found)
+            new += found
+        return reached
+
+    def _bad(self, phase: Phase, why: str) -> BadWorkflow:
+        return BadWorkflow(f"workflow {self.name}: {phase} {why}")
+
+
+_BEGIN = {Phase.INIT: Row((Phase.BASELINE,))}
+_WRITING = {Phase.WRITE: Row((Phase.BASELINE, Phase.DONE), "agent", ("edit_kernel",))}
+_TUNING = {
+    Phase.PLAN: Row((Phase.EDIT, Phase.DIAGNOSE, Phase.DONE), "agent", ("submit_plan", "finish")),
+    Phase.EDIT: Row(
+        (Phase.EVAL, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE), "agent", ("edit_kernel",)
+    ),
+    Phase.EVAL: Row((Phase.DECIDE, Phase.DONE)),
+    Phase.DECIDE: Row((Phase.EDIT, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE)),
+    Phase.DIAGNOSE: Row((Phase.PLAN, Phase.DONE), "subagent", ("report_diagnosis",)),
 }
+_END = {Phase.DONE: Row(())}
+
+TUNE = Workflow(
+    "tune", {**_BEGIN, Phase.BASELINE: Row((Phase.PLAN, Phase.DONE)), **_TUNING, **_END}
+)
+WRITE = Workflow(
+    "write", {**_BEGIN, Phase.BASELINE: Row((Phase.DONE, Phase.WRITE)), **_WRITING, **_END}
+)
+WRITE_THEN_TUNE = Workflow(
+    "write_then_tune",
+    {
+        **_BEGIN,
+        Phase.BASELINE: Row((Phase.PLAN, Phase.WRITE, Phase.DONE)),
+        **_WRITING,
+        **_TUNING,
+        **_END,
+    },
+)
+WORKFLOWS: dict[WorkflowName, Workflow] = {
+    each.name: each for each in (TUNE, WRITE, WRITE_THEN_TUNE)
+}
+assert set(WORKFLOWS) == set(get_args(WorkflowName))
+
+
+def writes(name: str | None) -> bool:
+    """Return whether the agent writes the kernel in this workflow, if the seed is not correct."""
+    return any(name == each.name and Phase.WRITE in each.rows for each in WORKFLOWS.values())
+
 
 SETTLED: dict[Verdict, ItemState] = {
     Verdict.KEEP: ItemState.KEPT,
@@ -130,16 +234,18 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.DROPPED: frozenset(),
 }
 
-AGENT_PHASES = frozenset({Phase.PLAN, Phase.EDIT, Phase.DIAGNOSE})
+AGENT_PHASES = frozenset(
+    phase for each in WORKFLOWS.values() for phase, row in each.rows.items() if row.agent
+)
 
 
 class IllegalTransition(ValueError):
-    """A transition that is not in the table. The fold raises it for an invalid journal."""
+    """A transition that is not in its table. The fold raises it for an invalid journal."""
 
 
-def check_phase(current: Phase, following: Phase) -> None:
-    """Raise `IllegalTransition` unless the table allows `following` directly after `current`."""
-    if following not in PHASE_TABLE[current]:
+def check_phase(workflow: Workflow, current: Phase, following: Phase) -> None:
+    """Raise `IllegalTransition` unless the workflow allows `following` after `current`."""
+    if following not in workflow.rows[current].to:
         raise IllegalTransition(f"{current} cannot be followed by {following}")
 
 

@@ -21,7 +21,18 @@ from akg_tui.core.events import (
 )
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.model_info import Capabilities, Usage
-from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict, check_item
+from akg_tui.core.phases import (
+    TUNE,
+    WORKFLOWS,
+    Gate,
+    ItemState,
+    Mode,
+    Phase,
+    Row,
+    Verdict,
+    Workflow,
+    check_item,
+)
 from akg_tui.core.task import Task
 
 
@@ -184,7 +195,11 @@ class Running(Struct, frozen=True):
 
 
 class RunState(Struct, frozen=True, kw_only=True):
-    """The whole state of a run after event number `seq`."""
+    """The whole state of a run after event number `seq`.
+
+    `seed_blob` is the kernel that BASELINE measures: the task's own or, in a workflow in which
+    the agent writes, the last one that it wrote.
+    """
 
     run_id: str
     task: Task
@@ -268,6 +283,26 @@ class RunState(Struct, frozen=True, kw_only=True):
     forked: Forked | None = None
     finished: str = ""
     ok: bool = True
+
+    @property
+    def workflow(self) -> Workflow:
+        """The phase table of the run."""
+        return WORKFLOWS[self.task.workflow or TUNE.name]
+
+    @property
+    def row(self) -> Row:
+        """The row of the current phase in the run's workflow."""
+        return self.workflow.rows[self.phase]
+
+    @property
+    def tries(self) -> int:
+        """The settled rounds in which the agent wrote the first correct kernel, or tried to."""
+        return self.attempts[0].round if self.attempts else self.settled
+
+    @property
+    def standing_blob(self) -> str:
+        """The kernel to which an undone edit goes back: the best, or before it the last seed."""
+        return self.best.blob if self.best is not None else self.seed_blob
 
     def item(self, item_id: str) -> Item:
         """Return the item with this id. Raises `OutOfOrder` when there is none."""

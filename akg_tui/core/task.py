@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
+from akg_tui.core.phases import WorkflowName
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -231,6 +232,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """One task: the operator `op` to tune, its files, its target, and the rules of the run.
 
     Without `cases` a kernel is verified and timed on the sizes of the reference alone.
+    `workflow` names the phase table. Without it a run of a model is `write_then_tune`, one of the
+    sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -244,6 +247,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: Sandbox = field(default_factory=Sandbox)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)
+    workflow: WorkflowName | None = None
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]

@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import Usage, add_call, known_cost_usd
+from akg_tui.core.phases import Phase
 
 
 class Call(Struct, frozen=True):
-    """One call of the model. `item` is "" in PLAN and DIAGNOSE; `lost` is why no reply came, or "".
+    """One call of the model. `lost` is why no reply came, or "". `item` is "" outside of EDIT.
 
     `round` is the open round, or the next round when none is open. `source` is the calling
     subagent, "" for the run's own agent.
@@ -124,6 +125,8 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
                 item = ""
             case ev.Decided(round=settled):
                 item = ""
+            case ev.PhaseEntered(phase=Phase.BASELINE, previous=Phase.WRITE):
+                settled += 1
             case ev.ModelReplied() as event:
                 more = event.request_id, event.duration_s, event.cache_miss
                 yield Call(record.seq, settled + 1, item, usage_of(event), event.source, *more)

@@ -127,7 +127,14 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
     return None
 
 
+def _plans(state: RunState) -> None:
+    """Refuse in a workflow that has no plan."""
+    if Phase.PLAN not in state.workflow.rows:
+        raise Refusal(f"the workflow {state.workflow.name} has no plan: give the agent a hint")
+
+
 def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Made:
+    _plans(state)
     _not_at_the_end(state)
     if len(state.pending) >= MAX_PLAN_ITEMS:
         raise Refusal(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
@@ -221,6 +228,7 @@ def _remeasure(state: RunState, command: cmd.Remeasure, now: float) -> Made:
 
 
 def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
+    _plans(state)
     _not_at_the_end(state)
     if command.kept not in {edit.kept for edit in state.plan_edits}:
         raise Refusal(f"there is no hand edit {command.kept}")
@@ -257,7 +265,8 @@ def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
 
 
 def _with_a_plan(state: RunState) -> None:
-    if state.phase in (Phase.INIT, Phase.BASELINE):
+    _plans(state)
+    if state.phase in (Phase.INIT, Phase.BASELINE, Phase.WRITE):
         raise Refusal(f"the run is in {state.phase}: the first plan is yet to come")
     _not_at_the_end(state)
 

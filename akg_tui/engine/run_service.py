@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from akg_tui import __version__
-from akg_tui.core.phases import Mode
+from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
@@ -42,10 +42,10 @@ class RunFault(ValueError):
     `about` the file, task folder or model concerned.
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
-    `times` (the DSL's kernels cannot be timed), `kernel` (a knob is wrong), `knobs` (there is
-    none), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no price),
-    `limits`, `finished` (the run's reason), and `require_sandbox` or, where the task demands it,
-    `sandbox` (the protections that are missing).
+    `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
+    (a knob is wrong), `knobs` (there is none), `key` (there is none), `key_file` (the key is
+    wrong), `cost` (the model has no price), `limits`, `finished` (the run's reason), and
+    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -87,13 +87,15 @@ class Limits:
 class RunRequest:
     """A run to begin: of a task folder, or of a bundled `sample` copied below `folder`.
 
-    `agent` replaces the task's agent; `settings` of the agent override both.
+    `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
+    task's unless stated; without either, the one that fits the agent.
     """
 
     folder: Path
     sample: str = ""
     mode: str = "auto"
     limits: Limits = field(default_factory=Limits)
+    workflow: WorkflowName | None = None
     agent: Agent | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     require_sandbox: bool = False
@@ -129,7 +131,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         place = origin = place / SAMPLES / request.sample
         if not os.path.exists(place / TASK_FILE):  # noqa: PTH110 - False where it can't be seen
             origin = sample(request.sample)
-    folder = load_task(origin)
+    folder = load_task(origin, request.workflow)
     task = replace(folder.task, policy=request.limits.over(folder.task.policy))
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
@@ -139,8 +141,18 @@ def prepare(request: RunRequest) -> PreparedRun:
         task = replace(task, agent=stated_agent(request.agent or task.agent, request.settings))
     except BadAgent as error:
         raise RunFault(error.setting, error.why) from None
+    task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
     check_agent(task, folder)
     return PreparedRun(folder, task, Mode(request.mode), place)
+
+
+def _workflow(stated: WorkflowName | None, agent: Agent) -> WorkflowName:
+    """Return the workflow of a new run: the stated one, or the one that fits the agent."""
+    searches = agent.model == SWEEP
+    if searches and writes(stated):
+        why = f"{stated}: the sweep agent cannot write a kernel; name a model"
+        raise RunFault("workflow", why)
+    return stated or (TUNE.name if searches else WRITE_THEN_TUNE.name)
 
 
 def begin(prepared: PreparedRun) -> RunFolder:
@@ -258,7 +270,8 @@ def check_target(task: Task, path: Path) -> None:
         raise RunFault("backend", why)
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)
-    if why := dsl.untimed(target.name):
+    # A kernel that is only to be correct needs no times.
+    if task.workflow != WRITE.name and (why := dsl.untimed(target.name)):
         raise RunFault("times", why, path)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from akg_tui.core.phases import WRITE_THEN_TUNE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
@@ -23,7 +24,7 @@ from akg_tui.evaluate.sizing.needs import Needs
 from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.problem import Problem, readme
-from akg_tui.problems.seeds import kernel_from
+from akg_tui.problems.seeds import UNWRITTEN, kernel_from
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -55,7 +56,8 @@ class NewTask:
     """A task to make in `folder` of the problem at `origin`.
 
     `seed` is the file of a first kernel; without it the kernel is the problem's own, if it has
-    one and `own_seed` is set, or else made from the reference. `dsl` "": the problem's, or `torch`.
+    one and `own_seed` is set, or else made from the reference. With `unwritten` there is none: the
+    agent writes it. `dsl` "": the problem's, or `torch`.
     """
 
     folder: Path
@@ -65,6 +67,7 @@ class NewTask:
     sizes: Mapping[str, int | float] = field(default_factory=dict)
     seed: Path | None = None
     own_seed: bool = True
+    unwritten: bool = False
     backend: str = "cpu"
     dsl: str = ""
     arch: str = ""
@@ -92,6 +95,8 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
         making.decide(f"not checked, because it can't run here: {why}")
     else:
         making.fit_and_examine(probe)
+    if wanted.unwritten:
+        making.decide("no first kernel: the agent writes it")
     for each in (*problem.changed, *problem.kept_out):
         tell(f"note: {each}")
     kernel = making.kernel()
@@ -143,7 +148,8 @@ class _Making:
             self._cases = ()
             self.decide("no cases: the sizes were stated")
         varied = {name for case in self._cases for name in case.sizes}
-        if baked := sorted(varied & constants(self._reference_kernel()).keys()):
+        baked = sorted(varied & constants(self._reference_kernel()).keys()) if varied else []
+        if baked:
             # A kernel learns what case it is in from its arguments alone.
             self._cases = ()
             self.decide(
@@ -154,6 +160,8 @@ class _Making:
 
     def kernel(self) -> str:
         """Return the text of the first kernel."""
+        if self._wanted.unwritten:
+            return UNWRITTEN
         if self._wanted.seed is not None:
             text = file_text(self._wanted.seed)
             check_kernel(self._wanted.seed, text.encode())
@@ -178,6 +186,7 @@ class _Making:
             cases=self._cases,
             tolerance=self._tolerance,
             free_inputs=problem.free_inputs,
+            workflow=WRITE_THEN_TUNE.name if self._wanted.unwritten else None,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
 

@@ -16,6 +16,13 @@ HEAD = """\
 """
 
 
+UNWRITTEN = """\
+# No kernel yet: the agent writes class ModelNew here, in the DSL of task.toml (there:
+# workflow = "write_then_tune"). Tune it with a model: akg-tui tune FOLDER --agent claude
+"""
+"""The kernel file of a task whose first kernel the agent is to write."""
+
+
 def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]) -> str:
     """Return a kernel that computes what the reference computes and imports nothing of it.
 

@@ -25,7 +25,10 @@ class Result(Struct, frozen=True):
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """The identity of the run, its settings and its progress."""
+    """The identity of the run, its settings and its progress.
+
+    `tries_to_write` are the rounds in which the agent wrote the first correct kernel, or tried to.
+    """
 
     run_id: str
     op: str
@@ -34,6 +37,7 @@ class About(Struct, frozen=True, kw_only=True):
     arch: str
     agent: str
     mode: str
+    workflow: str
     made_by_version: str
     phase: str
     ended: bool
@@ -43,6 +47,7 @@ class About(Struct, frozen=True, kw_only=True):
     last_event_utc: str
     worked_s: float
     rounds: int
+    tries_to_write: int
     max_rounds: int
     verdicts: dict[str, int]
     open_items: int

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import Interval
+from akg_tui.core.phases import WRITE
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
@@ -99,6 +100,8 @@ def headline(report: Report) -> tuple[str, str]:
         return "no figure", "the seed or the reference could not be measured"
     if not report.incumbents:
         return "no figure", "the baseline has not been measured yet"
+    if report.about.workflow == WRITE.name:
+        return "correct", "the kernel computes what the reference computes; it was not to be tuned"
     return "1×", "nothing was kept: the seed still stands"
 
 

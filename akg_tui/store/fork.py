@@ -91,18 +91,18 @@ def fork_run(
 
 def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
     """Return the number of events up to the end of the round."""
-    last = 0
+    first = last = 0
     for record in records:
         match record.event:
             case ev.BaselineAccepted() if round_number == 0:
                 return record.seq
             case ev.Decided(round=number):
-                last = number
+                first, last = first or number, number
                 if number == round_number:
                     return record.seq
     if round_number == 0:
         raise RunFolderError(f"{parent}: has no accepted baseline, so there is nothing to fork")
-    settled = f"its rounds are 1 to {last}" if last else "no round is settled yet"
+    settled = f"its rounds are {first} to {last}" if last else "no round is settled yet"
     raise RunFolderError(f"{parent}: has no round {round_number}: {settled}")
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
@@ -46,6 +47,14 @@ def check_kernel(path: Path, source: bytes) -> None:
     """Check that a kernel parses and has ModelNew."""
     bound = bound_names(parse_python(path, source).body)
     _model(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
+
+
+def check_unwritten(path: Path, source: bytes) -> None:
+    """Check a kernel that the agent is to write: it parses, and may lack ModelNew.
+
+    An empty file is refused, because not every edit format can name a place in it.
+    """
+    parse_python(path, source)
 
 
 def parse_python(path: Path, source: bytes) -> ast.Module:
@@ -149,8 +158,10 @@ class TaskFolder:
     """Files of tool definitions, as (name, text); the agent checks their content."""
 
 
-def load_task(folder: Path) -> TaskFolder:
+def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
     """Read and check a task folder.
+
+    `workflow` overrides the task's own: where the agent writes, the kernel may lack ModelNew.
 
     Raises
     ------
@@ -183,6 +194,7 @@ def load_task(folder: Path) -> TaskFolder:
             raise BadTask(path, line, f"files.{field}", message)
         return _source(named, check)
 
+    check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
     _check_constants(path, task, reference, lines)
     return TaskFolder(
@@ -190,7 +202,7 @@ def load_task(folder: Path) -> TaskFolder:
         task=task,
         toml=toml,
         reference=reference,
-        kernel=source("editable", task.files.editable, check_kernel),
+        kernel=source("editable", task.files.editable, check),
         tools=_tools(folder, task, lines.get(("agent", "tools"))),
     )
 
@@ -311,6 +323,7 @@ def task_text(
     free_inputs: Sequence[int] = (),
     min_gain: float = 0.01,
     max_rounds: int = 20,
+    workflow: WorkflowName | None = None,
 ) -> str:
     """Return the text of task.toml, with the settings that a person most often changes."""
     # A JSON string of printable characters is a TOML string.
@@ -326,8 +339,9 @@ def task_text(
     if free_inputs:
         rules += f"free_inputs = {list(free_inputs)}  # a kernel may ignore them\n"
     rules = f"\n[correctness]\n{rules}" if rules else ""
+    phases = f'workflow = "{workflow}"\n' if workflow else ""
     return f"""op = {op}
-
+{phases}
 [files]
 reference = "reference.py"
 editable = "kernel.py"  # the only file that is tuned

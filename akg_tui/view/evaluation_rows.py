@@ -149,7 +149,7 @@ def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Lin
 
 def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> list[Line]:
     last = state.attempts[-1] if state.attempts else None
-    found = state.final or state.measured or (last.measurement if last else None)
+    found = state.final or state.measured or (last.measurement if last else state.baseline)
     if found is None:
         first = state.phase is Phase.INIT
         waits = tr("the baseline comes first") if first else tr("nothing measured yet")
@@ -160,7 +160,10 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         if last is not None:
             settled = state.measured in (None, last.measurement)
             number = last.number if settled else state.next_attempt
-        told = tr("{which} was measured", which=formatting.attempt(number))
+        which = formatting.attempt(number)
+        if state.best is None and state.tries:
+            which = tr("try {number}", number=state.tries)
+        told = tr("{which} was measured", which=which)
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
     attempt, purpose = seen.of or (0, "")

@@ -184,7 +184,9 @@ def _gate(event: ev.GateOpened) -> EventWords:
     number = event.attempt
     told = {
         "plan": message("the plan waits for your review"),
-        "edit": message("the edit of attempt {number} waits for your review", number=number),
+        "edit": message("the edit of attempt {number} waits for your review", number=number)
+        if number
+        else message("the written kernel waits for your review"),
         "script": message("a script waits for your review"),
     }.get(event.kind) or message("attempt {number} waits for your review", number=number)
     # The plain stream prints the request instead, with all that an answer needs.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import RunState
 from akg_tui.core.verdict import percent
 from akg_tui.view.language import (
     Count,
@@ -71,6 +72,15 @@ def next_try(tries: int, seconds: float, reason: str) -> Message:
 def attempt(number: int) -> str:
     """Return the name of an attempt by its number; 0 is the seed."""
     return tr("attempt {number}", number=number) if number else tr("the seed")
+
+
+def changed(state: RunState, name: str, added: int, removed: int) -> str:
+    """Return the lines that the kernel under work adds and removes, and to which kernel."""
+    if state.best is None:
+        return tr("{name} +{added} -{removed} against the last", name=name, added=added,
+                  removed=removed)  # fmt: skip
+    return tr("{name} +{added} -{removed} against the best", name=name, added=added,
+              removed=removed)  # fmt: skip
 
 
 STAGES = (

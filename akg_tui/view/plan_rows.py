@@ -130,8 +130,12 @@ def plan_subtitle(state: RunState) -> str:
 
 
 def _no_plan(state: RunState) -> tuple[str, ...]:
+    if Phase.PLAN not in state.workflow.rows:
+        return tr("no plan:"), tr("the agent writes the kernel")
     if state.phase in (Phase.INIT, Phase.BASELINE):
         return tr("no plan yet:"), tr("the baseline comes first")
+    if state.best is None:
+        return tr("no plan yet:"), tr("a correct kernel comes first")
     return tr("no plan yet:"), tr("the agent is to write one")
 
 

@@ -75,11 +75,9 @@ class RunSnapshot:
 
     @property
     def candidate(self) -> str | None:
-        """The blob under work; None where it is the best kernel, or no kernel is the best yet."""
-        best = self.state.best
-        if best is None or best.blob == self.state.work_blob:
-            return None
-        return self.state.work_blob
+        """The blob under work; None where it is the best kernel, or that before the first edit."""
+        work = self.state.work_blob
+        return None if work == self.state.standing_blob else work
 
 
 def waiting(state: RunState) -> Question | None:

@@ -18,7 +18,6 @@ from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
-_ROAD = (Phase.INIT, Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE)
 _SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
 _FULL_RAIL = 100
 
@@ -67,7 +66,8 @@ def _mode(state: RunState) -> Line:
 
 
 def _round(state: RunState) -> int:
-    under_way = state.active is not None or state.phase is Phase.EVAL
+    writes = state.best is None and state.round > state.settled
+    under_way = state.active is not None or state.phase is Phase.EVAL or writes
     return state.settled + 1 if under_way and not state.finished else state.settled
 
 
@@ -75,7 +75,9 @@ def _best(state: RunState) -> Line:
     if verified_only(state):
         return line((tr("verified only"), "note"))
     if state.best is None:
-        return line((tr("no baseline yet"), "muted"))
+        wrong = state.phase is not Phase.INIT and Phase.WRITE in state.workflow.rows
+        told = tr("not correct yet") if wrong else tr("no baseline yet")
+        return line((told, "muted"))
     final = state.final.ratio if state.final else None
     ratio = final.ratio if final else state.best.over_seed
     which = formatting.attempt(state.best.attempt)
@@ -91,7 +93,7 @@ def verified_only(state: RunState) -> bool:
 
 def _verdict_counts(state: RunState) -> Line:
     spans: list[Span] = []
-    for verdict, (glyph, role) in VERDICT.items() if state.settled else ():
+    for verdict, (glyph, role) in VERDICT.items() if state.settled > state.tries else ():
         count = state.count(verdict)
         if count or verdict is not Verdict.INCONCLUSIVE:  # rare: its zero tells nothing
             spans.append((f"{' ' if spans else ''}{glyph}{count}", role))
@@ -105,10 +107,10 @@ def _tokens(state: RunState) -> Line:
 
 
 def phase_row(state: RunState, now: float, room: int) -> Line:
-    """Return one row: the phases, the current one highlighted, with the time spent in it."""
+    """Return one row: the workflow's phases, the current one marked, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
-    road = (*_ROAD, Phase.DIAGNOSE, Phase.DONE)
+    road = state.workflow.rows
     following = upcoming(state, now)
     rule = " ── " if full else " "
     spans: list[Span] = []
@@ -136,11 +138,13 @@ def _live(state: RunState, now: float, name: str, full: bool) -> Span:
 
 
 def _passed(state: RunState) -> frozenset[Phase]:
-    if state.phase is Phase.DIAGNOSE:
-        return frozenset(_ROAD)
-    if state.phase is Phase.DONE:
-        return frozenset(_ROAD if state.settled else _ROAD[:2])
-    return frozenset(_ROAD[: _ROAD.index(state.phase)])
+    """Return the phases that lie behind; a WRITE that was not needed is none of them."""
+    road = [each for each in state.workflow.rows if each not in (Phase.DIAGNOSE, Phase.DONE)]
+    if state.phase is Phase.DONE and state.settled == state.tries:  # no round was tuned
+        road = [each for each in road if each in (Phase.INIT, Phase.BASELINE, Phase.WRITE)]
+    elif state.phase in road:
+        road = road[: road.index(state.phase)]
+    return frozenset(each for each in road if each is not Phase.WRITE or state.tries)
 
 
 def upcoming(state: RunState, now: float) -> Phase | None:
@@ -149,10 +153,8 @@ def upcoming(state: RunState, now: float) -> Phase | None:
         return None
     if ready := due(state, now):
         return ready[0]
-    if state.phase is Phase.DIAGNOSE:
-        return Phase.PLAN
     if state.phase is not Phase.DECIDE:
-        return _ROAD[_ROAD.index(state.phase) + 1]
+        return state.row.to[0]
     if state.settled + 1 >= state.task.policy.max_rounds:
         return Phase.DONE
     return Phase.EDIT if state.pending else Phase.PLAN
@@ -285,6 +287,8 @@ def no_attempt(state: RunState) -> str:
         return tr("verified only: there are no times to draw")
     if state.phase in (Phase.INIT, Phase.BASELINE):
         return tr("no attempt yet: the baseline is being measured")
+    if state.best is None:
+        return tr("no attempt yet: no kernel is correct")
     return tr("no attempt yet: the first candidate is to come")
 
 

@@ -10,7 +10,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
-from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.phases import Mode, Phase, WorkflowName
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 
@@ -67,12 +67,13 @@ class SimulatedRun:
     policy: Policy = field(default_factory=Policy)
     mode: Mode = Mode.AUTO
     clock_off: float = 0.0  # what jumps of the clock add up to
+    workflow: WorkflowName | None = None
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
         created = ev.RunCreated(
             run_id="run",
-            task=Task(op="op", policy=self.policy),
+            task=Task(op="op", policy=self.policy, workflow=self.workflow),
             mode=self.mode,
             agent="sweep",
             version="0",
@@ -170,6 +171,11 @@ class SimulatedRun:
     def edit(self) -> None:
         blob = f"b{self.state.next_attempt}"
         assert self.turn(cmd.Edit(blob, "sha", 1, 1)) == [None]
+
+    def writes(self, blob: str, *measurements: Measurement) -> fx.Effect | None:
+        """Write the kernel `blob` in WRITE, and go on until somebody else is due."""
+        assert self.turn(cmd.Edit(blob, "sha", 1, 1)) == [None]
+        return self.until_agent(*measurements)
 
     def begins(self, *texts: str) -> None:
         """Plan these items, and go on until somebody else is due."""

@@ -18,12 +18,12 @@ from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.phases import (
     ITEM_TABLE,
     MAX_MEASUREMENTS,
-    PHASE_TABLE,
     Gate,
     ItemState,
     Mode,
     Phase,
     Verdict,
+    WorkflowName,
 )
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
@@ -213,6 +213,19 @@ def check_best(before: RunState, after: RunState) -> None:
         assert not settled or after.work_blob == after.best.blob
 
 
+def check_seed(before: RunState, after: RunState) -> None:
+    """The seed is the last kernel that BASELINE measured, and stays once it is correct."""
+    if after.seed_blob != before.seed_blob:
+        assert (before.phase, after.phase) == (Phase.WRITE, Phase.BASELINE)
+        assert after.seed_blob == before.work_blob
+    if after.best is None:
+        assert after.edited == (after.work_blob != after.seed_blob) or after.phase is Phase.WRITE
+        assert not any(attempt.number for attempt in after.attempts)
+    else:
+        assert after.attempts[0].blob == after.seed_blob
+        assert after.phase is not Phase.WRITE
+
+
 _REVOKING = (cmd.RevokeRule, cmd.SetMode, cmd.SetGate)
 
 
@@ -250,7 +263,8 @@ def check_applied(run: SimulatedRun, told: int) -> None:
 
 def check_invariants(before: RunState, after: RunState) -> None:
     if after.phase is not before.phase:
-        assert after.phase in PHASE_TABLE[before.phase]
+        assert after.phase in after.workflow.rows[before.phase].to
+    assert after.workflow == before.workflow
     assert sum(item.state is ItemState.ACTIVE for item in after.items) <= 1
     ids = [item.id for item in after.items]
     assert len(set(ids)) == len(ids)
@@ -259,11 +273,12 @@ def check_invariants(before: RunState, after: RunState) -> None:
         assert old.state is new.state or new.state in ITEM_TABLE[old.state]
     numbers = [attempt.number for attempt in after.attempts]
     assert numbers == list(range(len(numbers)))
-    assert after.settled == sum(after.count(verdict) for verdict in Verdict)
+    assert after.settled == after.tries + sum(after.count(verdict) for verdict in Verdict)
     assert after.settled >= before.settled
     assert after.input_tokens >= before.input_tokens
     check_plan(before, after)
     check_best(before, after)
+    check_seed(before, after)
     check_rules(before, after)
     assert after.undone[: len(before.undone)] == before.undone
     assert sum(question.answer is None for question in after.questions) <= 1
@@ -280,13 +295,15 @@ def check_invariants(before: RunState, after: RunState) -> None:
 class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
+    workflow: WorkflowName = "tune"
+
     @initialize(
         mode=st.sampled_from(list(Mode)),
         rounds=st.integers(1, 12),
         gates=st.sets(st.sampled_from(list(Gate))),
     )
     def begin(self, mode: Mode, rounds: int, gates: set[Gate]) -> None:
-        self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
+        self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode, workflow=self.workflow)
         for gate in sorted(gates):
             self.run.send(cmd.SetGate(gate, on=True))
         self.turns = 0
@@ -297,15 +314,20 @@ class Walk(RuleBasedStateMachine):
         measured=MEASUREMENTS,
         always=st.booleans(),
         script=st.sampled_from(["", "", "s1", "s2", "s3"]),
+        right=st.booleans(),
     )
-    def work(self, count: int, measured: Measurement, always: bool, script: str) -> None:
+    def work(
+        self, count: int, measured: Measurement, always: bool, script: str, right: bool
+    ) -> None:
         for _ in range(count):
             self.before = self.run.state
-            self._do_what_is_due(measured, always, script)
+            self._do_what_is_due(measured, always, script, right)
             check_measured_again(self.run)
             check_invariants(self.before, self.run.state)
 
-    def _do_what_is_due(self, measured: Measurement, always: bool, script: str) -> None:
+    def _do_what_is_due(
+        self, measured: Measurement, always: bool, script: str, right: bool
+    ) -> None:
         run, effect = self.run, self.run.next()
         if effect is None:
             assert run.state.finished
@@ -313,11 +335,13 @@ class Walk(RuleBasedStateMachine):
             self.turns += 1
             if script:
                 run.send(cmd.RequestScript(script, "ls", "python"))
+            edit = cmd.Edit(f"b{self.turns}", "sha", 1, 1)
             wishes = {
+                Phase.WRITE: edit,
                 Phase.PLAN: cmd.SubmitPlan(
                     (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
                 ),
-                Phase.EDIT: cmd.Edit(f"b{self.turns}", "sha", 1, 1),
+                Phase.EDIT: edit,
                 Phase.DIAGNOSE: report(),
             }
             run.turn(wishes[effect.phase])
@@ -338,7 +362,9 @@ class Walk(RuleBasedStateMachine):
             run.must(cmd.Observe(ev.EvalInterrupted(attempt=effect.attempt, reason="killed")))
         else:
             if isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
-                measured = faster()  # a broken baseline ends the run, and the walk with it
+                # A broken baseline ends the run, and the walk with it, unless the agent mends it.
+                mended = Phase.WRITE in run.state.workflow.rows
+                measured = failed() if mended and not right else faster()
             run.perform(effect, measured)
 
     @rule(command=WILD)
@@ -430,16 +456,35 @@ class Walk(RuleBasedStateMachine):
             check_applied(self.run, 0)
 
 
+class WalkOfWrite(Walk):
+    workflow = "write"
+
+
+class WalkOfWriteThenTune(Walk):
+    workflow = "write_then_tune"
+
+
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
-Walk.TestCase.settings = settings(
-    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune):
+    _walk.TestCase.settings = settings(
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
+    pass
+
+
+class TestNoneBreaksARunThatWrites(WalkOfWrite.TestCase):  # type: ignore[misc,name-defined]
+    pass
+
+
+class TestNoneBreaksARunThatWritesAndTunes(
+    WalkOfWriteThenTune.TestCase  # type: ignore[misc,name-defined]
+):
     pass
 
 

@@ -33,9 +33,13 @@ class Direction:
 
 @dataclass
 class Player:
-    """Answers as a model would; `thinks` puts a signed thought before every reply."""
+    """Answers as a model would; `thinks` puts a signed thought before every reply.
+
+    `kernels` are what it writes in WRITE, one whole text a try.
+    """
 
     directions: Iterator[Direction]
+    kernels: Iterator[str] = field(default_factory=lambda: iter(()))
     batch: int = 3
     thinks: bool = False
     calls: int = 0
@@ -84,10 +88,26 @@ class Player:
             items = [{"text": d.text, "rationale": d.why} for d in chosen]
             return call("submit_plan", {"items": items, "summary": "next"}, call_id)
         again = _AGAIN.search(texts)
-        view = _view(since) or (_view(_all_blocks(body), f"sha={again[1]}") if again else "")
+        least = 1 if phase == "WRITE" else 4
+        view = _view(since, least=least) or (
+            _view(_all_blocks(body), f"sha={again[1]}", least) if again else ""
+        )
         if not view:
             return call("read_kernel", {}, call_id)
+        if phase == "WRITE":
+            return self._write(view, call_id)
         return self._edit(view, _ACTIVE.findall(texts)[-1][1], call_id)
+
+    def _write(self, view: str, call_id: str) -> Block:
+        """Replace the whole kernel by the next one; without one, say that it cannot be done."""
+        kernel = next(self.kernels, None)
+        if kernel is None:
+            why = {"kind": "other", "reason": "I know no further way to write this kernel"}
+            return call("report_blocked", why, call_id)
+        anchors = [anchor for anchor, _ in _LINE.findall(view)]
+        lines = kernel.rstrip("\n").split("\n")
+        op = {"op": "replace", "from": anchors[0], "to": anchors[-1], "lines": lines}
+        return call("edit_kernel", {"ops": [op], "note": "the whole kernel"}, call_id)
 
     def _edit(self, view: str, active: str, call_id: str) -> Block:
         direction = next(d for text, d in self._planned.items() if active.startswith(text))
@@ -115,11 +135,14 @@ def _all_blocks(body: Mapping[str, Any]) -> list[Block]:
     return [b for m in body["messages"] for b in m["content"]]
 
 
-def _view(blocks: list[Block], sha: str = "") -> str:
-    """The newest tagged kernel among the blocks, or the newest with this in its header."""
+def _view(blocks: list[Block], sha: str = "", least: int = 4) -> str:
+    """The newest tagged kernel among the blocks, or the newest with this in its header.
+
+    Shorter texts than `least` lines are something else.
+    """
     for block in reversed(blocks):
         text = block.get("content") if block["type"] == "tool_result" else block.get("text")
-        shows = isinstance(text, str) and sha in text and len(_LINE.findall(text)) > 3
+        shows = isinstance(text, str) and sha in text and len(_LINE.findall(text)) >= least
         if shows and not block.get("is_error"):
             return str(text)
     return ""

@@ -16,7 +16,7 @@ from akg_tui.agent.models.transport import Limits
 from akg_tui.agent.prompt import system_text
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import ANTHROPIC
-from akg_tui.core.phases import Mode
+from akg_tui.core.phases import Mode, WorkflowName
 from akg_tui.core.task import Agent, Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
@@ -60,6 +60,7 @@ def create(
     rounds: int = 5,
     agent: Agent | None = None,
     kernel: str = "",
+    workflow: WorkflowName | None = None,
     probes: bool = False,
 ) -> RunFolder:
     """A new run whose agent is served at `url`; it knows what the server can do, or asks."""
@@ -67,9 +68,9 @@ def create(
     if kernel:
         (made / "kernel.py").write_text(kernel)
     who = agent or Agent(model="lab", base_url=url)
-    task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=who)
+    task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=who, workflow=workflow)
     run = RunFolder.create(
-        load_task(made),
+        load_task(made, workflow),
         task=task,
         mode=Mode.AUTO,
         agent=who.model,

@@ -11,6 +11,7 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.problems.conftest import SETS
@@ -265,3 +266,20 @@ def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(BadTask) as refused:
         make_task(NewTask(folder=tmp_path, origin=SOFTMAX), lambda _: None)
     assert "has files in it" in str(refused.value)
+
+
+def test_a_task_can_be_made_without_a_kernel_for_a_model_to_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "task"
+    sizes = "batch_size=8,dim=64"
+    stated = ["--from", str(SOFTMAX), "--sizes", sizes, "--dsl", "cpp", "--seed", "write"]
+    assert main(["new", str(folder), *stated]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"made {folder}, without a kernel; let a model write and tune it: ")
+    made_task = load_task(folder)
+    assert made_task.task.workflow == "write_then_tune"
+    assert made_task.task.target.dsl == "cpp"
+    assert made_task.kernel == UNWRITTEN
+    assert all(line.startswith("#") for line in made_task.kernel.splitlines())
+    assert "- no first kernel: the agent writes it" in (folder / "README.md").read_text()

@@ -270,6 +270,29 @@ async def test_a_failed_check_is_told_at_the_file_that_it_is_about(
     assert not (tmp_path / "mytask").exists()
 
 
+async def test_a_wrong_kernel_is_no_obstacle_to_a_run_of_a_model(
+    tmp_path: Path, judged: list[Measurement], begun: list[RunRequest]
+) -> None:
+    wrong = Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="values differ")
+    judged += [wrong, wrong]
+    folder_with(tmp_path)
+    async with listed(tmp_path) as stage:
+        await to_wizard(stage)
+        await stage.press("enter")
+        await stage.until(lambda: "wrong: values differ" in below(stage, "kernel"))
+        assert "first makes it correct" not in stage.text(), "sweep writes no kernel"
+        await write(stage, "agent", "qwen3-coder")
+        await write(stage, "server", "http://127.0.0.1:8080")
+        await stage.press("enter")
+        await stage.shows("enter again begins a run in which the model first makes it correct")
+        assert "wrong: values differ" in below(stage, "kernel")
+        await stage.press("enter")
+        await stage.shows("noted, and that is all of it")
+    (start,) = begun
+    assert start.workflow is None  # the agent decides: write_then_tune
+    assert load_task(tmp_path / "mytask").kernel == KERNEL
+
+
 async def test_tab_completes_paths_and_words_and_goes_on_where_they_are_whole(
     tmp_path: Path,
 ) -> None:

@@ -55,7 +55,7 @@ async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
     return Answer(ToolResult(result.status, text, result.error_information), foreign=True)
 
 
-@tool("call_agent", (Phase.PLAN, Phase.EDIT), main_agent_only=True, agent=SUBAGENT)
+@tool("call_agent", (Phase.WRITE, Phase.PLAN, Phase.EDIT), main_agent_only=True, agent=SUBAGENT)
 async def task(
     call: ToolContext,
     prompt: Annotated[

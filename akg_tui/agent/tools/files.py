@@ -49,7 +49,7 @@ def read_file(
     return Answer.success(text, foreign=True)
 
 
-@tool("basic_tool", (Phase.PLAN, Phase.EDIT))
+@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT))
 def write_file(
     call: ToolContext,
     *,

@@ -19,7 +19,7 @@ def read_kernel(call: ToolContext) -> Answer:
     return Answer.success(call.kernel.show())
 
 
-@tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
+@tool("domain_tool", (Phase.WRITE, Phase.EDIT), main_agent_only=True)
 def edit_kernel(
     call: ToolContext,
     *,

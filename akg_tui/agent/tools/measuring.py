@@ -36,7 +36,7 @@ Target = tuple[int, str, str, str]
 """Device, backend, arch and DSL in the arguments of a call."""
 
 
-@tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
+@tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE))
 async def verify_kernel(
     call: ToolContext,
     *,
@@ -71,7 +71,7 @@ async def verify_kernel(
     return _told(call, cur_path, "verify", facts)
 
 
-@tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
+@tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE))
 async def profile_kernel(
     call: ToolContext,
     *,

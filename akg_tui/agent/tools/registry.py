@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.declaration import Tool, Tools
 from akg_tui.agent.tools.run_access import Host
-from akg_tui.core.phases import Phase
+from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Phase, Workflow
 from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import TOOL_FILES
 
@@ -27,14 +27,27 @@ MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "s
 
 @functools.lru_cache(maxsize=1)
 def own_tools() -> Tools:
-    """Return the tools that ship with the program, by name."""
+    """Return the tools that ship with the program, by name, checked against the workflows."""
     found: Tools = {}
     for name in MODULES:
         module = import_module(f"{__package__}.{name}")
         for tool in vars(module).values():
             if isinstance(tool, Tool):
                 found[tool.name] = tool
+    for workflow in WORKFLOWS.values():
+        check_tools(workflow, found)
     return found
+
+
+def check_tools(workflow: Workflow, known: Tools) -> None:
+    """Raise `BadWorkflow` if a phase is to be done by a tool that it does not have."""
+    for phase, row in workflow.rows.items():
+        for name in row.by:
+            if name not in known or phase not in known[name].phases:
+                why = "may not be called in it" if name in known else "does not exist"
+                raise BadWorkflow(
+                    f"workflow {workflow.name}: {phase} is done by the tool {name}, which {why}"
+                )
 
 
 def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:

@@ -144,7 +144,7 @@ class KernelSession:
         state = self._run.state
         text = self._run.kernel(state.work_blob)
         path = state.task.files.editable
-        return Document.from_text(text, path=path, revision=state.next_attempt - 1)
+        return Document.from_text(text, path=path, revision=state.next_attempt - 1 + state.tries)
 
     def show(self) -> str:
         """Return the current kernel for the agent, and record its lines as shown."""

@@ -66,7 +66,7 @@ class Script(Struct, frozen=True):
         return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 
-@tool("basic_tool", (Phase.PLAN, Phase.EDIT), gate=Gate.SCRIPT)
+@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT), gate=Gate.SCRIPT)
 async def execute_script(
     call: ToolContext,
     *,

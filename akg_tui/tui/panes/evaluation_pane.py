@@ -30,7 +30,8 @@ class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
         seconds = int(snapshot.now) if state.running else 0
-        seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
+        found = (state.baseline, state.measured, state.final)
+        seen = (state.running, found, len(state.attempts), state.phase)
         past = snapshot.past is not None
         if not self.moved((*seen, snapshot.progress, seconds, past)):
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
@@ -66,7 +67,7 @@ class SourcePane(LineView, Pane):
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
-        best = state.best.blob if state.best else state.seed_blob
+        best = state.standing_blob
         blob = state.work_blob if self._working else best
         versions = lineage(state, blob) if self.blaming else ()
         if self.moved((blob, best, versions)):
@@ -196,12 +197,13 @@ class SourcePane(LineView, Pane):
         name = one_line(state.task.files.editable)
         if blob == best:
             kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
+            if state.best is None and (state.tries or state.phase is Phase.WRITE):
+                kind = tr("not correct yet")
             kind = f"{name}, {kind}" if self._working else kind
         else:
             added, removed = self._changed
             changed = f"{name}, {state.active or tr('candidate')}"
-            kind = tr("{name} +{added} -{removed} against the best", name=changed, added=added,
-                      removed=removed)  # fmt: skip
+            kind = formatting.changed(state, changed, added, removed)
         title = Content(named(f"pane.{self.id}", kind))
         told = formatting.count(len(self.rows), "line")
         if len(self._changes) > 1:

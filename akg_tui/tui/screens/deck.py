@@ -224,10 +224,7 @@ class Deck(InputScreen):
 
         None if a kernel cannot be read.
         """
-        best = snapshot.state.best
-        if best is None:
-            return 0, 0
-        blobs = best.blob, snapshot.state.work_blob
+        blobs = snapshot.state.standing_blob, snapshot.state.work_blob
         if blobs not in self._changed:
             try:
                 before, after = (self.texts.of(blob, snapshot.kernel)[0] for blob in blobs)

@@ -48,12 +48,11 @@ class Review(RunScreen):
     def __init__(self, snapshot: RunSnapshot, colours: Colours, texts: Texts) -> None:
         super().__init__()
         state = snapshot.state
-        assert state.best is not None
-        self._attempt = state.next_attempt
+        self._attempt = state.next_attempt if state.best else 0
         self._item = state.active or ""
         self._first = snapshot
         self.about = Rows("about")
-        self.diff = DiffView(snapshot, colours, texts, state.best.blob, state.work_blob)
+        self.diff = DiffView(snapshot, colours, texts, state.standing_blob, state.work_blob)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
@@ -71,8 +70,7 @@ class Review(RunScreen):
         """Rewrite the words of the review, in the current language and with the current keys."""
         added, removed = self.diff.changed
         name = one_line(self._first.state.task.files.editable)
-        title = tr("{name} +{added} -{removed} against the best", name=name, added=added,
-                   removed=removed)  # fmt: skip
+        title = formatting.changed(self._first.state, name, added, removed)
         self.diff.border_title = Content(title)
         keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))
         self.comment.placeholder = tr(
@@ -108,8 +106,9 @@ class Review(RunScreen):
 
     def _about(self, state: RunState) -> list[Line]:
         text = one_line(state.item(self._item).text) if self._item else ""
+        title = tr("review of attempt {number}", number=self._attempt)
         head = line(
-            (f"{tr('review of attempt {number}', number=self._attempt)}  ", "brand"),
+            (f"{title if self._attempt else tr('review of the written kernel')}  ", "brand"),
             (f"{self._item} ", "accent"),
             (text, "strong"),
         )

@@ -171,10 +171,11 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
 
 
 def _edit(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
+    title = tr("RUN the edit of attempt {number}?", number=gate.attempt)
     return ask(
-        who=tr("{phase} asks for the agent", phase=Phase.EDIT),
+        who=tr("{phase} asks for the agent", phase=state.phase),
         risk=tr("some risk: new code runs, confined"),
-        title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
+        title=title if gate.attempt else tr("RUN the kernel that the agent wrote?"),
         about=_item(state),
         effects=(
             tr("approve: new code is built and run in the sandbox, checked, and timed"),

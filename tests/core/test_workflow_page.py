@@ -1,0 +1,43 @@
+"""docs/workflows.md shows each workflow as its table is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.phases import WORKFLOWS, Phase, Workflow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text("utf-8")
+DOERS = {"": "the harness", "agent": "the run's own agent", "subagent": "a subagent"}
+
+
+def picture(workflow: Workflow) -> str:
+    """The transitions as a diagram that GitHub draws."""
+    steps = [f"    {phase} --> {to}" for phase, row in workflow.rows.items() for to in row.to]
+    lines = ["stateDiagram-v2", "    direction LR", "    [*] --> INIT", *steps, "    DONE --> [*]"]
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+def rows() -> list[str]:
+    """The rows of the table of phases, in the order in which a run passes through them."""
+    found = {phase: row for each in WORKFLOWS.values() for phase, row in each.rows.items()}
+    in_all = WORKFLOWS["write_then_tune"].rows
+    told: list[str] = []
+    for phase in in_all:
+        of = ", ".join(f"`{name}`" for name, each in WORKFLOWS.items() if phase in each.rows)
+        row = found[phase]
+        by = ", ".join(f"`{name}`" for name in row.by)
+        told.append(f"| {phase} | {of} | {DOERS[row.agent]} | {by} |")
+    return told
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_the_page_has_the_picture_of_each_workflow(name: str) -> None:
+    section = PAGE.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    assert picture(WORKFLOWS[name]) in section, picture(WORKFLOWS[name])  # type: ignore[index]
+
+
+def test_the_page_says_who_works_in_each_phase() -> None:
+    assert set(WORKFLOWS["write_then_tune"].rows) == set(Phase)
+    assert "\n".join(rows()) in PAGE, "\n".join(rows())
