@@ -1,8 +1,8 @@
 """Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
-One name may be followed by that benchmark's own options. `problems FOLDER` and `samples`, which take
-long, run only when named.
+One name may be followed by that benchmark's own options. `problems FOLDER` and `samples` take long
+and run only when named.
 """
 
 from __future__ import annotations

@@ -55,17 +55,17 @@ million times in float32 is wrong by 0.16 of it."""
 
 BLOCK = 1 << 15
 NEGLIGIBLE = {
-    torch.float64: 1e-292,
-    torch.complex128: 1e-292,
+    torch.float64: torch.finfo(torch.float64).tiny,
+    torch.complex128: torch.finfo(torch.float64).tiny,
     torch.float32: 1e-31,
     torch.complex64: 1e-31,
     torch.bfloat16: 1e-31,
 }
-"""Differences that do not count: the smallest normal number / eps of the dtype a kernel computes in.
+"""Differences that do not count.
 
-Flushed denormal numbers are smaller. A kernel that bounds the argument of an exponential leaves more:
-for z = -350, z / (1 + exp(80)) is -6e-33 instead of 0. (CPUs do not flush float16, whose denormal
-numbers are not small.)"""
+Flushed denormal numbers are smaller. In single precision a kernel that bounds the argument of an
+exponential leaves more: for z = -350, z / (1 + exp(80)) is -6e-33 instead of 0. (CPUs do not flush
+float16, whose denormal numbers are not small.)"""
 
 PLAIN_SCALE = 1e-20
 """Below this scale `NEGLIGIBLE` differences are not negligible beside a tolerance."""
