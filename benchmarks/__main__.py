@@ -1,7 +1,8 @@
 """Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
-One name may be followed by that benchmark's own options. `problems FOLDER` runs only when named.
+One name may be followed by that benchmark's own options. `problems FOLDER` and `samples` take long
+and run only when named.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ MODULES = {
 
 def main() -> int:
     words = sys.argv[1:]
-    if words and words[0] == "problems":  # needs a folder, so it is none of those that all run
-        return 0 if importlib.import_module("benchmarks.problems").main(words[1:]) else 1
+    if words and words[0] in ("problems", "samples"):
+        return 0 if importlib.import_module(f"benchmarks.{words[0]}").main(words[1:]) else 1
     if len(words) > 1 and words[1].startswith("-") and words[0] in MODULES:
         return 0 if _module(words[0]).main(words[1:]) else 1
     wanted = words or list(MODULES)

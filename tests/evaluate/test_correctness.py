@@ -142,6 +142,16 @@ def test_zeros_in_half_precision_must_be_zeros(dtype: torch.dtype) -> None:
     assert correctness.compare([zeros + 1e-3], [zeros], [wide], held).message
 
 
+@pytest.mark.parametrize("left", [1e-38, 6.3e-33])
+def test_what_a_bounded_exponential_leaves_of_a_zero_is_no_error(left: float) -> None:
+    native = torch.zeros(1, 100)
+    wide = native.double() - 1e-300
+    held = correctness.conditioned([native], [wide], [wide], None)
+    assert held is not None
+    assert not correctness.compare([native - left], [native], [wide], held).message
+    assert correctness.compare([native - 1e-30], [native], [wide], held).message
+
+
 def test_a_denormal_result_of_float16_may_be_rounded() -> None:
     wide = torch.linspace(2e-5, 9e-5, 40, dtype=torch.float64)
     native = wide.half()
