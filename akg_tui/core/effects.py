@@ -55,6 +55,7 @@ class Step(Struct, frozen=True):
 class Measure(Struct, frozen=True):
     """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None.
 
+    For COMPILE, `blob` is "": the judge makes the kernel of the reference.
     `prior` are the log ratios of the earlier measurements of this kernel against this incumbent.
     """
 
@@ -124,6 +125,10 @@ def baseline_failed(state: RunState) -> str:
     return f"the kernel is not correct before any change: {measured.message}"
 
 
+def _compile_owed(state: RunState) -> bool:
+    return "compile" in state.task.baselines and state.compiled is None
+
+
 def _evals_exhausted(state: RunState) -> bool:
     return state.eval_errors >= MAX_EVAL_ERRORS
 
@@ -138,7 +143,9 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             failed = baseline_failed(state)
             if failed:
                 return Phase.DONE, failed
-            return (Phase.PLAN, "baseline measured") if state.best else None
+            if state.best is None or (_compile_owed(state) and not stops):
+                return None
+            return Phase.PLAN, "baseline measured"
         case Phase.PLAN if not state.turn_open:
             return _due_in_plan(state, stops)
         case Phase.EDIT if not state.turn_open:
@@ -281,6 +288,8 @@ def _work(state: RunState) -> Effect | None:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
+            if state.best is not None:
+                return Measure(Purpose.COMPILE, 0, "", None)
             return CommitSeed(state.seed_blob)
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id

@@ -48,6 +48,26 @@ class Interval(Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"{digits(self.ratio)} [{digits(self.low)}, {digits(self.high)}]"
 
+    def chained(self, other: Interval) -> Interval:
+        """Return the ratio of a chain of two comparisons.
+
+        The bounds are multiplied, and the error probabilities add up (Bonferroni), so a longer
+        chain has a lower confidence.
+        """
+        return Interval(
+            self.ratio * other.ratio,
+            self.low * other.low,
+            self.high * other.high,
+            max(0.0, self.confidence + other.confidence - 1.0),
+        )
+
+    @property
+    def inverse(self) -> Interval | None:
+        """The ratio of the other kernel over this one; None if a bound is not positive."""
+        if min(self.ratio, self.low, self.high) <= 0:
+            return None
+        return Interval(1 / self.ratio, 1 / self.high, 1 / self.low, self.confidence)
+
 
 class InputError(Struct, frozen=True, gc=False):
     """The largest error of a kernel on one kind of input, over all its trials.

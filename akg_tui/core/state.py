@@ -248,6 +248,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...] = ()
 
     baseline: Measurement | None = None
+    compiled: Measurement | None = None  # torch.compile of the reference; failed: it has no time
     final: Measurement | None = None
     diagnosis: DiagnosisReported | None = None
     diagnosed_here: bool = False

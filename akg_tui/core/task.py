@@ -21,6 +21,7 @@ Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
 Backend = Literal["cpu", "cuda"]
+Baseline = Literal["compile"]
 Dsl = Literal["cpp", "torch", "triton"]
 
 
@@ -213,9 +214,14 @@ def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
-    """One task: the operator `op` to tune, its files, its target, and the rules of the run."""
+    """One task: the operator `op` to tune, its files, its target, and the rules of the run.
+
+    `baselines` are measured once a run, besides eager, which the seed is compared with: `compile`
+    is the reference under `torch.compile`.
+    """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    baselines: tuple[Baseline, ...] = ()
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     target: Target = field(default_factory=Target)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.summary import Ratios, ratio_text
 from akg_tui.core.verdict import percent
 from akg_tui.view.language import (
     Count,
@@ -44,7 +45,28 @@ def hours(value: float) -> str:
 
 def times(ratio: float) -> str:
     """Return a ratio as text: ``1.84×``; with one decimal from ten on: ``12.4×``."""
-    return f"{ratio:.1f}×" if ratio >= 9.995 else f"{ratio:.2f}×"
+    return f"{ratio_text(ratio)}×"
+
+
+def ratios(found: Ratios) -> str:
+    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.30× compile``."""
+    return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named)
+
+
+def best_label(found: Ratios) -> str:
+    """Return what the ratios of the best kernel are called: provisional, or measured afresh."""
+    if found.provisional:
+        return tr("best so far")
+    return tr("best, measured afresh") if found.fresh else tr("best")
+
+
+def overall(found: Ratios) -> str:
+    """Return a kernel's ratios, with a word if they were measured afresh."""
+    return f"{ratios(found)}, {tr('measured afresh')}" if found.fresh else ratios(found)
+
+
+OVER = (marked("seed"), marked("eager"), marked("compile"))
+"""What a kernel is compared with, as in `Ratios.named`."""
 
 
 def milliseconds(value: float) -> str:
