@@ -174,6 +174,17 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     timed: bool = True
 
     @property
+    def times_agree(self) -> bool:
+        """Whether the two times, medians of each side alone, agree with the ratio.
+
+        The ratio is the median of calls side by side, so on a machine that changes its speed the
+        quotient of the times can lie outside the interval.
+        """
+        if self.ratio is None or self.baseline_ms is None or not self.candidate_ms:
+            return False
+        return self.ratio.low <= self.baseline_ms / self.candidate_ms <= self.ratio.high
+
+    @property
     def too_noisy(self) -> bool:
         """Whether only a gain of more than 100 % would have been found, which is none to name."""
         return self.detectable is not None and self.detectable > 1

@@ -187,7 +187,7 @@ class Judge:
                 return Measurement(
                     outcome=Outcome.FAILED,
                     failure=FailureKind.TIMEOUT,
-                    message=f"compiling and timing it took longer than {limit} s",
+                    message=f"it took longer than {limit} s",
                     threads=self._task.timing.threads,
                     elapsed_s=time.monotonic() - start,
                 )

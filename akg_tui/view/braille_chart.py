@@ -22,7 +22,7 @@ from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
 from akg_tui.view.language import tr
 from akg_tui.view.plan_rows import predicted
-from akg_tui.view.spans import Line, Span, cut, fit, line
+from akg_tui.view.spans import Line, Span, cells, cut, fit, line
 from akg_tui.view.status import no_attempt
 
 UNITS = ("ratio", "ms", "tokens", "roof")
@@ -182,10 +182,10 @@ def _references(state: RunState, unit: str) -> tuple[Reference, ...]:
     seed_ms = state.baseline.candidate_ms if state.baseline else None
     for name, over in reference_lines(state):
         if unit in ("ratio", "tokens"):
-            found.append(Reference(name, over.ratio, over.low, over.high))
+            found.append(Reference(tr(name), over.ratio, over.low, over.high))
         elif unit == "ms" and seed_ms is not None:
             time, low, high = (seed_ms / value for value in (over.ratio, over.high, over.low))
-            found.append(Reference(name, time, low, high))
+            found.append(Reference(tr(name), time, low, high))
     return tuple(found)
 
 
@@ -460,7 +460,8 @@ class Chart:
         under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
         _reference_lines(under, columns, plot.references, scale)
         for each in plot.references:
-            labels[scale.dot(each.value) // 4] = cut(each.name, _LABEL).rjust(_LABEL)
+            name = cut(each.name, _LABEL)
+            labels[scale.dot(each.value) // 4] = " " * (_LABEL - cells(name)) + name
         drawn = [
             ((labels.get(n, " " * _LABEL), "chart.axis"),
              ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))

@@ -57,7 +57,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     elif attempt.number and measured.ratio:
         second = line((formatting.sure(measured.ratio), "text"))
     else:
-        second = line((tr("against the reference"), "muted"))
+        second = line((tr("against eager"), "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
         second = (*second, (f"  {tr('undone')}", "note"))
     return Side(attempt.blob, title, (first, second), kernel(attempt.blob))

@@ -76,6 +76,16 @@ def milliseconds(value: float) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
 
 
+def call_times(measurement: Measurement) -> str:
+    """Return the time of a call, with the other kernel's time before it if the ratio agrees."""
+    if measurement.candidate_ms is None:
+        return ""
+    told = tr("{time} a call", time=milliseconds(measurement.candidate_ms))
+    if measurement.baseline_ms is None or not measurement.times_agree:
+        return told
+    return f"{milliseconds(measurement.baseline_ms)} → {told}"
+
+
 def count(number: int, noun: str, figure: str = "") -> str:
     """Return a number with its noun: ``3 lines``; other languages have a pattern per noun.
 

@@ -238,10 +238,8 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
 def _figures(state: RunState, attempt: Attempt) -> list[tuple[str, str]]:
     found = attempt.measurement
     told: list[tuple[str, str]] = []
-    if found.candidate_ms is not None and found.baseline_ms is not None:
-        before, after = map(formatting.milliseconds, (found.baseline_ms, found.candidate_ms))
+    if times := formatting.call_times(found):
         pairs = f", {formatting.count(found.clusters, 'pair')}" if found.clusters else ""
-        times = f"{before} → {tr('{time} a call', time=after)}"
         told.append((tr("time"), f"{times}{pairs}"))
     if found.deviation is not None and found.detectable is not None:
         spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))

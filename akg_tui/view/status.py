@@ -32,7 +32,7 @@ def header(state: RunState, now: float, room: int) -> Line:
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
-    best = _best(state)
+    best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
         (0, line((clean(task.op), "strong"))),
         (4, line((target, "muted"))),
@@ -53,8 +53,7 @@ def header(state: RunState, now: float, room: int) -> Line:
         shown = [brand, *(part for rank, part in parts if rank < least)]
         left = join(shown, _SEPARATOR)
         if width(left) + width(right) + 3 > room:
-            # Then the words around the best ratios.
-            left = join([best[1:2] if part is best else part for part in shown], _SEPARATOR)
+            left = join([brief if part is best else part for part in shown], _SEPARATOR)
         if width(left) + width(right) + 3 <= room:
             break
     return spread((("", "text"), *left), right, room)
@@ -77,12 +76,16 @@ def _round(state: RunState) -> int:
     return state.settled + 1 if under_way and not state.finished else state.settled
 
 
-def _best(state: RunState) -> Line:
+def _best(state: RunState, *, brief: bool = False) -> Line:
+    """Return the ratios of the best kernel; in brief, a sign marks those that are provisional."""
     if verified_only(state):
         return line((tr("verified only"), "note"))
     best = best_of(state)
     if best is None:
         return line((tr("no baseline yet"), "muted"))
+    if brief:
+        sign = "≈" if best.provisional else ""
+        return line((f"{sign}{formatting.ratios(best)}", "figure"))
     which = formatting.attempt(best.attempt)
     return line(
         (f"{formatting.best_label(best)} ", "muted"),

@@ -51,7 +51,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
             legend.append(f"{PROMISED} {tr('promised')}")
         if plot.fresh:
             legend.append(f"{FRESH} {tr('measured afresh')}")
-        legend += [tr(each.name) for each in plot.references]
+        legend += [each.name for each in plot.references]
         self.border_subtitle = Content("  ".join(legend))
 
     def cycle(self) -> bool:
