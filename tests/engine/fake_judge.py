@@ -21,6 +21,7 @@ class FakeJudge:
         self.compiled = 0
         """How often the compiled reference was measured."""
         self.compile_fault = ""
+        self.on_compile: Callable[[], None] = lambda: None
 
     async def prepare(self) -> None:
         pass
@@ -54,6 +55,7 @@ class FakeJudge:
         """Take the compiled reference for 1.5 times as fast as the reference, which takes 3 ms."""
         await asyncio.sleep(0)
         self.compiled += 1
+        self.on_compile()
         if self.compile_fault:
             return Measurement(
                 outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=self.compile_fault
