@@ -13,8 +13,8 @@ from akg_tui.core.task import Correctness, Guard, Task
 NAME = "torch_compile.py"
 """The file of the kernel, in messages about it."""
 
-PRELOADED = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
-"""Modules of the compiler. Loading them takes seconds, and each pair of processes needs them."""
+PRELOADED = ("akg_tui.evaluate.child.torch_compiler",)
+"""What the zygote loads. It takes seconds, which each pair of processes would need otherwise."""
 
 ENVIRONMENT = {
     # Inside the kernel's process: it may start no workers.
