@@ -34,6 +34,7 @@ def header(state: RunState, now: float, room: int) -> Line:
     limit = task.policy.max_hours
     best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
+        (6, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
         (0, line((clean(task.op), "strong"))),
         (4, line((target, "muted"))),
         (1, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
@@ -47,10 +48,9 @@ def header(state: RunState, now: float, room: int) -> Line:
         (spent, "text"),
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
-    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
     # Leave out the least important parts until the row fits.
-    for least in (9, 5, 4, 3, 2, 1):
-        shown = [brand, *(part for rank, part in parts if rank < least)]
+    for least in (9, 6, 5, 4, 3, 2, 1):
+        shown = [part for rank, part in parts if rank < least]
         left = join(shown, _SEPARATOR)
         if width(left) + width(right) + 3 > room:
             left = join([brief if part is best else part for part in shown], _SEPARATOR)
@@ -84,7 +84,7 @@ def _best(state: RunState, *, brief: bool = False) -> Line:
     if best is None:
         return line((tr("no baseline yet"), "muted"))
     if brief:
-        sign = "≈" if best.provisional else ""
+        sign = "~" if best.provisional else ""
         return line((f"{sign}{formatting.ratios(best)}", "figure"))
     which = formatting.attempt(best.attempt)
     return line(
