@@ -136,7 +136,8 @@ def test_all_surfaces_tell_the_same_best_at_every_moment_of_a_run(
         over, called = told
         moments.add(called)
         names = ("seed", "eager", "compile")
-        ratios = " · ".join(f"{r:.2f}× {name}" for r, name in zip(over, names, strict=False))
+        named = [f"{r:.2f}× {name}" for r, name in zip(over, names, strict=False)]
+        ratios = " · ".join(named if called else named[1:])
         shown = texts(state, "")
         if isinstance(effect, fx.Commit | fx.CommitSeed | fx.Measure) or state.finished:
             shown |= of_the_folder(run)

@@ -39,8 +39,13 @@ class Ratios(Struct, frozen=True):
 
     @property
     def named(self) -> tuple[tuple[str, float], ...]:
-        """The ratios that are known, each with the name of what it is over."""
+        """The ratios that are known, each with the name of what it is over.
+
+        The seed's ratio over itself tells nothing, so it stands only where there is no other.
+        """
         over = {"seed": self.over_seed, "eager": self.over_eager, "compile": self.over_compile}
+        if self.attempt == 0 and self.over_eager is not None:
+            del over["seed"]
         return tuple((name, found.ratio) for name, found in over.items() if found is not None)
 
     @property

@@ -57,7 +57,9 @@ def best_label(found: Ratios) -> str:
     """Return what the ratios of the best kernel are called: provisional, or measured afresh."""
     if found.provisional:
         return tr("best so far")
-    return tr("best, measured afresh") if found.fresh else tr("best")
+    if found.fresh:
+        return tr("best, measured afresh")
+    return tr("best") if found.attempt else attempt(0)
 
 
 def overall(found: Ratios) -> str:

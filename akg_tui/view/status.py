@@ -90,7 +90,7 @@ def _best(state: RunState, *, brief: bool = False) -> Line:
     return line(
         (f"{formatting.best_label(best)} ", "muted"),
         (formatting.ratios(best), "figure"),
-        (f" {which}", "muted"),
+        (f" {which}" if best.attempt else "", "muted"),
     )
 
 

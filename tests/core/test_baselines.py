@@ -53,7 +53,7 @@ def test_a_compile_that_fails_is_told_and_the_run_goes_on(fault: Measurement) ->
     assert summarize(run.state)["compile_problem"] == fault.message
     best = best_of(run.state)
     assert best is not None
-    assert [name for name, _ in best.named] == ["seed", "eager"]
+    assert [name for name, _ in best.named] == ["eager"]
 
 
 def test_a_run_that_is_stopped_meanwhile_does_not_measure_compile() -> None:
@@ -99,7 +99,7 @@ def test_the_best_is_provisional_until_the_final_measurement_and_fresh_after_it(
     seed = best_of(run.state)
     assert seed is not None
     assert (seed.attempt, seed.provisional, seed.fresh) == (0, False, False)
-    assert dict(seed.named) == pytest.approx({"seed": 1.0, "eager": 0.5, "compile": 0.4})
+    assert dict(seed.named) == pytest.approx({"eager": 0.5, "compile": 0.4})
     run.begins("a", "b")
     run.tries(faster(8.0))
     best = best_of(run.state)

@@ -50,8 +50,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         if self.series.promises:
             legend.append(f"{PROMISED} {tr('promised')}")
         if plot.fresh:
-            legend.append(f"{FRESH} {tr('measured afresh')}")
-        legend += [each.name for each in plot.references]
+            legend.append(f"{FRESH} {tr('afresh')}")
         self.border_subtitle = Content("  ".join(legend))
 
     def cycle(self) -> bool:
