@@ -53,6 +53,11 @@ def ratios(found: Ratios) -> str:
     return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named)
 
 
+def sign(found: Ratios) -> str:
+    """Return the sign before ratios that are provisional, where there is no room for words."""
+    return "~" if found.provisional else ""
+
+
 def best_label(found: Ratios) -> str:
     """Return what the ratios of the best kernel are called: provisional, or measured afresh."""
     if found.provisional:

@@ -321,8 +321,11 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
         "run": (one_line(run.name), "muted"),
     }
     if told is not None:
-        best = formatting.times(told.over_seed) if told.over_seed is not None else "-"
-        eager = told.best.over_eager if told.best else None
+        found = told.best
+        best = (
+            f"{formatting.sign(found)}{formatting.times(found.over_seed.ratio)}" if found else "-"
+        )
+        eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
             "best": (best, "figure"),

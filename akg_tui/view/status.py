@@ -84,8 +84,7 @@ def _best(state: RunState, *, brief: bool = False) -> Line:
     if best is None:
         return line((tr("no baseline yet"), "muted"))
     if brief:
-        sign = "~" if best.provisional else ""
-        return line((f"{sign}{formatting.ratios(best)}", "figure"))
+        return line((f"{formatting.sign(best)}{formatting.ratios(best)}", "figure"))
     which = formatting.attempt(best.attempt)
     return line(
         (f"{formatting.best_label(best)} ", "muted"),
