@@ -332,6 +332,9 @@ def _work_in_done(state: RunState) -> Effect:
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
+    fresh = state.final is not None and state.final.outcome is Outcome.CORRECT
+    if fresh and "eager" in state.task.baselines and state.final_eager is None:
+        return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
     return _finish(state.finish_reason, ok=not lost)
 
 

@@ -136,6 +136,8 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
     measurement = event.measurement
     if event.purpose is ev.Purpose.COMPILE:
         return replace(state, compiled=measurement)
+    if event.purpose is ev.Purpose.EAGER:
+        return replace(state, final_eager=measurement)
     if measurement.outcome is Outcome.ERROR:
         state = replace(state, eval_errors=state.eval_errors + 1)
     if event.purpose is ev.Purpose.BASELINE:
@@ -366,9 +368,8 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
         raise OutOfOrder(f"attempt {event.best} cannot be the best: it never was, or is lost")
     best, former = former[-1], former[:-1]
     work = best.blob
-    return replace(
-        state, best=best, former=former, work_blob=work, edited=False, measured=None, final=None
-    )
+    state = replace(state, final=None, final_eager=None, measured=None)
+    return replace(state, best=best, former=former, work_blob=work, edited=False)
 
 
 REMEMBERED = 20  # the last questions and scripts that a state stores
@@ -489,6 +490,7 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
         work_blob=best.blob,
         edited=False,
         final=None,
+        final_eager=None,
         approved_blob="",
         gate=None if state.gate and state.gate.kind == "edit" else state.gate,
     )

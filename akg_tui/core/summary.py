@@ -22,8 +22,8 @@ class Ratios(Struct, frozen=True):
 
     Eager is the reference run by PyTorch, compile the reference under `torch.compile`; a ratio is
     None where its baseline has no time. `fresh`: the ratio over the seed is the FINAL measurement;
-    otherwise it is provisional, the product of the kept ratios. The others are products with the
-    baseline measurements. Bounds are multiplied, and error probabilities add up (Bonferroni).
+    otherwise it is provisional, the product of the kept ratios. The ratio over eager is measured
+    with it where the task wants that; the others are products with the baseline measurements.
     """
 
     attempt: int
@@ -91,6 +91,8 @@ def _ratios(state: RunState, attempt: int, over_seed: Interval, *, fresh: bool) 
     eager = state.baseline.ratio if state.baseline else None
     compiled = state.compiled.ratio if state.compiled else None
     over_eager = over_seed.chained(eager) if eager else None
+    if fresh and state.final_eager is not None and state.final_eager.ratio is not None:
+        over_eager = state.final_eager.ratio
     behind = compiled.inverse if compiled else None
     over_compile = over_eager.chained(behind) if over_eager and behind else None
     return Ratios(attempt, fresh, over_seed, over_eager, over_compile)

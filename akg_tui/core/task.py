@@ -21,7 +21,7 @@ Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
 Backend = Literal["cpu", "cuda"]
-Baseline = Literal["compile"]
+Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]
 
 
@@ -216,8 +216,9 @@ def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """One task: the operator `op` to tune, its files, its target, and the rules of the run.
 
-    `baselines` are measured once a run, besides eager, which the seed is compared with: `compile`
-    is the reference under `torch.compile`.
+    `baselines` are measured once a run, besides the seed against the reference. With `eager` the
+    best kernel is timed against the reference when the run ends. With `compile` the reference under
+    `torch.compile` is timed when it begins.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]

@@ -256,7 +256,8 @@ class Engine:
             self.live.show("measuring torch.compile")
             self._must(cmd.FinishEval(await self._judge.measure_compiled()))
             return
-        self.live.show(f"{effect.purpose} evaluation")
+        eager = effect.purpose is ev.Purpose.EAGER
+        self.live.show("measuring eager" if eager else f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
         # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE

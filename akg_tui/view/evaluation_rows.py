@@ -17,6 +17,7 @@ from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
 _AGAINST = {
     "baseline": marked("against eager"),
     "compile": marked("against eager"),
+    "eager": marked("against eager"),
     "candidate": marked("against the best"),
     "final": marked("against the seed"),
 }
@@ -58,7 +59,7 @@ def eval_rows(
     if running is None:
         return [fit(row, room) for row in _last(state, seen, room, height)]
     what = formatting.attempt(0 if running.purpose == "baseline" else running.attempt)
-    if running.purpose == "final":
+    if running.purpose in ("final", "eager"):
         what = tr("the best, afresh")
     elif running.purpose == "compile":
         what = tr("torch.compile of the reference")

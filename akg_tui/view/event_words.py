@@ -139,6 +139,7 @@ def _phase(event: ev.PhaseEntered) -> EventWords:
 _AGAINST = {
     ev.Purpose.BASELINE: message("eager"),
     ev.Purpose.COMPILE: message("eager"),
+    ev.Purpose.EAGER: message("eager"),
     ev.Purpose.CANDIDATE: message("the best"),
     ev.Purpose.FINAL: message("the seed"),
 }
@@ -147,6 +148,7 @@ _PURPOSE: dict[ev.Purpose, Text] = {
     ev.Purpose.CANDIDATE: message("candidate"),
     ev.Purpose.FINAL: message("final"),
     ev.Purpose.COMPILE: "torch.compile",
+    ev.Purpose.EAGER: message("final"),
 }
 
 

@@ -114,6 +114,44 @@ def test_the_best_is_provisional_until_the_final_measurement_and_fresh_after_it(
     assert best.line == "3.00x seed · 1.50x eager · 1.20x compile"
 
 
+def test_the_best_is_timed_against_eager_at_the_end_where_the_task_wants_it() -> None:
+    run = SimulatedRun(policy=Policy(max_rounds=1), baselines=("eager",))
+    run.until_agent(faster(0.5, 0.2))
+    run.begins("a")
+    run.tries(faster(8.0), faster(3.0), faster(1.4, 0.01))
+    assert measures(run) == ["baseline", "candidate", "final", "eager"]
+    best = best_of(run.state)
+    assert best is not None
+    assert dict(best.named) == {"seed": 3.0, "eager": 1.4}
+    assert best.over_eager == Interval(1.4, 1.39, 1.41, 0.99), "its own interval, and no chain's"
+    run.must(cmd.UndoKeep())
+    assert run.state.final_eager is None
+
+
+@pytest.mark.parametrize("fault", [failed(), broken()])
+def test_a_best_that_cannot_be_timed_against_eager_keeps_the_chained_ratio(
+    fault: Measurement,
+) -> None:
+    run = SimulatedRun(policy=Policy(max_rounds=1), baselines=("eager",))
+    run.until_agent(faster(0.5))
+    run.begins("a")
+    run.tries(faster(8.0), faster(3.0), fault)
+    assert run.state.finished
+    assert run.state.ok
+    best = best_of(run.state)
+    assert best is not None
+    assert dict(best.named) == {"seed": 3.0, "eager": 1.5}
+
+
+def test_a_run_that_kept_nothing_is_not_timed_against_eager_again() -> None:
+    run = SimulatedRun(policy=Policy(max_rounds=1), baselines=("eager",))
+    run.until_agent(faster(0.5))
+    run.begins("a")
+    run.tries(faster(0.9))
+    assert run.state.finished
+    assert measures(run) == ["baseline", "candidate"]
+
+
 def test_the_list_the_climb_and_the_summary_take_the_figure_of_the_best() -> None:
     state = finished(faster(0.5), faster(1.25)).state
     best = best_of(state)

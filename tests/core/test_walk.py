@@ -284,7 +284,7 @@ class Walk(RuleBasedStateMachine):
         mode=st.sampled_from(list(Mode)),
         rounds=st.integers(1, 12),
         gates=st.sets(st.sampled_from(list(Gate))),
-        baselines=st.sampled_from([(), ("compile",)]),
+        baselines=st.sampled_from([(), ("compile",), ("eager", "compile")]),
     )
     def begin(
         self, mode: Mode, rounds: int, gates: set[Gate], baselines: tuple[Baseline, ...]

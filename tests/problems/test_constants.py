@@ -99,10 +99,10 @@ def test_constants_of_any_name_are_written_and_read_again() -> None:
 
 def test_a_new_task_wants_torch_compile_measured_and_other_baselines_are_refused() -> None:
     text = task_text("x", backend="cpu", dsl="torch", arch="")
-    assert parse_task(Path("task.toml"), text).baselines == ("compile",)
+    assert parse_task(Path("task.toml"), text).baselines == ("eager", "compile")
     with pytest.raises(BadTask) as refused:
-        parse_task(Path("task.toml"), text.replace('["compile"]', '["compile", "jit"]'))
-    said = "task.toml:2: baselines.1: 'jit' is unknown, expected one of: compile"
+        parse_task(Path("task.toml"), text.replace('"compile"]', '"jit"]'))
+    said = "task.toml:2: baselines.1: 'jit' is unknown, expected one of: eager, compile"
     assert str(refused.value) == said
 
 
