@@ -26,6 +26,7 @@ from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import summarize_run
 from akg_tui.store.task_folder import load_task
+from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.braille_chart import AttemptSeries
 from akg_tui.view.comparison import side_of
 from akg_tui.view.plan_rows import plan_view
@@ -90,7 +91,9 @@ def expected(state: RunState) -> tuple[list[float], str] | None:
 def texts(state: RunState, kernel: str) -> dict[str, str]:
     """Every surface that tells all ratios of the best, from the state alone."""
     best = state.best
+    told = expected(state)
     assert best is not None
+    assert told is not None
     attempt = state.attempts[best.attempt]
     rows = {
         "header": plain(header(state, state.last_at, 200)),
@@ -98,6 +101,10 @@ def texts(state: RunState, kernel: str) -> dict[str, str]:
             plain(row) for row in side_of(state, attempt, lambda _: kernel).about
         ),
     }
+    table = AttemptRows(state, 160)
+    row = next(n for n in range(1, len(table)) if table.attempt(n) == attempt)
+    over_eager = told[0][1]
+    assert f" {over_eager:.2f}× " in plain(table[row])
     if attempt.item:
         view = plan_view(state, 120, 60, {attempt.item})
         rows["plan"] = "\n".join(plain(row) for row in view.rows)

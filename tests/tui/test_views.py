@@ -88,7 +88,7 @@ def finished() -> RunState:
 
 @pytest.mark.parametrize("room", [10, 34, 44, 60, 100, 200])
 def test_the_table_of_attempts_fits_and_begins_with_the_newest(room: int) -> None:
-    rows = AttemptRows(finished().attempts, room)
+    rows = AttemptRows(finished(), room)
     told = [plain(row) for row in rows]
     assert len(told) == 11
     assert all(width(row) <= room for row in rows)
@@ -305,7 +305,7 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
 def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
     state = finished()
     counts = {v: state.count(v) for v in Verdict}
-    rows = "\n".join(plain(row) for row in AttemptRows(state.attempts, 60))
+    rows = "\n".join(plain(row) for row in AttemptRows(state, 60))
     assert rows.count("▪ DISCARD") == counts[Verdict.DISCARD]
     assert rows.count("✗ FAIL") == counts[Verdict.FAIL]
 

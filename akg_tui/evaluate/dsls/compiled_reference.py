@@ -28,7 +28,7 @@ ENVIRONMENT = {
 BUDGET_S = 10.0
 """The most seconds of sampling: a baseline needs a figure, not a verdict."""
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 """The most seconds of the whole evaluation, with compilation and the start of the judge."""
 
 _TAIL = '''

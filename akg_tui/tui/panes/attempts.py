@@ -28,9 +28,9 @@ class AttemptsPane(LineView, Pane):
         self.entitle(tr("inputs × attempts") if self.by_input else tr("attempts"))
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        attempts = snapshot.state.attempts
-        undone = snapshot.state.undone
-        if not self.moved((len(attempts), self.room, snapshot.state.run_id, self.by_input, undone)):
+        state, attempts = snapshot.state, snapshot.state.attempts
+        measured = (len(attempts), state.undone, state.final, state.final_eager)
+        if not self.moved((measured, self.room, state.run_id, self.by_input)):
             return
         self._entitle()
         self.border_subtitle = Content(tr("error as a share of what is allowed"))
@@ -41,7 +41,7 @@ class AttemptsPane(LineView, Pane):
         top = self.top
         grown = len(attempts) - len(self._attempts)
         self._attempts = attempts
-        self.put(AttemptRows(attempts, self.room, undone))
+        self.put(AttemptRows(snapshot.state, self.room))
         if top > 0 and grown > 0:
             self.to_row(top + grown)  # newest first: the rows on screen move down
         self._mark()
