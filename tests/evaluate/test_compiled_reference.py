@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.dsls import compiled_reference
+from akg_tui.evaluate.dsls import DSLS, compiled_reference
+from akg_tui.evaluate.sandbox import confinement
 from akg_tui.evaluate.static_guard import findings
 
 REFERENCE = """\
@@ -60,6 +62,19 @@ def test_no_rule_of_the_task_that_is_about_kernels_refuses_it() -> None:
     assert terms.correctness.tolerance == 1e-3
     assert not terms.correctness.deterministic
     assert terms.timing.call_timeout_s == strict.timing.build_timeout_s
+
+
+def test_what_was_compiled_is_cached_with_the_kernel_and_not_in_a_folder_of_the_user() -> None:
+    for dsl in DSLS.values():
+        cache = dsl.caches(Path("/cache/of/a/kernel"))["TORCHINDUCTOR_CACHE_DIR"]
+        assert Path(cache).is_relative_to("/cache/of/a/kernel")
+
+
+def test_packages_outside_the_prefix_of_python_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = ["/home/user/.local/lib/python3.11/site-packages", "/home/user/secrets"]
+    monkeypatch.setattr("sys.path", [*sys.path, *elsewhere])
+    assert elsewhere[0] in confinement.programs()
+    assert elsewhere[1] not in confinement.programs()
 
 
 async def test_it_is_timed_against_eager_in_the_sandbox(tmp_path: Path) -> None:
