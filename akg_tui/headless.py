@@ -16,8 +16,7 @@ from typing import Any, TextIO
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.stopping.automation import CONDITION_PREFIX, AutomationPolicy
-from akg_tui.core.summary import summarize, token_fields
-from akg_tui.core.verdict import percent
+from akg_tui.core.summary import best_of, summarize, token_fields
 from akg_tui.engine.run_handle import RunHandle, unread
 from akg_tui.view.event_words import Say, line_texts
 from akg_tui.view.language import Count, Reason, Text, message
@@ -157,13 +156,19 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
     if used := summary["tokens_used_session"]:
         limit = f" of {summary['max_tokens']}" if "max_tokens" in summary else ""
         told.append(message("tokens: {words}", words=f"{used}{limit}{_bill(summary)}"))
-    final = handle.state.final
-    if final and final.ratio:
-        figures = f"{final.ratio.ratio:.2f}x ({percent(final.ratio)}), {final.candidate_ms:.3f} ms"
+    if best := best_of(handle.state):
+        final = handle.state.final
+        time = f", {final.candidate_ms:.3f} ms" if final and final.candidate_ms else ""
+        figures = f"{best.line}{time}"
         told.append(
-            message("best kernel against the seed, measured afresh: {figures} a call",
-                    figures=figures)
-        )  # fmt: skip
+            message("best kernel, measured afresh: {figures} a call", figures=figures)
+            if best.fresh
+            else message("best kernel so far: {figures}", figures=figures)
+            if best.provisional
+            else message("best kernel is the seed: {figures}", figures=best.line)
+        )
+    if problem := summary["compile_problem"]:
+        told.append(message("torch.compile was not measured: {why}", why=Reason(problem)))
     told.append(message("run: {path}", path=handle.path))
     if handle.live.notice:
         told.append(Reason(handle.live.notice))

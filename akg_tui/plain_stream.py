@@ -19,6 +19,7 @@ from akg_tui.core.approval_rules import told as rule_told
 from akg_tui.core.effects import Hold, next_effect
 from akg_tui.core.phases import Mode, Overlay
 from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.summary import best_of
 from akg_tui.engine.run_handle import unread
 from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
@@ -349,7 +350,8 @@ class PlainStream:
     def _status(self) -> None:
         state = self._handle.state
         doing = retold(one_line(self._handle.live.activity)) or tr("waiting")
-        best = formatting.times(state.best.over_seed) if state.best else tr("no baseline yet")
+        found = best_of(state)
+        best = formatting.overall(found) if found else tr("no baseline yet")
         self.say(
             tr("{phase}: {doing}; round {round} of {rounds}, best {best}, mode {mode}",
                phase=state.phase, doing=doing, round=state.settled,

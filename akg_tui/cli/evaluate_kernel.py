@@ -75,6 +75,8 @@ def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+        if not measured.times_agree:
+            print("the times are medians of each side alone; the speedup is of calls side by side")
     for case in measured.cases:
         told = f"  case {case.name}: "
         if case.candidate_ms is not None and case.baseline_ms is not None:

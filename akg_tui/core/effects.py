@@ -55,6 +55,7 @@ class Step(Struct, frozen=True):
 class Measure(Struct, frozen=True):
     """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None.
 
+    For COMPILE, `blob` is "": the judge makes the kernel of the reference.
     `prior` are the log ratios of the earlier measurements of this kernel against this incumbent.
     """
 
@@ -127,6 +128,10 @@ def baseline_failed(state: RunState) -> str:
     return f"the kernel is not correct before any change: {measured.message}"
 
 
+def _compile_owed(state: RunState) -> bool:
+    return "compile" in state.task.baselines and state.compiled is None
+
+
 def _evals_exhausted(state: RunState) -> bool:
     return state.eval_errors >= MAX_EVAL_ERRORS
 
@@ -174,9 +179,9 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
     if failed:
         return Phase.DONE, failed
-    if state.best is None:
-        return None
     tunes = Phase.PLAN in state.row.to
+    if state.best is None or (tunes and _compile_owed(state) and not stops):
+        return None
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
@@ -300,6 +305,8 @@ def _work(state: RunState) -> Effect | None:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
+            if state.best is not None:
+                return Measure(Purpose.COMPILE, 0, "", None)
             return CommitSeed(state.seed_blob)
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id
@@ -344,6 +351,9 @@ def _work_in_done(state: RunState) -> Effect:
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
+    fresh = state.final is not None and state.final.outcome is Outcome.CORRECT
+    if fresh and "eager" in state.task.baselines and state.final_eager is None:
+        return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
     return _finish(state.finish_reason, ok=not lost)
 
 

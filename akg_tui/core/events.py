@@ -27,6 +27,8 @@ class Purpose(StrEnum):
     BASELINE = "baseline"  # the seed against the reference
     CANDIDATE = "candidate"  # an attempt against the incumbent
     FINAL = "final"  # the best kernel against the seed, measured anew
+    COMPILE = "compile"  # the reference under torch.compile against the reference
+    EAGER = "eager"  # the best kernel against the reference, measured anew
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):

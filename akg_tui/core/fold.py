@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import all_ended, rule_applied, rule_learned, rule_revoked
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
     AGENT_PHASES,
@@ -139,6 +139,10 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
 def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunState:
     state = replace(state, running=None)
     measurement = event.measurement
+    if event.purpose is ev.Purpose.COMPILE:
+        return replace(state, compiled=measurement)
+    if event.purpose is ev.Purpose.EAGER:
+        return replace(state, final_eager=measurement)
     if measurement.outcome is Outcome.ERROR:
         state = replace(state, eval_errors=state.eval_errors + 1)
     if event.purpose is ev.Purpose.BASELINE:
@@ -279,28 +283,12 @@ def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState
     return replace(state, visits_failed=state.visits_failed + 1)
 
 
-def _chained(state: RunState, measurement: Measurement) -> Interval | None:
-    """Return candidate over seed: the incumbent's chained estimate times this ratio.
-
-    The bounds are multiplied too, and the error probabilities add up (Bonferroni), so a
-    longer chain has a lower confidence.
-    """
-    ratio = measurement.ratio
-    if state.best is None or ratio is None:
-        return None
-    chain = state.best.speedup
-    return Interval(
-        chain.ratio * ratio.ratio,
-        chain.low * ratio.low,
-        chain.high * ratio.high,
-        max(0.0, chain.confidence + ratio.confidence - 1.0),
-    )
-
-
 def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     assert state.best is not None
     assert state.measured is not None
-    speedup = _chained(state, state.measured)
+    # Candidate over seed: the incumbent's estimate times this ratio.
+    ratio = state.measured.ratio
+    speedup = state.best.speedup.chained(ratio) if ratio else None
     over_seed = speedup.ratio if speedup else None
     earlier = state.measured_again
     attempt = Attempt(
@@ -388,9 +376,8 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
         raise OutOfOrder(f"attempt {event.best} cannot be the best: it never was, or is lost")
     best, former = former[-1], former[:-1]
     work = best.blob
-    return replace(
-        state, best=best, former=former, work_blob=work, edited=False, measured=None, final=None
-    )
+    state = replace(state, final=None, final_eager=None, measured=None)
+    return replace(state, best=best, former=former, work_blob=work, edited=False)
 
 
 REMEMBERED = 20  # the last questions and scripts that a state stores
@@ -512,6 +499,7 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
         work_blob=best.blob,
         edited=False,
         final=None,
+        final_eager=None,
         approved_blob="",
         gate=None if state.gate and state.gate.kind == "edit" else state.gate,
     )

@@ -48,6 +48,26 @@ class Interval(Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"{digits(self.ratio)} [{digits(self.low)}, {digits(self.high)}]"
 
+    def chained(self, other: Interval) -> Interval:
+        """Return the ratio of a chain of two comparisons.
+
+        The bounds are multiplied, and the error probabilities add up (Bonferroni), so a longer
+        chain has a lower confidence.
+        """
+        return Interval(
+            self.ratio * other.ratio,
+            self.low * other.low,
+            self.high * other.high,
+            max(0.0, self.confidence + other.confidence - 1.0),
+        )
+
+    @property
+    def inverse(self) -> Interval | None:
+        """The ratio of the other kernel over this one; None if a bound is not positive."""
+        if min(self.ratio, self.low, self.high) <= 0:
+            return None
+        return Interval(1 / self.ratio, 1 / self.high, 1 / self.low, self.confidence)
+
 
 class InputError(Struct, frozen=True, gc=False):
     """The largest error of a kernel on one kind of input, over all its trials.
@@ -172,6 +192,17 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     cases: tuple[CaseTiming, ...] = ()
     sampled_s: float = 0.0
     timed: bool = True
+
+    @property
+    def times_agree(self) -> bool:
+        """Whether the two times, medians of each side alone, agree with the ratio.
+
+        The ratio is the median of calls side by side, so on a machine that changes its speed the
+        quotient of the times can lie outside the interval.
+        """
+        if self.ratio is None or self.baseline_ms is None or not self.candidate_ms:
+            return False
+        return self.ratio.low <= self.baseline_ms / self.candidate_ms <= self.ratio.high
 
     @property
     def too_noisy(self) -> bool:

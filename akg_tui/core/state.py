@@ -263,7 +263,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...] = ()
 
     baseline: Measurement | None = None
+    compiled: Measurement | None = None  # torch.compile of the reference; failed: it has no time
     final: Measurement | None = None
+    final_eager: Measurement | None = None
     diagnosis: DiagnosisReported | None = None
     diagnosed_here: bool = False
     diagnosis_attempts: int = 0  # reports refused and visits failed in this diagnosis

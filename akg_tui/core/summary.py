@@ -1,16 +1,128 @@
-"""The summary of a run as JSON values, computed from its state. Pure."""
+"""The figures of a run's best kernel, and the summary of the run as JSON values. Pure.
+
+Every view takes the figure of the best kernel from `best_of`, so that no two of them differ.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
+from akg_tui.core.measurement import Interval
 from akg_tui.core.model_info import known_cost_usd
 from akg_tui.core.phases import Verdict
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import cache_read_share
+
+
+class Ratios(Struct, frozen=True):
+    """A kernel's speed as ratios over the seed, over eager and over compile.
+
+    Eager is the reference run by PyTorch, compile the reference under `torch.compile`; a ratio is
+    None where its baseline has no time. `fresh`: the ratio over the seed is the FINAL measurement;
+    otherwise it is provisional, the product of the kept ratios. The ratio over eager is measured
+    with it where the task wants that; the others are products with the baseline measurements.
+    """
+
+    attempt: int
+    fresh: bool
+    over_seed: Interval
+    over_eager: Interval | None
+    over_compile: Interval | None
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the figure is an estimate. The seed's ratio over itself is none."""
+        return self.attempt != 0 and not self.fresh
+
+    @property
+    def named(self) -> tuple[tuple[str, float], ...]:
+        """The ratios that are known, each with the name of what it is over.
+
+        The seed's ratio over itself tells nothing, so it stands only where there is no other.
+        """
+        over = {"seed": self.over_seed, "eager": self.over_eager, "compile": self.over_compile}
+        if self.attempt == 0 and self.over_eager is not None:
+            del over["seed"]
+        return tuple((name, found.ratio) for name, found in over.items() if found is not None)
+
+    @property
+    def line(self) -> str:
+        """The ratios as text: ``22.0x seed · 2.10x eager · 1.30x compile``."""
+        return " · ".join(f"{ratio_text(ratio)}x {name}" for name, ratio in self.named)
+
+
+def ratio_text(ratio: float) -> str:
+    """Return a ratio as text with two decimals; with one decimal from ten on."""
+    return f"{ratio:.1f}" if ratio >= 9.995 else f"{ratio:.2f}"
+
+
+def best_of(state: RunState) -> Ratios | None:
+    """Return the ratios of the best kernel; None while there is none."""
+    best = state.best
+    if best is None:
+        return None
+    fresh = state.final.ratio if state.final else None
+    return _ratios(state, best.attempt, fresh or best.speedup, fresh=fresh is not None)
+
+
+def ratios_of(state: RunState, attempt: Attempt) -> Ratios | None:
+    """Return the ratios of an attempt, those of `best_of` for the best; None without a time."""
+    if state.best is not None and attempt.number == state.best.attempt:
+        return best_of(state)
+    if attempt.number == 0:
+        return _ratios(state, 0, Interval(1.0, 1.0, 1.0, 1.0), fresh=False)
+    over_seed = attempt.speedup
+    return _ratios(state, attempt.number, over_seed, fresh=False) if over_seed else None
+
+
+def candidate_of(state: RunState) -> Ratios | None:
+    """Return the ratios that a KEEP of the measured candidate would give; None without a time."""
+    measured = state.measured.ratio if state.measured else None
+    if state.best is None or measured is None:
+        return None
+    over_seed = state.best.speedup.chained(measured)
+    return _ratios(state, state.next_attempt, over_seed, fresh=False)
+
+
+def _ratios(state: RunState, attempt: int, over_seed: Interval, *, fresh: bool) -> Ratios:
+    eager = state.baseline.ratio if state.baseline else None
+    compiled = state.compiled.ratio if state.compiled else None
+    over_eager = over_seed.chained(eager) if eager else None
+    if fresh and state.final_eager is not None and state.final_eager.ratio is not None:
+        over_eager = state.final_eager.ratio
+    behind = compiled.inverse if compiled else None
+    over_compile = over_eager.chained(behind) if over_eager and behind else None
+    return Ratios(attempt, fresh, over_seed, over_eager, over_compile)
+
+
+def climb_of(state: RunState) -> list[float]:
+    """Return the ratio of the best over the seed after each attempt, the seed first.
+
+    The last one is that of `best_of`, so a fresh figure replaces the estimate.
+    """
+    value, climb = 1.0, []
+    for attempt in state.attempts:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if kept and attempt.over_seed:
+            value = attempt.over_seed
+        climb.append(value)
+    if climb and (best := best_of(state)):
+        climb[-1] = best.over_seed.ratio
+    return climb
+
+
+def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
+    """Return eager and compile as ratios over the seed, each with its name, where measured."""
+    seed = state.baseline.ratio if state.baseline else None
+    eager = seed.inverse if seed else None
+    if eager is None:
+        return ()
+    compiled = state.compiled.ratio if state.compiled else None
+    over_seed = {"eager": eager} | ({"compile": eager.chained(compiled)} if compiled else {})
+    return tuple(over_seed.items())
 
 
 def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
@@ -21,9 +133,18 @@ def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
     return fields
 
 
+def compile_problem(state: RunState) -> str:
+    """Return why the reference under `torch.compile` has no time, in one line; "" if it has one."""
+    compiled = state.compiled
+    if compiled is None or compiled.ratio is not None:
+        return ""
+    return compiled.message or "no timing was possible"
+
+
 def summarize(state: RunState) -> dict[str, Any]:
     """Return the `summary` object of the command line.
 
+    `best` has the figures of `best_of`, provisional until the FINAL measurement.
     `speedup_vs_seed` is from the FINAL measurement, best against seed; it is 1.0 when the
     best kernel is the seed, and None when there is no FINAL measurement with a ratio.
     """
@@ -40,7 +161,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         for a in state.attempts
         if a.number and a.verdict is Verdict.KEEP
     ]
-    baseline = state.baseline
+    baseline, compiled = state.baseline, state.compiled
     cost = known_cost_usd(state.usage)
     return {
         "type": "summary",
@@ -53,6 +174,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "tries_to_write": state.tries,
         "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
         "keeps": kept,
+        "best": to_builtins(best_of(state)),
         "best_attempt": best.attempt if best else None,
         "best_commit": best.commit if best else None,
         "speedup_vs_seed": final.ratio if final else (1.0 if unchanged else None),
@@ -60,6 +182,9 @@ def summarize(state: RunState) -> dict[str, Any]:
         "seed_vs_reference": to_builtins(baseline.ratio) if baseline else None,
         "seed_ms": baseline.candidate_ms if baseline else None,
         "reference_ms": baseline.baseline_ms if baseline else None,
+        "compile_vs_eager": to_builtins(compiled.ratio) if compiled else None,
+        "compile_ms": compiled.candidate_ms if compiled else None,
+        "compile_problem": compile_problem(state),
         "best_ms": state.final.candidate_ms if state.final else None,
         "forked_from": (
             {"run": forked.parent, "round": forked.round, "seq": forked.seq, "hash": forked.hash}

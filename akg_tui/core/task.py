@@ -22,6 +22,7 @@ Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
 Backend = Literal["cpu", "cuda"]
+Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]
 
 
@@ -234,9 +235,13 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     Without `cases` a kernel is verified and timed on the sizes of the reference alone.
     `workflow` names the phase table. Without it a run of a model is `write_then_tune`, one of the
     sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
+    `baselines` are measured once a run, besides the seed against the reference. With `eager` the
+    best kernel is timed against the reference when the run ends. With `compile` the reference under
+    `torch.compile` is timed when it begins.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    baselines: tuple[Baseline, ...] = ()
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     cases: Annotated[tuple[Case, ...], Meta(max_length=32)] = ()

@@ -57,6 +57,8 @@ class Evaluator(Protocol):
         prior: tuple[float, ...] = (),
     ) -> Measurement: ...
 
+    async def measure_compiled(self) -> Measurement: ...
+
     async def probe(
         self, kernel: str, *, timed: bool, samples: int, warmups: int
     ) -> Measurement: ...
@@ -250,7 +252,12 @@ class Engine:
 
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
-        self.live.show(f"{effect.purpose} evaluation")
+        if effect.purpose is ev.Purpose.COMPILE:
+            self.live.show("measuring torch.compile")
+            self._must(cmd.FinishEval(await self._judge.measure_compiled()))
+            return
+        eager = effect.purpose is ev.Purpose.EAGER
+        self.live.show("measuring eager" if eager else f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
         # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE

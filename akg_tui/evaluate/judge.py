@@ -119,12 +119,16 @@ class EngineChannel:
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments.
 
+    Further arguments are modules that the zygote loads.
+
     The zygote is forked before the judge has read anything, so that it holds no secret; both
     share the memory of the imported modules.
     """
     connection = socket.socket(fileno=int(arguments[0]))
-    target, dsl = arguments[1:]
-    process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
+    target, dsl, *modules = arguments[1:]
+    process, control = fork_zygote(
+        target, dsl, CHILDREN.absolute(), unneeded=connection, modules=modules
+    )
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     confinement.hide_memory()

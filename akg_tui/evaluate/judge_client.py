@@ -13,17 +13,18 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import Task
 from akg_tui.evaluate import engine_protocol, static_guard
 from akg_tui.evaluate.adapters import adapters, lacking
+from akg_tui.evaluate.dsls import compiled_reference
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.kernel_text import syntax_fault
 
@@ -58,6 +59,8 @@ class Judge:
     prefetch
         Whether the judge prepares the next evaluation while it is idle: it draws inputs and
         forks processes that have seen no kernel.
+    modules, environment
+        What kernels' processes have loaded and set besides what the target and the DSL need.
 
     Use it as an asynchronous context manager, or `prepare` and `close` it. One evaluation
     runs at a time; a second call waits for the first.
@@ -71,6 +74,8 @@ class Judge:
         *,
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
+        modules: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         # As the judge will decode it: 5 becomes 5.0, so that both ends have the same digest.
         self._task = task = msgspec.json.decode(msgspec.json.encode(task), type=Task)
@@ -81,6 +86,8 @@ class Judge:
             engine=os.getpid(),
             prefetch=prefetch,
         )
+        self._modules = modules
+        self._environment = environment or {}
         self._log = self._scratch / "judge.log"
         self._on_progress = on_progress or (lambda _: None)
         self._numbers = itertools.count(1)
@@ -153,6 +160,39 @@ class Judge:
         return await self._evaluate(
             kernel, incumbent=incumbent, label=label, precise=precise, prior=prior
         )
+
+    async def measure_compiled(self) -> Measurement:
+        """Time the reference under `torch.compile` against the reference, within `LIMIT_S`.
+
+        A judge of its own does it, whose processes have the compiler loaded. Every behaviour of
+        the compiler gives a Measurement. Cancelling the task that awaits this ends that judge.
+        """
+        start = time.monotonic()
+        judge = Judge(
+            compiled_reference.terms_of(self._task),
+            self._begin.reference,
+            self._scratch / "compiled",
+            on_progress=self._on_progress,
+            prefetch=False,
+            modules=compiled_reference.PRELOADED,
+            environment=compiled_reference.ENVIRONMENT,
+        )
+        kernel = compiled_reference.kernel_of(self._begin.reference)
+        async with self._evaluating:
+            try:
+                async with asyncio.timeout(compiled_reference.LIMIT_S):
+                    return await judge.evaluate(kernel, label="torch.compile", precise=PRECISE)
+            except TimeoutError:
+                limit = f"{compiled_reference.LIMIT_S:g}"
+                return Measurement(
+                    outcome=Outcome.FAILED,
+                    failure=FailureKind.TIMEOUT,
+                    message=f"it took longer than {limit} s",
+                    threads=self._task.timing.threads,
+                    elapsed_s=time.monotonic() - start,
+                )
+            finally:
+                await judge.close()
 
     async def probe(
         self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
@@ -232,13 +272,14 @@ class Judge:
         self._scratch.mkdir(parents=True, exist_ok=True)
         target, dsl = adapters(self._task)
         environment = target.environment(self._task.timing.threads) | dsl.environment(target.name)
+        environment |= self._environment
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("wb") as log:
             try:
                 # In a new session: an interrupt typed in the terminal is for the engine only.
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", "akg_tui.evaluate.judge"),
-                    *(str(theirs.fileno()), target.name, dsl.name),
+                    *(str(theirs.fileno()), target.name, dsl.name, *self._modules),
                     env=environment,
                     cwd=self._scratch,
                     stdin=asyncio.subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from akg_tui.core.measurement import CaseTiming, Interval
+from akg_tui.core.summary import Ratios
 
 SCHEMA = 1
 
@@ -54,18 +55,26 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The figures to quote. `speedup_over_seed` is the final measurement, made afresh.
+    """The figures to quote: `best` has those of the best kernel, provisional unless `fresh`.
 
-    `estimate_over_seed` is the product of the kept ratios, available before that measurement.
+    `speedup_over_seed` is the final measurement, made afresh; `estimate_over_seed` the product of
+    the kept ratios, available before that measurement. `compile` is the reference under
+    `torch.compile`; `compile_problem` tells why it has no time.
     """
+
+    best: Ratios | None
 
     speedup_over_seed: Interval | None
     estimate_over_seed: Interval | None
     reference_over_seed: Interval | None
+    compile_over_seed: Interval | None
+    compile_over_reference: Interval | None
     best_over_reference: float | None
     seed_ms: float | None
     reference_ms: float | None
     best_ms: float | None
+    compile_ms: float | None
+    compile_problem: str
 
 
 class Round(Struct, frozen=True, kw_only=True):

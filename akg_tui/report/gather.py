@@ -14,7 +14,7 @@ import msgspec
 
 from akg_tui.core import approval_rules
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.measurement import Measurement
 from akg_tui.core.model_info import TABLE_VERSION
 from akg_tui.core.phases import ItemState, Verdict
 from akg_tui.core.plan.plan_document import direction_of
@@ -22,7 +22,7 @@ from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.state import Rule as LearnedRule
 from akg_tui.core.stopping import export_guard
 from akg_tui.core.stopping.export_guard import Channel
-from akg_tui.core.summary import summarize
+from akg_tui.core.summary import best_of, compile_problem, reference_lines, summarize
 from akg_tui.report.contents import (
     SCHEMA,
     About,
@@ -207,26 +207,23 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
     )
 
 
-def _inverse(ratio: Interval) -> Interval:
-    return Interval(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low, ratio.confidence)
-
-
 def _figures(state: RunState) -> Figures:
-    """Return the figures; `reference_over_seed` inverts the ratio of the baseline."""
-    baseline, final = state.baseline, state.final
-    seed = baseline.ratio if baseline else None
-    speedup = final.ratio if final else None
-    estimate = state.best.speedup if state.best and state.best.attempt else None
-    gained = speedup or estimate
-    positive = seed is not None and min(seed.low, seed.ratio, seed.high) > 0
+    """Return the figures; the lines of the chart are eager and compile over the seed."""
+    baseline, final, compiled = state.baseline, state.final, state.compiled
+    best, lines = best_of(state), dict(reference_lines(state))
     return Figures(
-        speedup_over_seed=speedup,
-        estimate_over_seed=estimate,
-        reference_over_seed=_inverse(seed) if seed is not None and positive else None,
-        best_over_reference=seed.ratio * (gained.ratio if gained else 1.0) if seed else None,
+        best=best,
+        speedup_over_seed=final.ratio if final else None,
+        estimate_over_seed=state.best.speedup if state.best and state.best.attempt else None,
+        reference_over_seed=lines.get("eager"),
+        compile_over_seed=lines.get("compile"),
+        compile_over_reference=compiled.ratio if compiled else None,
+        best_over_reference=best.over_eager.ratio if best and best.over_eager else None,
         seed_ms=baseline.candidate_ms if baseline else None,
         reference_ms=baseline.baseline_ms if baseline else None,
         best_ms=final.candidate_ms if final else None,
+        compile_ms=compiled.candidate_ms if compiled else None,
+        compile_problem=compile_problem(state),
     )
 
 
@@ -376,6 +373,7 @@ def _result(figures: Figures, best: Source) -> Result | None:
     """Return the kernel that was kept; None if no candidate was kept."""
     if not best.attempt:
         return None
+    told = figures.best.line if figures.best else ""
     gained = figures.speedup_over_seed
-    summary = f"{gained} x the seed, measured afresh" if gained else "kept, not measured afresh"
+    summary = f"{told}, measured afresh" if gained else f"{told}, not measured afresh"
     return Result("kernel", "history.git: best", best.commit, summary)

@@ -166,17 +166,20 @@ def _lines(axes: Axes, report: Report) -> None:
             [*x, last + 0.5], [*y, y[-1]], where="post", color=_STAND_INS["line"], linewidth=2.0,
             zorder=3,
         )  # fmt: skip
-    reference = report.figures.reference_over_seed
-    if reference is not None:
-        colour = _STAND_INS["reference"]
-        axes.axhline(reference.ratio, color=colour, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
-        axes.axhspan(reference.low, reference.high, color=colour, alpha=0.10, linewidth=0)
+    figures, colour = report.figures, _STAND_INS["reference"]
+    lines = {"eager": figures.reference_over_seed, "compile": figures.compile_over_seed}
+    for name, over in lines.items():
+        if over is None:
+            continue
+        axes.axhline(over.ratio, color=colour, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
+        axes.axhspan(over.low, over.high, color=colour, alpha=0.10, linewidth=0)
+        # At opposite ends, because the lines may lie close together.
+        at, side, shift = (0.0, "left", 4) if name == "eager" else (1.0, "right", -4)
         axes.annotate(
-            "reference", (0.0, reference.ratio), xycoords=("axes fraction", "data"),
-            xytext=(4, 3), textcoords="offset points", ha="left", va="bottom", color=colour,
-            fontsize=9,
+            name, (at, over.ratio), xycoords=("axes fraction", "data"), xytext=(shift, 3),
+            textcoords="offset points", ha=side, va="bottom", color=colour, fontsize=9,
         )  # fmt: skip
-    final = report.figures.speedup_over_seed
+    final = figures.speedup_over_seed
     if final is not None:
         _final(axes, final, last + 0.5)
 

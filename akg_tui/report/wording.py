@@ -45,6 +45,7 @@ def template(
     )
     environment.filters |= filters | {
         "times": formatting.times,
+        "ratios": formatting.ratios,
         "interval": interval,
         "confidence": confidence,
         "ms": milliseconds,
@@ -87,22 +88,21 @@ def milliseconds(value: float | None) -> str:
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """Return the headline figure of the run, and its meaning."""
-    figures = report.figures
-    if final := figures.speedup_over_seed:
-        bounds = f"{interval(final)} at {confidence(final)} confidence"
-        words = f"{bounds}, best kernel against the seed, measured afresh"
-        return formatting.times(final.ratio), words
-    if estimate := figures.estimate_over_seed:
-        words = f"{interval(estimate)}: an estimate, the product of the kept rounds' ratios"
-        return formatting.times(estimate.ratio), words
-    if report.baseline_problem:
-        return "no figure", "the seed or the reference could not be measured"
-    if not report.incumbents:
+    """Return the headline figure of the run, over eager where that is known, and its meaning."""
+    best = report.figures.best
+    if best is None:
+        if report.baseline_problem:
+            return "no figure", "the seed or the reference could not be measured"
         return "no figure", "the baseline has not been measured yet"
     if report.about.workflow == WRITE.name:
         return "correct", "the kernel computes what the reference computes; it was not to be tuned"
-    return "1×", "nothing was kept: the seed still stands"
+    found, over = (best.over_eager, "eager") if best.over_eager else (best.over_seed, "the seed")
+    figure = f"{formatting.times(found.ratio)} {over}"
+    if best.attempt == 0:
+        return figure, "nothing was kept: the seed still stands"
+    how = "measured afresh" if best.fresh else "so far: the product of the kept rounds' ratios"
+    bounds = f"{interval(found)} at {confidence(found)} confidence over {over}"
+    return figure, f"{formatting.ratios(best)}, {how}; {bounds}"
 
 
 def state(report: Report) -> str:

@@ -22,6 +22,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.summary import Ratios, best_of, climb_of
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
@@ -35,8 +36,8 @@ CLIMB = 40  # rounds in `RunSummary.climb`
 class RunSummary(Struct, frozen=True, kw_only=True):
     """A run in a list. If `damaged` gives a reason why it cannot be read, only `path` is set.
 
-    `pid` is the process at work on the run; `over_seed` the estimate of best over seed; `climb` the
-    estimate of the best after each of the last rounds.
+    `pid` is the process at work on the run; `over_seed` the ratio of the best over the seed, as in
+    `best`; `climb` that ratio after each of the last rounds.
     """
 
     path: str
@@ -54,6 +55,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     max_rounds: int = 0
     verdicts: dict[str, int] = {}
     over_seed: float | None = None
+    best: Ratios | None = None
     mode: str = ""
     climb: tuple[float, ...] = ()
 
@@ -74,14 +76,16 @@ class RunSummary(Struct, frozen=True, kw_only=True):
         """Return the run as one printable line."""
         if self.damaged:
             return f"{one_line(self.path)}  damaged: {self.damaged}"
-        best = f"{self.over_seed:.2f}x" if self.over_seed is not None else "-"
+        best = "best -"
+        if self.best is not None:
+            best = f"best {'so far ' if self.best.provisional else ''}{self.best.line}"
         verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items() if count)
         cells = (
             one_line(self.path),
             self.op,
             f"{self.status} by process {self.pid}" if self.status == "running" else self.status,
             f"{self.phase} {self.rounds}/{self.max_rounds}",
-            f"best {best}",
+            best,
             verdicts,
             one_line(self.finished),
         )
@@ -182,6 +186,7 @@ def summarize_run(run: Path) -> RunSummary:
         state = read_state(run)
     except StoreError as error:
         return RunSummary(path=str(run), damaged=str(error))
+    best = best_of(state)
     return RunSummary(
         path=str(run),
         run_id=state.run_id,
@@ -196,20 +201,11 @@ def summarize_run(run: Path) -> RunSummary:
         rounds=state.settled,
         max_rounds=state.task.policy.max_rounds,
         verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
-        over_seed=state.best.over_seed if state.best else None,
+        over_seed=best.over_seed.ratio if best else None,
+        best=best,
         mode=state.mode.value,
-        climb=_climb(state),
+        climb=tuple(climb_of(state)[-CLIMB:]),
     )
-
-
-def _climb(state: RunState) -> tuple[float, ...]:
-    best, climb = 1.0, []
-    for attempt in state.attempts:
-        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
-        if kept and attempt.over_seed:
-            best = attempt.over_seed
-        climb.append(best)
-    return tuple(climb[-CLIMB:])
 
 
 _COMMAND = (sys.executable, "-m", "akg_tui.store.run_list")

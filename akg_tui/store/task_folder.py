@@ -341,7 +341,8 @@ def task_text(
     rules = f"\n[correctness]\n{rules}" if rules else ""
     phases = f'workflow = "{workflow}"\n' if workflow else ""
     return f"""op = {op}
-{phases}
+{phases}baselines = ["eager", "compile"]  # measured once a run; compile takes half a minute or more
+
 [files]
 reference = "reference.py"
 editable = "kernel.py"  # the only file that is tuned

@@ -16,6 +16,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.past_states import Mark, Past
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.summary import best_of
 from akg_tui.engine.follower import Followed
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import command_at_rest
@@ -25,7 +26,7 @@ from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.run_screen import Workbench
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.time_travel import PastPosition
-from akg_tui.view.formatting import attempt, count, times
+from akg_tui.view.formatting import attempt, count, ratios, times
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -204,11 +205,11 @@ class TimeTravel:
 
 
 def _undo_words(state: RunState) -> tuple[str, ...]:
-    assert state.best is not None
-    undone, after = state.best, state.former[-1]
+    undone, after = best_of(state), state.former[-1]
+    assert undone is not None
     return (
         tr("The KEEP of attempt {number} ({ratio} the seed) is taken back.",
-           number=undone.attempt, ratio=times(undone.over_seed)),
+           number=undone.attempt, ratio=times(undone.over_seed.ratio)),
         tr("The best kernel is {which} again ({ratio}), and the work starts from it.",
            which=attempt(after.attempt), ratio=times(after.over_seed)),
         tr("The attempt stays in history, and the agent is told."),
@@ -216,11 +217,10 @@ def _undo_words(state: RunState) -> tuple[str, ...]:
 
 
 def _fork_words(path: Path, mark: Mark, state: RunState) -> tuple[str, ...]:
-    best = state.best
+    best = best_of(state)
     kept = ""
     if best:
-        ratio = times(best.over_seed)
-        kept = tr(", best {ratio} ({which})", ratio=ratio, which=attempt(best.attempt))
+        kept = tr(", best {ratio} ({which})", ratio=ratios(best), which=attempt(best.attempt))
     name = f"{one_line(path.resolve().name)}-r{mark.round}"
     return (
         tr("A new run, {name}, is made beside this one.", name=name),

@@ -5,12 +5,13 @@ Pure. A row is built when it is drawn, so the cost does not depend on the length
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from akg_tui.core.measurement import InputError
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Attempt
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import SHORT, VERDICT
 from akg_tui.view.language import marked, retold, tr
@@ -25,6 +26,7 @@ _HEADS = (
     (marked("ratio"), 6),
     (marked("interval"), 13),
     (marked("a call"), 8),
+    (marked("eager"), 6),
     (marked("error"), 5),
     (marked("roof"), 5),
     (marked("pairs"), 5),
@@ -34,14 +36,13 @@ _HEADS = (
 class AttemptRows(OnDemand[Line]):
     """One row per attempt below a row of column heads; the reason fills the remaining columns.
 
-    `undone` holds the numbers of the attempts whose KEEP was undone.
+    `ratio` is over the incumbent of the attempt, `eager` over the reference.
     """
 
-    def __init__(
-        self, attempts: Sequence[Attempt], room: int, undone: Collection[int] = ()
-    ) -> None:
-        self._undone = frozenset(undone)
-        self._attempts = attempts
+    def __init__(self, state: RunState, room: int) -> None:
+        self._state = state
+        self._undone = frozenset(state.undone)
+        self._attempts = attempts = state.attempts
         self._room = room
         last = attempts[-1] if attempts else None
         least = {"#": len(str(last.number)), "item": len(last.item)} if last else {}
@@ -67,7 +68,7 @@ class AttemptRows(OnDemand[Line]):
             heads = [(_head(head), width) for head, width in self._heads]
             told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
             return fit(line((told, "faint")), self._room)
-        values = _values(attempt, undone=attempt.number in self._undone)
+        values = _values(self._state, attempt, undone=attempt.number in self._undone)
         pieces: list[tuple[str, str]] = []
         for (value, role), (_, width) in zip(values, self._heads, strict=False):
             text = cut(value, width)
@@ -81,13 +82,15 @@ def _head(name: str) -> str:
     return name if name == "#" else tr(name)
 
 
-def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
+def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
     found = attempt.measurement
     glyph, role = VERDICT[attempt.verdict]
     verdict = f"{glyph} {SHORT.get(attempt.verdict, attempt.verdict)}"
     if undone:
         verdict, role = f"{glyph} UNDO", "note"
     interval = found.ratio
+    over = ratios_of(state, attempt)
+    eager = over.over_eager if over else None
     off = ""
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)
@@ -99,6 +102,7 @@ def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
         (formatting.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (took, "text"),
+        (formatting.times(eager.ratio) if eager else "", "figure"),
         (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
         (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
         (str(found.clusters) if found.clusters else "", "muted"),

@@ -16,12 +16,13 @@ from statistics import median
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.core.summary import best_of, reference_lines
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.glyphs import LIVE, PROMISED, VERDICT
+from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
 from akg_tui.view.language import tr
 from akg_tui.view.plan_rows import predicted
-from akg_tui.view.spans import Line, Span, fit, line
+from akg_tui.view.spans import Line, Span, cells, cut, fit, line
 from akg_tui.view.status import no_attempt
 
 UNITS = ("ratio", "ms", "tokens", "roof")
@@ -134,6 +135,14 @@ class AttemptSeries:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
+        fresh = _fresh(state, self.unit) if self._count == len(state.attempts) else None
+        if fresh is not None and steps:
+            # The line ends at the figure that the run is quoted with.
+            next_x = max(next_x, steps[-1][0] + 1)
+            steps.append((next_x, fresh.ratio))
+            star = Series(FRESH, "figure")
+            star.add(next_x, fresh.ratio, fresh.low, fresh.high)
+            series.append(star)
         empty, key = no_attempt(state), way_to("chart.cycle")
         if tokens and not self._tokens:
             empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
@@ -152,7 +161,32 @@ class AttemptSeries:
             empty,
             band,
             formatting.tokens if tokens else str,
+            _references(state, self.unit),
         )
+
+
+def _fresh(state: RunState, unit: str) -> Interval | None:
+    """Return the best kernel as measured afresh, in the unit of the chart."""
+    best = best_of(state)
+    if best is None or not best.fresh or state.final is None:
+        return None
+    if unit in ("ratio", "tokens"):
+        return best.over_seed
+    time = state.final.candidate_ms
+    return Interval(time, time, time, 1.0) if unit == "ms" and time is not None else None
+
+
+def _references(state: RunState, unit: str) -> tuple[Reference, ...]:
+    """Return eager and compile as lines with their bands, in the unit of the chart."""
+    found = []
+    seed_ms = state.baseline.candidate_ms if state.baseline else None
+    for name, over in reference_lines(state):
+        if unit in ("ratio", "tokens"):
+            found.append(Reference(tr(name), over.ratio, over.low, over.high))
+        elif unit == "ms" and seed_ms is not None:
+            time, low, high = (seed_ms / value for value in (over.ratio, over.high, over.low))
+            found.append(Reference(tr(name), time, low, high))
+    return tuple(found)
 
 
 def _live(state: RunState, running: Interval | None) -> Interval | None:
@@ -232,12 +266,22 @@ def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> t
     return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What the kernels are measured by, as a line across the chart, with its interval as a band."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, eq=False)
 class Plot:
     """The data of a chart. `steps` are the points (x, y) at which the line changes, in order.
 
     `band` is (x, low, high): from x on, values between low and high are within the noise.
-    `tell_x` formats a number of the horizontal axis.
+    `tell_x` formats a number of the horizontal axis. `references` are in the unit of the points.
     """
 
     series: tuple[Series, ...]
@@ -247,6 +291,12 @@ class Plot:
     empty: str
     band: tuple[int, float, float] | None = None
     tell_x: Callable[[int], str] = str
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the best kernel is drawn as measured afresh."""
+        return any(each.glyph == FRESH for each in self.series)
 
 
 class _Canvas:
@@ -396,7 +446,7 @@ class Chart:
         def at(x: int) -> int:
             return 1 + round(x * across)
 
-        key = (columns, rows, across, *scale.key)
+        key = (columns, rows, across, plot.references, *scale.key)
         first = self._grown(plot, at) if key == self._key else 0
         if not first:
             self._canvas = _Canvas(columns, rows)
@@ -408,6 +458,10 @@ class Chart:
         _draw_series(canvas, plot, scale, across, first)
         _draw_steps(canvas, plot, scale, across, first)
         under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
+        _reference_lines(under, columns, plot.references, scale)
+        for each in plot.references:
+            name = cut(each.name, _LABEL)
+            labels[scale.dot(each.value) // 4] = " " * (_LABEL - cells(name)) + name
         drawn = [
             ((labels.get(n, " " * _LABEL), "chart.axis"),
              ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
@@ -447,6 +501,7 @@ def _axis_length(last_x: int) -> int:
 
 def _values(plot: Plot) -> list[float]:
     values = [value for _, value in plot.steps]
+    values += [each.value for each in plot.references if each.value > 0]
     for each in plot.series:
         values += each.bounds or ()
     low, high = min(values), max(values)
@@ -474,6 +529,22 @@ def _band(
             bits = cells[x // 2][0] if x // 2 in cells else 0
             cells[x // 2] = bits | _DOTS[y % 4][x % 2], "chart.axis"
     return under
+
+
+def _reference_lines(
+    under: dict[int, dict[int, tuple[int, str]]],
+    columns: int,
+    references: Sequence[Reference],
+    scale: Scale,
+) -> None:
+    """Add the dots of each reference: a line, and a dot in four along the edges of its band."""
+    for each in references:
+        for value, every in ((each.low, 8), (each.high, 8), (each.value, 2)):
+            y = scale.dot(value)
+            cells = under.setdefault(y // 4, {})
+            for x in range(0, 2 * columns, every):
+                bits = cells[x // 2][0] if x // 2 in cells else 0
+                cells[x // 2] = bits | _DOTS[y % 4][x % 2], "note"
 
 
 def _columns(

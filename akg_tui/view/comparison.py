@@ -12,6 +12,7 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows
 from akg_tui.view.diff import Compared, Kind, Row, SideBySide
@@ -43,11 +44,12 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
             (one_line(state.item(attempt.item).text), "text"),
         )
     measured = attempt.measurement
-    over = formatting.times(attempt.over_seed) if attempt.over_seed else ""
+    ratios = ratios_of(state, attempt)
+    over = formatting.overall(ratios) if ratios else ""
     took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
     first = line(
         (over, "figure"),
-        (f" {tr('the seed')}  " if over else "", "muted"),
+        ("  " if over else "", "muted"),
         (tr("{time} a call", time=took) if took else "", "text"),
     )
     if measured.outcome is not Outcome.CORRECT:
@@ -55,7 +57,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     elif attempt.number and measured.ratio:
         second = line((formatting.sure(measured.ratio), "text"))
     else:
-        second = line((tr("against the reference"), "muted"))
+        second = line((tr("against eager"), "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
         second = (*second, (f"  {tr('undone')}", "note"))
     return Side(attempt.blob, title, (first, second), kernel(attempt.blob))

@@ -16,7 +16,9 @@ from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
 
 _AGAINST = {
-    "baseline": marked("against the reference"),
+    "baseline": marked("against eager"),
+    "compile": marked("against eager"),
+    "eager": marked("against eager"),
     "candidate": marked("against the best"),
     "final": marked("against the seed"),
 }
@@ -58,8 +60,10 @@ def eval_rows(
     if running is None:
         return [fit(row, room) for row in _last(state, seen, room, height)]
     what = formatting.attempt(0 if running.purpose == "baseline" else running.attempt)
-    if running.purpose == "final":
+    if running.purpose in ("final", "eager"):
         what = tr("the best, afresh")
+    elif running.purpose == "compile":
+        what = tr("torch.compile of the reference")
     head = spread(
         line((what, "strong"), (f" {tr(_AGAINST[running.purpose])}", "muted")),
         line((formatting.short_time(now - running.since), "text")),

@@ -137,14 +137,18 @@ def _phase(event: ev.PhaseEntered) -> EventWords:
 
 
 _AGAINST = {
-    ev.Purpose.BASELINE: message("the reference"),
+    ev.Purpose.BASELINE: message("eager"),
+    ev.Purpose.COMPILE: message("eager"),
+    ev.Purpose.EAGER: message("eager"),
     ev.Purpose.CANDIDATE: message("the best"),
     ev.Purpose.FINAL: message("the seed"),
 }
-_PURPOSE = {
+_PURPOSE: dict[ev.Purpose, Text] = {
     ev.Purpose.BASELINE: message("baseline"),
     ev.Purpose.CANDIDATE: message("candidate"),
     ev.Purpose.FINAL: message("final"),
+    ev.Purpose.COMPILE: "torch.compile",
+    ev.Purpose.EAGER: message("final"),
 }
 
 
@@ -156,11 +160,15 @@ def _evaluated(event: ev.EvalFinished) -> EventWords:
         told = Joined((told, _reason(found.message)), "; ")
     lines = [line for line in split_clean(found.detail) if line.strip() and not correct]
     baseline = event.purpose is ev.Purpose.BASELINE
+    compiled = event.purpose is ev.Purpose.COMPILE
+    if compiled and not correct:  # one line: a baseline is left out, and nothing fails
+        told = message("not measured: {why}", why=told)
+        lines = []
     words = EventWords(
         told,
-        "text" if correct else "log.error",
+        "text" if correct else "note" if compiled else "log.error",
         lead=((_PURPOSE[event.purpose], "muted"),),
-        surfaces=RUNNING if baseline else WATCHED,
+        surfaces=RUNNING if baseline or compiled else WATCHED,
         details=tuple(EventWords(Reason(line), "faint") for line in lines[:MAX_DETAILS]),
     )
     if not baseline:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.summary import Ratios, ratio_text
 from akg_tui.core.verdict import percent
 from akg_tui.view.language import (
     Count,
@@ -45,7 +46,35 @@ def hours(value: float) -> str:
 
 def times(ratio: float) -> str:
     """Return a ratio as text: ``1.84×``; with one decimal from ten on: ``12.4×``."""
-    return f"{ratio:.1f}×" if ratio >= 9.995 else f"{ratio:.2f}×"
+    return f"{ratio_text(ratio)}×"
+
+
+def ratios(found: Ratios) -> str:
+    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.30× compile``."""
+    return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named)
+
+
+def sign(found: Ratios) -> str:
+    """Return the sign before ratios that are provisional, where there is no room for words."""
+    return "~" if found.provisional else ""
+
+
+def best_label(found: Ratios) -> str:
+    """Return what the ratios of the best kernel are called: provisional, or measured afresh."""
+    if found.provisional:
+        return tr("best so far")
+    if found.fresh:
+        return tr("best, measured afresh")
+    return tr("best") if found.attempt else attempt(0)
+
+
+def overall(found: Ratios) -> str:
+    """Return a kernel's ratios, with a word if they were measured afresh."""
+    return f"{ratios(found)}, {tr('measured afresh')}" if found.fresh else ratios(found)
+
+
+OVER = (marked("seed"), marked("eager"), marked("compile"))
+"""What a kernel is compared with, as in `Ratios.named`."""
 
 
 def milliseconds(value: float) -> str:
@@ -53,6 +82,16 @@ def milliseconds(value: float) -> str:
     if value < 0.1:
         return f"{value * 1000:.3g} µs"
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def call_times(measurement: Measurement) -> str:
+    """Return the time of a call, with the other kernel's time before it if the ratio agrees."""
+    if measurement.candidate_ms is None:
+        return ""
+    told = tr("{time} a call", time=milliseconds(measurement.candidate_ms))
+    if measurement.baseline_ms is None or not measurement.times_agree:
+        return told
+    return f"{milliseconds(measurement.baseline_ms)} → {told}"
 
 
 def count(number: int, noun: str, figure: str = "") -> str:

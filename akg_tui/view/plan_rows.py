@@ -16,6 +16,7 @@ from akg_tui.core.measurement import digits
 from akg_tui.core.phases import ItemState, Phase
 from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.case_rows import case_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
@@ -227,7 +228,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     if item.ratio:
         add(tr("measured"), formatting.sure(item.ratio), role)
     if attempt is not None:
-        for label, text in _figures(attempt):
+        for label, text in _figures(state, attempt):
             add(label, text)
     add(tr("verdict"), retold(one_line(item.reason)), role)
     if attempt is not None:
@@ -240,13 +241,11 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     return [fit(row, room) for row in rows]
 
 
-def _figures(attempt: Attempt) -> list[tuple[str, str]]:
+def _figures(state: RunState, attempt: Attempt) -> list[tuple[str, str]]:
     found = attempt.measurement
     told: list[tuple[str, str]] = []
-    if found.candidate_ms is not None and found.baseline_ms is not None:
-        before, after = map(formatting.milliseconds, (found.baseline_ms, found.candidate_ms))
+    if times := formatting.call_times(found):
         pairs = f", {formatting.count(found.clusters, 'pair')}" if found.clusters else ""
-        times = f"{before} → {tr('{time} a call', time=after)}"
         told.append((tr("time"), f"{times}{pairs}"))
     if found.deviation is not None and found.detectable is not None:
         spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
@@ -256,8 +255,8 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
         told.append((tr("noise"), seen))
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))
-    if attempt.over_seed is not None:
-        told.append((tr("overall"), f"{formatting.times(attempt.over_seed)} {tr('the seed')}"))
+    if over := ratios_of(state, attempt):
+        told.append((tr("overall"), formatting.overall(over)))
     return told
 
 

@@ -287,6 +287,8 @@ def column_heads(room: int) -> Line:
 
 def _columns(room: int) -> list[tuple[str, int]]:
     columns = [(marked("state"), 11), (marked("task"), 18), (marked("best"), 7)]
+    if room >= 64:
+        columns.append((marked("eager"), 7))
     if room >= 74:
         columns.append((marked("rise"), _SPARK + 2))
     columns += [(marked("rounds"), 8), (marked("age"), 8)]
@@ -319,10 +321,15 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
         "run": (one_line(run.name), "muted"),
     }
     if told is not None:
-        best = formatting.times(told.over_seed) if told.over_seed is not None else "-"
+        found = told.best
+        best = (
+            f"{formatting.sign(found)}{formatting.times(found.over_seed.ratio)}" if found else "-"
+        )
+        eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
             "best": (best, "figure"),
+            "eager": (formatting.times(eager.ratio) if eager else "-", "figure"),
             "rise": (spark(told.climb, _SPARK), "chart.best"),
             "rounds": (f"{told.rounds}/{told.max_rounds}", "text"),
             "agent": (one_line(told.agent), "text"),
@@ -368,8 +375,10 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
         return [fit(where, room), fit(damage, room), ()]
     verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
     working = told.status == "running"
+    best = told.best
     facts = line(
         (f"{told.phase}", "strong"),
+        (f"  {formatting.best_label(best)} {formatting.ratios(best)}" if best else "", "figure"),
         (f"  {tr('{done} of {many} rounds', done=told.rounds, many=told.max_rounds)}", "text"),
         (f"  {verdicts}" if verdicts else "", "muted"),
         (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),

@@ -11,6 +11,7 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.summary import best_of, climb_of, ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
@@ -30,11 +31,13 @@ def header(state: RunState, now: float, room: int) -> Line:
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
+    best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
+        (6, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
         (0, line((clean(task.op), "strong"))),
         (4, line((target, "muted"))),
         (1, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
-        (1, _best(state)),
+        (1, best),
         (2, _mode(state)),
         (3, _verdict_counts(state)),
         (5, _tokens(state)),
@@ -44,10 +47,12 @@ def header(state: RunState, now: float, room: int) -> Line:
         (spent, "text"),
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
-    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
     # Leave out the least important parts until the row fits.
-    for least in (9, 5, 4, 3, 2, 1):
-        left = join([brand, *(part for rank, part in parts if rank < least)], _SEPARATOR)
+    for least in (9, 6, 5, 4, 3, 2, 1):
+        shown = [part for rank, part in parts if rank < least]
+        left = join(shown, _SEPARATOR)
+        if width(left) + width(right) + 3 > room:
+            left = join([brief if part is best else part for part in shown], _SEPARATOR)
         if width(left) + width(right) + 3 <= room:
             break
     return spread((("", "text"), *left), right, room)
@@ -71,18 +76,22 @@ def _round(state: RunState) -> int:
     return state.settled + 1 if under_way and not state.finished else state.settled
 
 
-def _best(state: RunState) -> Line:
+def _best(state: RunState, *, brief: bool = False) -> Line:
+    """Return the ratios of the best kernel; in brief, a sign marks those that are provisional."""
     if verified_only(state):
         return line((tr("verified only"), "note"))
-    if state.best is None:
+    best = best_of(state)
+    if best is None:
         wrong = state.phase is not Phase.INIT and Phase.WRITE in state.workflow.rows
         told = tr("not correct yet") if wrong else tr("no baseline yet")
         return line((told, "muted"))
-    final = state.final.ratio if state.final else None
-    ratio = final.ratio if final else state.best.over_seed
-    which = formatting.attempt(state.best.attempt)
+    if brief:
+        return line((f"{formatting.sign(best)}{formatting.ratios(best)}", "figure"))
+    which = formatting.attempt(best.attempt)
     return line(
-        (f"{tr('best')} ", "muted"), (formatting.times(ratio), "figure"), (f" {which}", "muted")
+        (f"{formatting.best_label(best)} ", "muted"),
+        (formatting.ratios(best), "figure"),
+        (f" {which}" if best.attempt else "", "muted"),
     )
 
 
@@ -176,11 +185,9 @@ def status(
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
         end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
-        if state.final and state.final.ratio:
-            low, high = state.final.ratio.low, state.final.ratio.high
-            ratio = formatting.times(state.final.ratio.ratio)
-            afresh = (tr("; measured afresh {ratio}", ratio=ratio), "figure")
-            end = (*end, afresh, (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"))
+        if best := best_of(state):
+            told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
+            end = (*end, (told, "figure"))
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
     effect = in_sight(state, now)
     if isinstance(effect, Hold) and not past:
@@ -264,20 +271,15 @@ def sparkline(state: RunState, room: int) -> Line:
     attempts = [a for a in state.attempts if a.number]
     if not attempts:
         return fit(line((no_attempt(state), "muted")), room)
-    best = 1.0
-    climb: list[float] = []
-    for attempt in attempts:
-        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
-        if kept and attempt.over_seed:
-            best = attempt.over_seed
-        climb.append(best)
+    climb = climb_of(state)
     last = attempts[-1]
+    last_over = ratios_of(state, last)
     glyph, role = VERDICT[last.verdict]
     tail = line(
-        (f" 1.00× → {formatting.times(best)}", "figure"),
+        (f" 1.00× → {formatting.times(climb[-1])}", "figure"),
         (f"  {tr('last {item}', item=last.item)} ", "muted"),
         (f"{glyph} {last.verdict}", role),
-        (f" {formatting.times(last.over_seed)}" if last.over_seed else "", role),
+        (f" {formatting.times(last_over.over_seed.ratio)}" if last_over else "", role),
     )
     return fit(((spark(climb, max(4, room - width(tail))), "chart.best"), *tail), room)
 

@@ -12,7 +12,7 @@ from akg_tui.core.fold import evolve, fold
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.phases import Mode, Phase, WorkflowName
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Policy, Task
+from akg_tui.core.task import Baseline, Policy, Task
 
 
 def faster(ratio: float = 1.5, half: float = 0.05) -> Measurement:
@@ -66,6 +66,7 @@ class SimulatedRun:
 
     policy: Policy = field(default_factory=Policy)
     mode: Mode = Mode.AUTO
+    baselines: tuple[Baseline, ...] = ()
     clock_off: float = 0.0  # what jumps of the clock add up to
     workflow: WorkflowName | None = None
 
@@ -73,7 +74,9 @@ class SimulatedRun:
         self.records: list[ev.Record] = []
         created = ev.RunCreated(
             run_id="run",
-            task=Task(op="op", policy=self.policy, workflow=self.workflow),
+            task=Task(
+                op="op", policy=self.policy, baselines=self.baselines, workflow=self.workflow
+            ),
             mode=self.mode,
             agent="sweep",
             version="0",

@@ -31,7 +31,7 @@ from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.task import Policy
+from akg_tui.core.task import Baseline, Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report, unproved
 
 MEASUREMENTS = st.sampled_from(
@@ -301,9 +301,15 @@ class Walk(RuleBasedStateMachine):
         mode=st.sampled_from(list(Mode)),
         rounds=st.integers(1, 12),
         gates=st.sets(st.sampled_from(list(Gate))),
+        baselines=st.sampled_from([(), ("compile",), ("eager", "compile")]),
     )
-    def begin(self, mode: Mode, rounds: int, gates: set[Gate]) -> None:
-        self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode, workflow=self.workflow)
+    def begin(
+        self, mode: Mode, rounds: int, gates: set[Gate], baselines: tuple[Baseline, ...]
+    ) -> None:
+        policy = Policy(max_rounds=rounds)
+        self.run = SimulatedRun(
+            policy=policy, mode=mode, baselines=baselines, workflow=self.workflow
+        )
         for gate in sorted(gates):
             self.run.send(cmd.SetGate(gate, on=True))
         self.turns = 0

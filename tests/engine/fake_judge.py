@@ -18,6 +18,10 @@ class FakeJudge:
         self.seen: list[str] = []
         self.probes: list[tuple[bool, int, int]] = []
         self.closed = False
+        self.compiled = 0
+        """How often the compiled reference was measured."""
+        self.compile_fault = ""
+        self.on_compile: Callable[[], None] = lambda: None
 
     async def prepare(self) -> None:
         pass
@@ -46,6 +50,18 @@ class FakeJudge:
             candidate_ms=cost,
             baseline_ms=base,
         )
+
+    async def measure_compiled(self) -> Measurement:
+        """Take the compiled reference for 1.5 times as fast as the reference, which takes 3 ms."""
+        await asyncio.sleep(0)
+        self.compiled += 1
+        self.on_compile()
+        if self.compile_fault:
+            return Measurement(
+                outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=self.compile_fault
+            )
+        ratio = Interval(1.5, 1.485, 1.515, 0.99)
+        return Measurement(outcome=Outcome.CORRECT, ratio=ratio, candidate_ms=2.0, baseline_ms=3.0)
 
     async def probe(self, kernel: str, *, timed: bool, samples: int, warmups: int) -> Measurement:
         self.probes.append((timed, samples, warmups))

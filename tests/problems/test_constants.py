@@ -97,6 +97,15 @@ def test_constants_of_any_name_are_written_and_read_again() -> None:
     assert parse_task(Path("task.toml"), text).reference.constants == values
 
 
+def test_a_new_task_wants_torch_compile_measured_and_other_baselines_are_refused() -> None:
+    text = task_text("x", backend="cpu", dsl="torch", arch="")
+    assert parse_task(Path("task.toml"), text).baselines == ("eager", "compile")
+    with pytest.raises(BadTask) as refused:
+        parse_task(Path("task.toml"), text.replace('"compile"]', '"jit"]'))
+    said = "task.toml:2: baselines.1: 'jit' is unknown, expected one of: eager, compile"
+    assert str(refused.value) == said
+
+
 def test_the_agent_is_shown_the_reference_as_the_judge_runs_it() -> None:
     changed = ReferenceChanges(constants={"rows": 16})
     told = system_text(Task(op="x", reference=changed), "rows = 4096\n")

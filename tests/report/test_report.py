@@ -19,11 +19,14 @@ from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
 from akg_tui.report.contents import Report, Round
+from akg_tui.report.gather import gather
 from akg_tui.report.html import FOLD_BEYOND, render_page
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.svg_chart import MAX_MARKS, thinned
 from akg_tui.report.write import FORMATS, read_report, render, write_report
+from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
+from akg_tui.view import formatting
 from tests.report import runs
 from tests.store.scripted import candidate, play, send
 
@@ -286,3 +289,24 @@ def test_an_earlier_report_that_cannot_be_read_hands_nothing_over(own: Path) -> 
     for text in ("", "{", '{"result": 7}', '{"result": {"commit": 1}}'):
         (own / "report.json").write_text(text)
         assert read_report(own, channel="ui").result is None
+
+
+def test_the_headline_is_over_eager_and_names_the_other_ratios(tmp_path: Path) -> None:
+    report = gather(RunAtRest(runs.closed(runs.finished(tmp_path / "task"))), may_export=True)
+    best = report.figures.best
+    assert best is not None
+    assert best.over_eager is not None
+    figure, meaning = wording.headline(report)
+    assert figure == f"{formatting.times(best.over_eager.ratio)} eager"
+    assert meaning.startswith(f"{formatting.ratios(best)}, measured afresh; ")
+    assert f"# add_one: {figure}\n" in render_markdown(report)
+
+
+def test_a_compile_that_was_not_measured_is_told_with_its_reason(tmp_path: Path) -> None:
+    report = gather(RunAtRest(runs.closed(runs.finished(tmp_path / "task"))), may_export=True)
+    assert "torch.compile" not in render_page(report)
+    why = "no compiler <b>here</b>"
+    figures = replace(report.figures, compile_problem=why)
+    report = replace(report, figures=figures)
+    assert "torch.compile was not measured: no compiler &lt;b&gt;here" in render_page(report)
+    assert f"- torch.compile was not measured: `{why}`" in render_markdown(report)

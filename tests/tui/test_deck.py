@@ -33,7 +33,7 @@ async def test_all_panes_are_on_screen_at_120_by_40() -> None:
     assert "- LANES = 16" in shown
     assert "+ LANES = 8" in shown
     assert "✓ KEEP p7 faster: +58.0 %" in shown
-    assert "best 3.64× attempt 7" in shown
+    assert "~3.64× seed · 1.53× eager" in shown
 
 
 async def test_best_and_working_source_stand_side_by_side_at_200_by_60() -> None:

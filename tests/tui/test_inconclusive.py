@@ -77,7 +77,7 @@ def test_evidence_too_noisy_for_any_gain_names_none() -> None:
 
 def test_attempts_counts_and_chart_show_the_verdict_only_where_there_is_one() -> None:
     state = waiting().state
-    assert "1   p1 ≃ INCONCL  1.18×   0.990–1.410" in shown(AttemptRows(state.attempts, 100))
+    assert "1   p1 ≃ INCONCL  1.18×   0.990–1.410" in shown(AttemptRows(state, 100))
     series = AttemptSeries()
     series.read(state)
     assert series.inconclusive

@@ -46,7 +46,7 @@ async def test_all_panes_go_back_together_and_one_key_is_live_again() -> None:
         assert "not live" in shown
         assert "after round 2 of 9" in shown
         assert "p3 LANES = 16" in shown
-        assert "best 1.86× attempt 2" in shown
+        assert "~1.86× seed · 0.78× eager" in shown
         assert "poly5" not in shown, "the second plan is still to come"
         assert "KEEP p2" in shown
         assert "KEEP p3" not in shown

@@ -89,6 +89,7 @@ UNSEEN = {
     "agent/models/messages_api:_result": "the agent reads it",
     "agent/models/sweep:": "patterns",
     "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
+    "evaluate/dsls/compiled_reference:": "the text of a kernel",
     "store/journal_reader:add": "a fault of our own",
     "store/run_at_rest": "the command line",
     "store/checkup": "the command line",

@@ -97,7 +97,7 @@ def finished() -> RunState:
 
 @pytest.mark.parametrize("room", [10, 34, 44, 60, 100, 200])
 def test_the_table_of_attempts_fits_and_begins_with_the_newest(room: int) -> None:
-    rows = AttemptRows(finished().attempts, room)
+    rows = AttemptRows(finished(), room)
     told = [plain(row) for row in rows]
     assert len(told) == 11
     assert all(width(row) <= room for row in rows)
@@ -340,7 +340,7 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
 def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
     state = finished()
     counts = {v: state.count(v) for v in Verdict}
-    rows = "\n".join(plain(row) for row in AttemptRows(state.attempts, 60))
+    rows = "\n".join(plain(row) for row in AttemptRows(state, 60))
     assert rows.count("▪ DISCARD") == counts[Verdict.DISCARD]
     assert rows.count("✗ FAIL") == counts[Verdict.FAIL]
 
@@ -372,3 +372,49 @@ def test_the_rows_of_a_plan_are_those_of_its_items_one_after_the_other(
         assert [alone.rows[n] for n in alone.spans[name]] == [view.rows[n] for n in rows]
     assert found == list(view.rows)
     assert len(view.rows) == len(found)
+
+
+def test_eager_is_a_line_with_a_band_across_the_chart_in_each_unit_that_has_it() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
+    for unit, value in (("ratio", 1 / 0.42), ("tokens", 1 / 0.42), ("ms", 3.4)):
+        series = AttemptSeries(unit)
+        series.read(handle.state)
+        (eager,) = series.plot(handle.state, None).references
+        assert eager.name == "eager"
+        assert eager.value == pytest.approx(value)
+        assert eager.low < eager.value < eager.high
+    series = AttemptSeries("roof")
+    series.read(handle.state)
+    assert series.plot(handle.state, None).references == ()
+
+
+def test_the_line_of_eager_is_drawn_at_its_height_with_its_name_on_the_axis() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
+    series = AttemptSeries()
+    series.read(handle.state)
+    plot = series.plot(handle.state, None)
+    drawn = Chart().draw(plot, 60, 14)
+    (row,) = [r for r in drawn if plain(r).startswith(" eager┤")]
+    dots = [text for text, role in row if role == "note"]
+    assert len("".join(dots).strip()) > 20
+    assert all(width(r) <= 60 for r in drawn)
+
+
+def test_a_chart_ends_at_the_best_as_measured_afresh() -> None:
+    handle = FakeHandle().work()
+    assert handle.state.final is not None
+    series = AttemptSeries()
+    series.read(handle.state)
+    plot = series.plot(handle.state, None)
+    assert plot.fresh
+    assert handle.state.final.ratio is not None
+    assert plot.steps[-1][1] == handle.state.final.ratio.ratio
+
+
+def test_a_time_that_contradicts_the_ratio_beside_it_is_left_out() -> None:
+    noisy = msgspec.structs.replace(faster(2.06), candidate_ms=3.35, baseline_ms=4.63)
+    handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', noisy)]]).work()
+    rows = "\n".join(plain(row) for row in plan_view(handle.state, 70, 40, {"p1"}).rows)
+    assert "106.0 % faster" in rows
+    assert "3.35 ms a call, 8 pairs" in rows
+    assert "4.63" not in rows

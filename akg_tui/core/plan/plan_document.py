@@ -18,6 +18,7 @@ from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
+from akg_tui.core.summary import best_of
 from akg_tui.core.verdict import percent
 
 REASON_WIDTH = 120
@@ -89,7 +90,7 @@ def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
 
 
 def _front_matter(state: RunState) -> list[str]:
-    best = state.best
+    best, ratios = state.best, best_of(state)
     return [
         f"run: {state.run_id}",
         f"op: {state.task.op}",
@@ -100,7 +101,7 @@ def _front_matter(state: RunState) -> list[str]:
         f"items: {len(state.items)}",
         f"best_attempt: {best.attempt if best else '-'}",
         f"best_commit: {best.commit if best else '-'}",
-        f"best_over_seed: {best.over_seed:.3f}" if best else "best_over_seed: -",
+        f"best_over_seed: {ratios.over_seed.ratio:.3f}" if ratios else "best_over_seed: -",
         f"fail_streak: {state.fail_streak}",
     ]
 

@@ -12,6 +12,7 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -83,6 +84,7 @@ def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output:
                 confinement.complete(whole, prepared)
                 os.chdir(wanted.folder)
                 os.environ.update(assignment.environment)
+                tempfile.tempdir = None  # a module that the zygote loaded may have looked it up
                 copied = not builds and not prepared.tried["private_cache"]
                 status = _serve(judge, prepared.tried, lambda: cache.uncover(copied=copied))
         del heap_blocks

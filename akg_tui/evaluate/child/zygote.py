@@ -219,15 +219,15 @@ class Zygote:
 
 
 def fork_zygote(
-    target: str, dsl: str, home: Path, *, unneeded: socket.socket
+    target: str, dsl: str, home: Path, *, unneeded: socket.socket, modules: Sequence[str] = ()
 ) -> tuple[int, socket.socket]:
     """Fork the zygote; return its process id and the socket that controls it.
 
     The calling process must have a single thread and the target's environment; it keeps the
-    imported modules. The zygote closes the socket `unneeded`. `home` is emptied, and becomes the
-    home of all children.
+    imported modules, and `modules` besides those that every zygote loads. The zygote closes the
+    socket `unneeded`. `home` is emptied, and becomes the home of all children.
     """
-    for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target)):
+    for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
         importlib.import_module(name)
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
     headers = torch_headers.home()

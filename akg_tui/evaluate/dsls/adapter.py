@@ -75,7 +75,11 @@ class Dsl:
 
     def caches(self, folder: Path) -> dict[str, str]:
         """Return the environment that makes builds of one kernel go to `folder`."""
-        return {"AKG_CACHE_DIR": str(folder), "TORCH_EXTENSIONS_DIR": str(folder / "torch")}
+        return {
+            "AKG_CACHE_DIR": str(folder),
+            "TORCH_EXTENSIONS_DIR": str(folder / "torch"),
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        }
 
     def readable(self) -> tuple[str, ...]:
         """Return paths that a kernel must read and run, besides system, Python and packages.

@@ -285,10 +285,15 @@ PROC_WITHOUT_OTHERS = (
 _NOT_FOR_KERNELS = "_data"  # the samples' references
 
 
+_PACKAGES = ("site-packages", "dist-packages")
+
+
 def programs() -> tuple[str, ...]:
     """Return the paths of executable files: system, Python, packages, compilers."""
     own = Path(package_path()).resolve()
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
+    # Packages may be installed elsewhere, for example in the user's own folder.
+    prefixes += [path for path in sys.path if Path(path).name in _PACKAGES]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     found = [*SYSTEM, *prefixes, *(path for each in DSLS.values() for path in each.readable())]
     found += [path for path in libraries if Path(path).is_absolute()]

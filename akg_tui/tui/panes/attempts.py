@@ -35,12 +35,12 @@ class AttemptsPane(LineView, Pane):
         self.entitle(titles[self._table])
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        attempts = snapshot.state.attempts
-        undone = snapshot.state.undone
-        self._has_cases = bool(snapshot.state.task.cases)
+        state, attempts = snapshot.state, snapshot.state.attempts
+        self._has_cases = bool(state.task.cases)
         if self._table == "cases" and not self._has_cases:
             self._table = "attempts"
-        if not self.moved((len(attempts), self.room, snapshot.state.run_id, self._table, undone)):
+        measured = (len(attempts), state.undone, state.final, state.final_eager)
+        if not self.moved((measured, self.room, state.run_id, self._table)):
             return
         self._entitle()
         by_case = self._table == "cases"
@@ -56,7 +56,7 @@ class AttemptsPane(LineView, Pane):
         top = self.top
         grown = len(attempts) - len(self._attempts)
         self._attempts = attempts
-        self.put(AttemptRows(attempts, self.room, undone))
+        self.put(AttemptRows(snapshot.state, self.room))
         if top > 0 and grown > 0:
             self.to_row(top + grown)  # newest first: the rows on screen move down
         self._mark()

@@ -10,7 +10,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot
-from akg_tui.view.glyphs import PROMISED, VERDICT
+from akg_tui.view.glyphs import FRESH, PROMISED, VERDICT
 from akg_tui.view.language import marked, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
@@ -36,7 +36,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         """The unit of the axes: `ratio` over the seed, `ms`, ratio by `tokens`, or `roof`line."""
         return self.series.unit
 
-    def _title(self) -> None:
+    def _title(self, plot: Plot = _NOTHING) -> None:
         noise = self.series.noise
         title = tr("chart: {what}", what=tr(_WHAT[self.unit]))
         if noise is not None:
@@ -49,6 +49,8 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         ]
         if self.series.promises:
             legend.append(f"{PROMISED} {tr('promised')}")
+        if plot.fresh:
+            legend.append(f"{FRESH} {tr('afresh')}")
         self.border_subtitle = Content("  ".join(legend))
 
     def cycle(self) -> bool:
@@ -62,11 +64,22 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         running = snapshot.progress.ratio if snapshot.progress and state.running else None
         tokens = state.tokens if self.unit == "tokens" else 0
         if self.moved(
-            (len(state.attempts), state.phase, state.measured, running, tokens, state.undone)
+            (
+                len(state.attempts),
+                state.phase,
+                state.measured,
+                running,
+                tokens,
+                state.undone,
+                state.baseline,
+                state.compiled,
+                state.final,
+            )
         ):
             self.series.read(state)
-            self.show(self.series.plot(state, running))
-            self._title()
+            plot = self.series.plot(state, running)
+            self.show(plot)
+            self._title(plot)
 
     def paint(self, view: Plot, width: int, height: int) -> Sequence[Line]:
         return self._chart.draw(view, width, height)

@@ -36,7 +36,10 @@ class PlanPane(LineView, Pane):
         state = snapshot.state
         room, page = self.room, self.page
         focused = self.has_focus
-        if not self.moved((state.items, state.phase, room, page, self._unfolded, focused)):
+        measured = state.compiled, state.final, state.final_eager
+        if not self.moved(
+            (state.items, measured, state.phase, room, page, self._unfolded, focused)
+        ):
             return
         self._items = state.items
         self._view = plan_view(state, room, page, self._unfolded)

@@ -121,10 +121,8 @@ class Review(RunScreen):
         ratio = measured.ratio
         told = formatting.sure(ratio) if ratio else retold(one_line(measured.message))
         figures: list[str] = []
-        if measured.candidate_ms is not None and measured.baseline_ms is not None:
-            before = formatting.milliseconds(measured.baseline_ms)
-            after = formatting.milliseconds(measured.candidate_ms)
-            figures.append(f"{before} → {tr('{time} a call', time=after)}")
+        if times := formatting.call_times(measured):
+            figures.append(times)
         if measured.clusters:
             figures.append(formatting.count(measured.clusters, "pair"))
         if measured.max_error is not None and measured.tolerance is not None:

@@ -15,6 +15,7 @@ from akg_tui.core.approval_rules import in_words, rule_fault, scope_of, warnings
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import OpenGate, Question, RunState
+from akg_tui.core.summary import candidate_of
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import retold, searched, tr
@@ -144,12 +145,12 @@ def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answ
 
 def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     measured = state.measured.ratio if state.measured else None
-    seed = state.best.over_seed if state.best else 1.0
+    kept = candidate_of(state)
     after = ""
     told = tr("it was not timed")
-    if measured:
+    if measured and kept:
         told = formatting.sure(measured)
-        after = f", {formatting.times(seed * measured.ratio)} {tr('the seed')}"
+        after = f", {formatting.ratios(kept)}"
     best = formatting.attempt(state.best.attempt if state.best else 0)
     keeps = tr("keep: it becomes the best{after}; reject: {best} stays the best", after=after,
                best=best)  # fmt: skip

@@ -1,0 +1,119 @@
+"""The reference under torch.compile: measured once a run, and never a reason to end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from akg_tui.agent.models.sweep import Sweep
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.phases import Mode
+from akg_tui.core.summary import best_of
+from akg_tui.core.task import Policy, Task
+from akg_tui.engine.engine import Engine
+from akg_tui.headless import closing_lines, narrate
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.task_folder import load_task
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import Clock, make_task
+
+
+def create(folder: Path) -> RunFolder:
+    task = Task(op="speed", policy=Policy(max_rounds=3), baselines=("compile",))
+    return RunFolder.create(
+        load_task(make_task(folder)),
+        task=task, mode=Mode.AUTO, agent="sweep", version="0", clock=Clock(), name="r",
+    )  # fmt: skip
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing after it runs."""
+
+
+class Session:
+    """One process at work on the run; `judge` is its fake judge."""
+
+    def __init__(self, run: RunFolder, kind: type[FakeJudge] = FakeJudge) -> None:
+        def connect(on_progress: Callable[[Progress], None]) -> FakeJudge:
+            self.judge = kind(on_progress)
+            return self.judge
+
+        self.engine = Engine(run, Sweep(0), connect, clock=run._clock)
+
+
+class Faulty(FakeJudge):
+    """A judge on a machine where torch.compile does not work."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        super().__init__(on_progress)
+        self.compile_fault = "InvalidCxxCompiler: no C++ compiler was found"
+
+
+async def test_compile_is_measured_once_and_told(tmp_path: Path) -> None:
+    session = Session(create(tmp_path / "task"))
+    work = session.engine
+    doing: list[str] = []
+    session.judge.on_compile = lambda: doing.append(work.live.activity)
+    await work.run()
+    assert session.judge.compiled == 1
+    assert doing == ["measuring torch.compile"]
+    started = [r.event.purpose for r in work.records if isinstance(r.event, ev.EvalStarted)]
+    assert started[:2] == ["baseline", "compile"]
+    assert started.count("compile") == 1
+    best = best_of(work.state)
+    assert best is not None
+    assert [name for name, _ in best.named] == ["seed", "eager", "compile"]
+    told = [line for line in narrate(work.records) if line.startswith("torch.compile")]
+    assert told == ["torch.compile correct, 1.50× eager [1.485, 1.515], 2 ms"]
+    assert any(f"measured afresh: {best.line}" in line for line in closing_lines(work))
+    await work.close()
+
+
+async def test_a_compile_that_fails_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
+    session = Session(create(tmp_path / "task"), Faulty)
+    work = session.engine
+    await work.run()
+    assert work.state.ok
+    assert work.state.settled == 3
+    told = [line for line in narrate(work.records) if line.startswith("torch.compile")]
+    assert told == [
+        "torch.compile not measured: build: InvalidCxxCompiler: no C++ compiler was found"
+    ]
+    closing = [line for line in closing_lines(work) if "torch.compile" in line]
+    assert closing == [
+        "torch.compile was not measured: InvalidCxxCompiler: no C++ compiler was found"
+    ]
+    await work.close()
+
+
+async def test_a_resumed_run_does_not_measure_it_again(tmp_path: Path) -> None:
+    run = create(tmp_path / "task")
+
+    class Dying(FakeJudge):
+        async def evaluate(
+            self,
+            kernel: str,
+            incumbent: str | None,
+            *,
+            precise: float | None = None,
+            prior: tuple[float, ...] = (),
+        ) -> Measurement:
+            if incumbent is not None:
+                raise Killed
+            return await super().evaluate(kernel, incumbent, precise=precise, prior=prior)
+
+    session = Session(run, Dying)
+    with pytest.raises(Killed):
+        await session.engine.run()
+    assert session.judge.compiled == 1
+    run.close()
+    again = RunFolder.open(run.path, clock=Clock(1_700_001_000.0))
+    resumed = Session(again)
+    await resumed.engine.run()
+    assert resumed.judge.compiled == 0
+    assert again.state.compiled == run.state.compiled
+    assert again.state.finished
+    await resumed.engine.close()
