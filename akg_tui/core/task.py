@@ -215,7 +215,7 @@ def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """One task: the operator `op` to tune, its files, its target, and the rules of the run."""
 
-    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     target: Target = field(default_factory=Target)

@@ -35,6 +35,7 @@ from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
+from akg_tui.hashline.tags import run_key
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
@@ -107,7 +108,7 @@ class Engine:
 
     @property
     def tag_key(self) -> bytes:
-        return self._folder.state.run_id.encode()
+        return run_key(self._folder.state.run_id)
 
     def kernel(self, blob: str) -> str:
         """Return the kernel text of a blob id."""
