@@ -121,7 +121,14 @@ def baseline_failed(state: RunState) -> str:
         return ""
     if measured.outcome is Outcome.ERROR:
         return measured.message
-    return f"the kernel is not correct before any change: {measured.message}"
+    match measured.failure:
+        case FailureKind.WRONG:
+            return f"the kernel is not correct before any change: {measured.message}"
+        case FailureKind.TIMEOUT:
+            return f"the kernel ran out of time before any change: {measured.message}"
+        case FailureKind.GUARD | FailureKind.IMPOSSIBLE:
+            return f"the kernel is refused before any change: {measured.message}"
+    return f"the kernel does not run before any change: {measured.message}"
 
 
 def _evals_exhausted(state: RunState) -> bool:

@@ -1,6 +1,7 @@
 """A run through core, told as the sequences of phases that a user would see."""
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -102,6 +103,22 @@ def test_a_kernel_wrong_at_baseline_ends_the_run_as_not_ok() -> None:
     run.until_agent(failed("wrong values"))
     assert not run.state.ok
     assert "not correct before any change" in run.state.finished
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (FailureKind.TIMEOUT, "ran out of time before any change: no answer after 120 s"),
+        (FailureKind.BUILD, "does not run before any change: no answer after 120 s"),
+        (FailureKind.GUARD, "is refused before any change: no answer after 120 s"),
+    ],
+)
+def test_a_baseline_that_failed_otherwise_is_not_called_incorrect(
+    kind: FailureKind, told: str
+) -> None:
+    run = SimulatedRun()
+    run.until_agent(replace(failed("no answer after 120 s"), failure=kind))
+    assert run.state.finished == f"the kernel {told}"
 
 
 def test_a_lost_judge_is_tried_again_and_then_told() -> None:
