@@ -248,6 +248,7 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
         if found.too_noisy:
             seen = tr("pairs differ by {spread}, too noisy to see any gain", spread=spread)
         told.append((tr("noise"), seen))
+    told += [(tr("noise"), retold(one_line(each))) for each in found.noise]
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))
     if attempt.over_seed is not None:

@@ -13,6 +13,7 @@ from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.evaluation_rows import disturbance
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
 from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
@@ -21,24 +22,27 @@ _SEPARATOR: Span = (" │ ", "phase.rule")
 _ROAD = (Phase.INIT, Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE)
 _SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
 _FULL_RAIL = 100
+_LONG_NOISE = 120
+_LEAST_NAME = 8
 
 
-def header(state: RunState, now: float, room: int) -> Line:
-    """Return one row: task, round, best ratio, mode, verdicts, tokens and time."""
+def header(state: RunState, now: float, room: int, progress: Progress | None = None) -> Line:
+    """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
     rounds = f"{_round(state)}/{task.policy.max_rounds}"
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
+    name = clean(task.op)
     parts: list[tuple[int, Line]] = [
-        (0, line((clean(task.op), "strong"))),
-        (4, line((target, "muted"))),
-        (1, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
+        (5, line((target, "muted"))),
+        (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, _best(state)),
-        (2, _mode(state)),
-        (3, _verdict_counts(state)),
-        (5, _tokens(state)),
+        (1, _noise(state, progress, room)),
+        (3, _mode(state)),
+        (4, _verdict_counts(state)),
+        (6, _tokens(state)),
     ]
     right = line(
         (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
@@ -46,12 +50,22 @@ def header(state: RunState, now: float, room: int) -> Line:
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
     brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
-    # Leave out the least important parts until the row fits.
-    for least in (9, 5, 4, 3, 2, 1):
-        left = join([brand, *(part for rank, part in parts if rank < least)], _SEPARATOR)
-        if width(left) + width(right) + 3 <= room:
+    # Leave out the least important parts until the row fits; before the figures, cut the name.
+    for least in (9, 6, 5, 4, 3, 2, 1):
+        rest = [part for rank, part in parts if rank < least]
+        left = join([brand, line((name, "strong")), *rest], _SEPARATOR)
+        over = width(left) + width(right) + 3 - room
+        if 0 < over <= cells(name) - _LEAST_NAME and least <= 4:
+            left = join([brand, line((cut(name, cells(name) - over), "strong")), *rest], _SEPARATOR)
+            break
+        if over <= 0:
             break
     return spread((("", "text"), *left), right, room)
+
+
+def _noise(state: RunState, progress: Progress | None, room: int) -> Line:
+    found = disturbance(state, progress)
+    return line((found.badge(short=room < _LONG_NOISE) if found else "", "note"))
 
 
 def _mode(state: RunState) -> Line:

@@ -11,7 +11,8 @@ from akg_tui.view.status import header, phase_row, status
 
 class Header(Rows):
     def pull(self, snapshot: RunSnapshot) -> None:
-        self.show((header(snapshot.state, snapshot.now, max(1, self.size.width - 1)),))
+        room = max(1, self.size.width - 1)
+        self.show((header(snapshot.state, snapshot.now, room, snapshot.progress),))
 
 
 class Rail(Rows):
