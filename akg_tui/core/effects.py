@@ -272,12 +272,20 @@ def next_effect(state: RunState, now: float) -> Effect | None:
     return _work(state)
 
 
+def under_way(state: RunState) -> bool:
+    """Return whether an evaluation or a turn of the agent is at work, which a pause lets end."""
+    return state.running is not None or state.turn_open or bool(state.subagents)
+
+
 def in_sight(state: RunState, now: float) -> Effect | None:
-    """Return the effect to display: the next effect, or a visit's wait for the model's server.
+    """Return the effect to display: the next effect, or what is still under way in a pause, or a
+    visit's wait for the model's server.
 
     This wait is part of the visit, ends by itself, and delays no later effect.
     """
     effect = next_effect(state, now)
+    if isinstance(effect, Hold) and effect.overlay is Overlay.PAUSED and under_way(state):
+        effect = _work(state)
     if isinstance(effect, RunAgent) and state.api_wait is not None:
         return Hold(Overlay.WAIT_API)
     return effect

@@ -266,6 +266,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     plan_edits: tuple[PlanEdited, ...] = ()
     adopted: tuple[str, ...] = ()  # the names of the adopted plan edits
     forked: Forked | None = None
+    broke: str = ""  # why the last session could not go on; a new session clears it
     finished: str = ""
     ok: bool = True
 

@@ -128,7 +128,7 @@ class Followed:
             else:
                 await self.close()
                 if self.live.activity != activity:
-                    self.live.show(activity)
+                    self.live.show(activity, holds=True)
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:

@@ -158,7 +158,7 @@ def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Lin
 
 def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> list[Line]:
     last = state.attempts[-1] if state.attempts else None
-    found = state.final or state.measured or (last.measurement if last else None)
+    found = state.final or state.measured or (last.measurement if last else state.baseline)
     if found is None:
         first = state.phase is Phase.INIT
         waits = tr("the baseline comes first") if first else tr("nothing measured yet")

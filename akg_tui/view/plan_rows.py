@@ -129,7 +129,9 @@ def plan_subtitle(state: RunState) -> str:
 
 
 def _no_plan(state: RunState) -> tuple[str, ...]:
-    if state.phase in (Phase.INIT, Phase.BASELINE):
+    if state.phase is Phase.DONE:
+        return tr("no plan:"), tr("the run ended before it")
+    if state.best is None:
         return tr("no plan yet:"), tr("the baseline comes first")
     return tr("no plan yet:"), tr("the agent is to write one")
 

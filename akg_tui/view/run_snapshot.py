@@ -44,6 +44,7 @@ class RunSnapshot:
 
     With `past`, the snapshot shows an earlier event: `records` end there, so they may be fewer
     than in the previous snapshot. `streams` returns the text that a subagent is streaming.
+    `holds`: no work is under way.
     """
 
     state: RunState
@@ -58,6 +59,7 @@ class RunSnapshot:
     streams: Callable[[str], str] = lambda subagent: ""
     trouble: str = ""
     past: Moment | None = None
+    holds: bool = True
 
     @property
     def gate_waits(self) -> bool:
@@ -105,4 +107,5 @@ def snapshot_of(handle: RunHandle, now: float, trouble: str) -> RunSnapshot:
         kernel=handle.kernel,
         streams=live.subagents.stream,
         trouble=trouble,
+        holds=live.holds,
     )

@@ -6,9 +6,11 @@ so that its width is known.
 
 from __future__ import annotations
 
-from akg_tui.core.effects import Hold, due, in_sight
-from akg_tui.core.measurement import Progress
-from akg_tui.core.phases import MODE_GATES, Overlay, Phase, Verdict
+from msgspec.structs import replace
+
+from akg_tui.core.effects import Effect, Hold, RunAgent, due, in_sight, next_effect, under_way
+from akg_tui.core.measurement import Outcome, Progress
+from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
@@ -118,7 +120,7 @@ def _tokens(state: RunState) -> Line:
     return line((told, "muted"))
 
 
-def phase_row(state: RunState, now: float, room: int) -> Line:
+def phase_row(state: RunState, now: float, room: int, *, holds: bool = True) -> Line:
     """Return one row: the phases, the current one highlighted, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
@@ -131,7 +133,7 @@ def phase_row(state: RunState, now: float, room: int) -> Line:
         if spans:
             spans.append((rule, "phase.rule"))
         if phase is state.phase:
-            spans.append(_live(state, now, name, full))
+            spans.append(_live(state, now, name, full, holds=holds))
         elif phase is following:
             spans.append((f"{IDLE}{name}", "phase.next"))
         elif phase in passed:
@@ -141,12 +143,22 @@ def phase_row(state: RunState, now: float, room: int) -> Line:
     return fit(tuple(spans), room)
 
 
-def _live(state: RunState, now: float, name: str, full: bool) -> Span:
+def _live(state: RunState, now: float, name: str, full: bool, *, holds: bool) -> Span:
     if state.finished:
         return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
-    held = isinstance(in_sight(state, now), Hold)
+    held = isinstance(_in_sight(state, now, holds), Hold)
     spent = f" {formatting.short_time(now - state.phase_since)}" if full or not held else ""
     return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
+
+
+def _in_sight(state: RunState, now: float, holds: bool) -> Effect | None:
+    """Return the effect to display. A pause lets a request to the model end, which is no event yet;
+    `holds` tells whether it has.
+    """
+    effect = in_sight(state, now)
+    if isinstance(effect, Hold) and effect.overlay is Overlay.PAUSED and effect.due is None:
+        return effect if holds or state.phase not in AGENT_PHASES else RunAgent(state.phase)
+    return effect
 
 
 def _passed(state: RunState) -> frozenset[Phase]:
@@ -180,10 +192,12 @@ def status(
     room: int,
     *,
     past: bool = False,
+    holds: bool = True,
 ) -> Line:
     """Return one row: the current activity, or what the run waits for and the key to go on.
 
-    With `past`, the row names no key: a past event cannot be answered.
+    With `past`, the row names no key: a past event cannot be answered. `holds`: no work is under
+    way, so that a pause has begun.
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
@@ -194,18 +208,46 @@ def status(
             afresh = (tr("; measured afresh {ratio}", ratio=ratio), "figure")
             end = (*end, afresh, (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"))
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
-    effect = in_sight(state, now)
+    effect = _in_sight(state, now, holds)
     if isinstance(effect, Hold) and not past:
         return fit(_held(state, effect), room)
     doing = retold(one_line(activity)) or tr("working")
     if isinstance(effect, Hold):
         return fit(line((f"{effect.overlay}  ", "note"), (doing, "text")), room)
-    left = line((doing, "text"))
+    left = line((_ending(state), "note"), (doing, "text"))
     if progress is not None:
         left = (*left, *_progress(progress, doing))
+    if state.paused and not past:
+        goes_on = tr("{key} goes on", key=way_to("run.pause"))
+        right = line((f"{tr('then')} ", "muted"), (Overlay.PAUSED.value, "note"), f", {goes_on}")
+        return spread(left, right, room)
     following = upcoming(state, now)
     right = line((f"{tr('then')} ", "muted"), (following.value, "phase.next")) if following else ()
     return spread(left, right, room)
+
+
+def _ending(state: RunState) -> str:
+    """Return the words before an activity after which the run pauses or ends."""
+    if state.paused:
+        return tr("pausing after: ")
+    if state.stop_reason and state.phase is not Phase.DONE:
+        return tr("ending after: ")
+    return ""
+
+
+def stop_told(state: RunState, now: float, *, go_on: str, step: str) -> str:
+    """Return when a run ends that a person stops now; `go_on` and `step` are keys or words."""
+    effect = next_effect(replace(state, stop_reason="stopped"), now)
+    if not isinstance(effect, Hold) or under_way(state):
+        return tr("the run ends as soon as what is under way is done")
+    match effect.overlay:
+        case Overlay.WAIT_USER:
+            return tr("the run ends after your answer to the card")
+        case Overlay.PAUSED:
+            return tr("the run is paused: {key} lets it end", key=go_on)
+        case Overlay.WAIT_STEP:
+            return tr("the run ends with the next step: {key}", key=step)
+    return tr("the run ends as soon as what is under way is done")
 
 
 def _held(state: RunState, hold: Hold) -> Line:
@@ -213,6 +255,8 @@ def _held(state: RunState, hold: Hold) -> Line:
     on, step, mode = (way_to(f"run.{name}") for name in ("pause", "step", "mode"))
     granted = state.granted and hold.overlay is not Overlay.WAIT_USER
     match hold.overlay:
+        case Overlay.PAUSED if state.phase is Phase.DONE:
+            how = tr("PAUSED: {on} goes on", on=on)
         case Overlay.PAUSED:
             how = tr("PAUSED: {on} goes on, {step} takes one step{to}", on=on, step=step, to=to)
         case Overlay.WAIT_STEP:
@@ -222,7 +266,8 @@ def _held(state: RunState, hold: Hold) -> Line:
             how = f"WAIT_USER: {_asked(state)}"
         case Overlay.WAIT_API:
             how = f"WAIT_API: {_waiting_api(state)}"
-    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"))
+    ends = f" ({tr('then the run ends')})" if state.stop_reason else ""
+    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"), (ends, "note"))
 
 
 def _asked(state: RunState) -> str:
@@ -297,9 +342,28 @@ def sparkline(state: RunState, room: int) -> Line:
 def no_attempt(state: RunState) -> str:
     if verified_only(state):
         return tr("verified only: there are no times to draw")
-    if state.phase in (Phase.INIT, Phase.BASELINE):
+    if baseline_lost(state):
+        return tr("no attempt: the baseline failed")
+    if state.phase is Phase.DONE:
+        return tr("no attempt: the run ended before the first one")
+    if state.best is None:
+        if state.running is None:
+            return tr("no attempt yet: the baseline comes first")
         return tr("no attempt yet: the baseline is being measured")
+    if state.gate is not None and not state.gate.answer and state.gate.kind in ("keep", "edit"):
+        return tr("no attempt yet: the first candidate waits for your review")
+    if state.measured is not None:
+        return tr("no attempt yet: the first candidate is measured, its verdict is to come")
+    if state.running is not None:
+        return tr("no attempt yet: the first candidate is being measured")
     return tr("no attempt yet: the first candidate is to come")
+
+
+def baseline_lost(state: RunState) -> bool:
+    """Return whether the baseline was measured in vain, so that there is no kernel to tune yet."""
+    measured = state.baseline
+    lost = measured is not None and measured.outcome is not Outcome.CORRECT
+    return lost and state.best is None and state.running is None
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

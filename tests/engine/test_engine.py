@@ -22,6 +22,7 @@ from akg_tui.engine.run_service import create_run
 from akg_tui.store.errors import JournalWriteError, StoreError
 from akg_tui.store.fork import fork_run
 from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import summarize_run
 from akg_tui.store.task_folder import load_task, op_named
 from tests.engine.runs import KERNEL, Clock, create, decisions, engine, make_task
 
@@ -330,6 +331,25 @@ async def test_a_full_disk_stops_the_run_and_it_goes_on_when_there_is_room(
     assert decisions(again) == expected
     check_whole(again)
     again.close()
+
+
+async def test_a_run_that_broke_says_so_in_its_journal_and_in_the_list(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=3)
+    work = engine(run)
+    work._commit_seed = lambda blob: 1 / 0  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        await work.run()
+    await work.close()
+    told = summarize_run(run.path)
+    assert (told.status, told.broke) == ("broken", "division by zero")
+    assert "broken" in told.line()
+    assert "division by zero" in told.line()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    await engine(again).run()
+    assert again.state.broke == ""
+    assert again.state.settled == 3
+    again.close()
+    assert summarize_run(run.path).status == "finished"
 
 
 async def test_a_paused_run_wakes_up_though_its_projection_failed(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ async def test_m_goes_through_the_modes() -> None:
 
 
 async def test_a_hint_is_written_on_its_own_line_and_sent_by_enter() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("i", *"try n q", "enter")
         assert stage.handle.state.hints == ("try n q",)
         assert "you try n q" in stage.text()

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.view import formatting, glyphs
@@ -135,8 +136,13 @@ def test_the_sparkline_tells_rise_and_last_attempt() -> None:
 
 def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     handle = FakeHandle().to_phase(Phase.BASELINE)
-    rows = Chart().draw(chart_of(handle), 60, 10)
-    assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
+
+    def drawn() -> list[str]:
+        return [plain(row) for row in Chart().draw(chart_of(handle), 70, 10)]
+
+    assert drawn() == ["no attempt yet: the baseline comes first"]
+    handle.send(cmd.StartEval(Purpose.BASELINE, 0, handle.state.seed_blob))
+    assert drawn() == ["no attempt yet: the baseline is being measured"]
 
 
 @pytest.mark.parametrize("unit", ["ratio", "ms"])

@@ -23,13 +23,13 @@ class Rail(Rows):
         told = self._told(snapshot, room)
         rows: tuple[Line, ...] = (told,)
         if self.size.height > 1:
-            rows = (phase_row(snapshot.state, snapshot.now, room), told)
+            holds = snapshot.holds
+            rows = (phase_row(snapshot.state, snapshot.now, room, holds=holds), told)
         self.show(tuple(((" ", "text"), *row) for row in rows))
 
     def _told(self, snapshot: RunSnapshot, room: int) -> Line:
         if snapshot.trouble:
             return fit(line((one_line(snapshot.trouble), "log.error")), room)
-        past = snapshot.past is not None
-        return status(
-            snapshot.state, snapshot.activity, snapshot.progress, snapshot.now, room, past=past
-        )
+        past, holds = snapshot.past is not None, snapshot.holds
+        state, doing, progress = snapshot.state, snapshot.activity, snapshot.progress
+        return status(state, doing, progress, snapshot.now, room, past=past, holds=holds)

@@ -48,10 +48,13 @@ class PlanEditing:
         elif what == "drop":
             self._drop(item)
         elif what == "pin":
+            # An added item is pinned in its place: the first key brings it to the front.
+            pending = self._deck.workbench.snapshot().state.pending
+            is_next = bool(pending) and pending[0].id == item.id
             told = tr("{item} comes next, and only you drop it", item=item.id)
-            if item.pinned:
+            if unpin := item.pinned and is_next:
                 told = tr("{item} is not pinned any more", item=item.id)
-            self._deck.workbench.steer(cmd.PinItem(item.id, pinned=not item.pinned), told)
+            self._deck.workbench.steer(cmd.PinItem(item.id, pinned=not unpin), told)
         else:
             self._move(item, -1 if what == "up" else 1)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from akg_tui.core.task import SWEEP
 from akg_tui.view.controls import keymap, panes
 from akg_tui.view.language import tr
 
@@ -402,6 +403,8 @@ def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
     for command in _footed(where):
         keys = command.keys_now
         if not command.footed or not keys or (over and command.group == "Run"):
+            continue
+        if command.id == "review.back" and state is not None and state.agent == SWEEP:
             continue
         label = tr(command.label)
         if command.id == "run.pause" and state is not None and _held(state):
