@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from akg_tui.view.run_snapshot import RunSnapshot
     from akg_tui.view.spans import Span
 
+DEAF_S = 1.0  # longest time between two keys of a text that no line takes
 OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
 
 
@@ -123,6 +124,7 @@ class WorkbenchApp(GuardedApp, Inked):
         """
         self.typing = False
         """Whether the last key may be part of a text."""
+        self._deaf_until = 0.0
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
@@ -341,6 +343,21 @@ class WorkbenchApp(GuardedApp, Inked):
             if screen.is_current or screen is self._deck:
                 screen.tell(text)
 
+    def say_no_line(self, text: str) -> None:
+        self.say(text)
+        self._deaf_until = self.wall_clock() + DEAF_S
+
+    def _is_deaf(self, event: Key) -> bool:
+        """Return whether a key belongs to a text that no line takes: it must call no command."""
+        now = self.wall_clock()
+        if not (0 <= self._deaf_until - now <= DEAF_S and _types(event)):
+            return False
+        if isinstance(self.screen, ModalScreen) or isinstance(self.focused, Input):
+            return False
+        ends = event.key in ("enter", "escape")
+        self._deaf_until = 0.0 if ends else now + DEAF_S
+        return True
+
     def notice(self, text: str) -> None:
         """Store a message; the keys of a chord being typed are not stored."""
         if not self.chords.pending:
@@ -515,6 +532,9 @@ class WorkbenchApp(GuardedApp, Inked):
         if isinstance(event, Key):
             if not event.is_forwarded:
                 self._reached_for(event)
+            if not event.is_forwarded and self._is_deaf(event):
+                self._heard(event)
+                return
             if not event.is_forwarded and await self._chord_key(event):
                 return
             self._heard(event)

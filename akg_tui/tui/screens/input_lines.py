@@ -129,7 +129,8 @@ class InputScreen(RunScreen):
 
     def action_hint(self) -> None:
         if self.workbench.snapshot().state.finished:
-            self.say(tr("the run is over: no agent is there to read a hint"))
+            told = tr("the run is over: no agent is there to read a hint")
+            self.workbench.say_no_line(told)
             return
         self.hint.placeholder = self._asked_for()
         self.hint.open()
@@ -247,7 +248,7 @@ class InputScreen(RunScreen):
     def action_find(self, begin: str = "") -> None:
         pane = self.panes[self.active]
         if not isinstance(pane, LineView):
-            self.say(tr("there are no rows to search in this pane"))
+            self.workbench.say_no_line(tr("there are no rows to search in this pane"))
             return
         self._answered = None
         self._finding = Search(pane)

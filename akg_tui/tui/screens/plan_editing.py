@@ -36,11 +36,16 @@ class PlanEditing:
             return
         item = self._pane.picked
         if item is None:
-            self._deck.say(tr("there is no item yet: {key} adds one", key=way_to("plan.add")))
+            told = tr("there is no item yet: {key} adds one", key=way_to("plan.add"))
+            (self._deck.workbench.say_no_line if what == "edit" else self._deck.say)(told)
+        elif not self._pane.sees(item.id):
+            self._pane.choose(item.id)
+            self._deck.say(tr("{item} is picked here: the key again acts on it", item=item.id))
         elif what == "edit":
             if item.state is not ItemState.PENDING:
-                self._deck.say(tr("{item} is {word}: only a pending item can be edited",
-                             item=item.id, word=item.word))  # fmt: skip
+                told = tr("{item} is {word}: only a pending item can be edited", item=item.id,
+                          word=item.word)  # fmt: skip
+                self._deck.workbench.say_no_line(told)
                 return
             words = one_line(item.text)
             asked = tr("other words for {item}", item=item.id)

@@ -241,7 +241,7 @@ class Review(RunScreen):
 
     def action_comment(self) -> None:
         if self._gate(self.workbench.snapshot()) is None:
-            self.say(tr("no answer is asked for this candidate now"))
+            self.workbench.say_no_line(tr("no answer is asked for this candidate now"))
         else:
             self.comment.open()
 
