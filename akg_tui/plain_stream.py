@@ -255,7 +255,9 @@ class PlainStream:
             "revoke": self._revoke,
             "answer": self._reply,
             "diff": lambda _: self._diff(),
-            "pause": lambda _: self._send(cmd.Pause(), tr("paused: the work under way ends first")),
+            "pause": lambda _: self._send(
+                cmd.Pause(), tr("pausing: the work under way ends first")
+            ),
             "go": lambda _: self._send(cmd.Unpause(), tr("the run goes on")),
             "step": lambda _: self._send(cmd.Step(), tr("one step is granted")),
             "stop": lambda _: self._send(

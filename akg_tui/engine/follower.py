@@ -125,10 +125,12 @@ class Followed:
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
                 now.onto(self.live)
+                self.live.at_rest = False
             else:
                 await self.close()
                 if self.live.activity != activity:
                     self.live.show(activity, holds=True)
+                    self.live.at_rest = self.pid is None and not self.state.finished
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:

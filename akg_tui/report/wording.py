@@ -138,9 +138,8 @@ def noise(report: Report) -> list[str]:
 
 
 def _cost(smallest_gain: float) -> str:
-    if smallest_gain > 1:
-        return "no gain would have been seen"
-    return f"a gain under {smallest_gain * 100:.1f} % would not have been seen"
+    least = min(smallest_gain, 1.0) * 100  # above that it is an extrapolation
+    return f"a gain under {least:.1f} % would not have been seen"
 
 
 def rule(r: Rule) -> str:

@@ -210,9 +210,7 @@ class Disturbance:
 
     def badge(self, *, short: bool) -> str:
         """Return what the disturbance costs, for the header."""
-        if self.detectable > 1:
-            return tr("noisy (no gain)") if short else tr("noisy: no gain can be seen")
-        gain = percent(self.detectable)
+        gain = percent(min(self.detectable, 1.0))  # above that it is an extrapolation
         if short:
             return tr("noisy ({gain})", gain=gain)
         return tr("noisy: gains under {gain} are not seen", gain=gain)

@@ -28,7 +28,14 @@ _LONG_NOISE = 120
 _LEAST_NAME = 8
 
 
-def header(state: RunState, now: float, room: int, progress: Progress | None = None) -> Line:
+def header(
+    state: RunState,
+    now: float,
+    room: int,
+    progress: Progress | None = None,
+    *,
+    rests: bool = False,
+) -> Line:
     """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
@@ -41,7 +48,7 @@ def header(state: RunState, now: float, room: int, progress: Progress | None = N
         (5, line((target, "muted"))),
         (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, _best(state)),
-        (1, _noise(state, progress, room)),
+        (1, () if rests else _noise(state, progress, room)),
         (3, _mode(state)),
         (4, _verdict_counts(state)),
         (6, _tokens(state)),
@@ -120,7 +127,9 @@ def _tokens(state: RunState) -> Line:
     return line((told, "muted"))
 
 
-def phase_row(state: RunState, now: float, room: int, *, holds: bool = True) -> Line:
+def phase_row(
+    state: RunState, now: float, room: int, *, holds: bool = True, at_rest: bool = False
+) -> Line:
     """Return one row: the phases, the current one highlighted, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
@@ -133,7 +142,8 @@ def phase_row(state: RunState, now: float, room: int, *, holds: bool = True) -> 
         if spans:
             spans.append((rule, "phase.rule"))
         if phase is state.phase:
-            spans.append(_live(state, now, name, full, holds=holds))
+            held = at_rest or isinstance(_in_sight(state, now, holds), Hold)
+            spans.append(_live(state, now, name, full, held=held))
         elif phase is following:
             spans.append((f"{IDLE}{name}", "phase.next"))
         elif phase in passed:
@@ -143,10 +153,9 @@ def phase_row(state: RunState, now: float, room: int, *, holds: bool = True) -> 
     return fit(tuple(spans), room)
 
 
-def _live(state: RunState, now: float, name: str, full: bool, *, holds: bool) -> Span:
+def _live(state: RunState, now: float, name: str, full: bool, *, held: bool) -> Span:
     if state.finished:
         return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
-    held = isinstance(_in_sight(state, now, holds), Hold)
     spent = f" {formatting.short_time(now - state.phase_since)}" if full or not held else ""
     return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
 
@@ -193,11 +202,12 @@ def status(
     *,
     past: bool = False,
     holds: bool = True,
+    at_rest: bool = False,
 ) -> Line:
     """Return one row: the current activity, or what the run waits for and the key to go on.
 
     With `past`, the row names no key: a past event cannot be answered. `holds`: no work is under
-    way, so that a pause has begun.
+    way, so that a pause has begun. `at_rest`: nobody is at work, as `activity` says.
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
@@ -208,6 +218,8 @@ def status(
             afresh = (tr("; measured afresh {ratio}", ratio=ratio), "figure")
             end = (*end, afresh, (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"))
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
+    if at_rest and not past:
+        return fit(line((retold(one_line(activity)), "note")), room)
     effect = _in_sight(state, now, holds)
     if isinstance(effect, Hold) and not past:
         return fit(_held(state, effect), room)

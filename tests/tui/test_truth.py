@@ -318,3 +318,18 @@ def test_a_kernel_that_ran_out_of_time_is_told_as_such_where_the_run_ends() -> N
     handle.send(cmd.FinishEval(late))
     handle.work()
     assert "the kernel ran out of time before any change" in lines_of(handle)["status"]
+
+
+async def test_a_run_that_nobody_works_on_does_not_grow_older() -> None:
+    handle = FakeHandle().to_phase(Phase.EDIT, settled=2)
+    handle.live.show("nobody is at work on it; go on with: akg-tui resume RUN", holds=True)
+    handle.live.at_rest = True
+    async with on_stage(handle) as stage:
+        before = stage.text().split("\n")[:3]
+        handle.now += 3600
+        await stage.pull()
+        after = stage.text().split("\n")[:3]
+    assert after == before
+    assert "⋯ EDIT" in after[1]
+    assert "nobody is at work on it" in after[2]
+    assert "then" not in after[2]

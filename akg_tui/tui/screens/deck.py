@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.events import DescendantFocus
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.effects import under_way
 from akg_tui.core.phases import Mode
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
@@ -244,7 +245,9 @@ class Deck(InputScreen):
         if state.paused or state.api_failure:
             self.workbench.steer(cmd.Unpause(), tr("the run goes on"))
         else:
-            self.workbench.steer(cmd.Pause(), tr("paused: the work under way ends first"))
+            working = under_way(state) or not self.workbench.snapshot_now().holds
+            told = tr("pausing: the work under way ends first") if working else tr("paused")
+            self.workbench.steer(cmd.Pause(), told)
 
     def action_step(self) -> None:
         self.workbench.steer(cmd.Step(), tr("one step is granted"))
