@@ -114,7 +114,9 @@ class WorkbenchApp(GuardedApp, Inked):
             self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
         )
         self.attention = Notifier(
-            lambda codes: write_to_terminal(self, codes), os.environ, self._run_hook
+            lambda codes: write_to_terminal(self, self.appearance.sent(codes)),
+            os.environ,
+            self._run_hook,
         )
         self._hook: HookCommand | None = None
         self._offer_actions(self.appearance)
@@ -494,7 +496,12 @@ class WorkbenchApp(GuardedApp, Inked):
         from akg_tui.tui.screens.dialogs import Help
 
         if not isinstance(self.screen, ModalScreen):
-            self.push_screen(Help())
+            screens = self._run_screens()
+            here: str = screens[0].where if screens else "deck"
+            if here == "deck":
+                deck = self._deck
+                here = "past" if self.in_past else deck.active if deck is not None else here
+            self.push_screen(Help(here))
 
     def action_strays(self) -> None:
         guard = self.guard

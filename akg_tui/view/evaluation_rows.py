@@ -15,7 +15,7 @@ from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
-from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread
+from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
 
 _AGAINST = {
     "baseline": marked("against the reference"),
@@ -94,6 +94,10 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
         else:
             sign, role = (DONE, "phase.done") if number < at else (IDLE, "phase.idle")
             spans.append((f"{sign}{name} ", role))
+    # The present stage is never what is cut off.
+    while at and width(tuple(spans)) > room:
+        del spans[0]
+        at -= 1
     rows = [tuple(spans)]
     if progress and progress.total:
         full, rest = bar(progress.done, progress.total, max(4, min(24, room - 12)))

@@ -275,7 +275,8 @@ class RunRows(OnDemand[Line]):
         mark = "+" if str(run.path) in self._marked else " "
         if index != self.cursor:
             return (("  ", "text"), (mark, "accent"), *row)
-        lit = tuple((text, f"{role}|diff.gap") for text, role in row)
+        dim = ("muted", "faint", "text")
+        lit = tuple((text, f"{'strong' if role in dim else role}|diff.gap") for text, role in row)
         return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
 
 

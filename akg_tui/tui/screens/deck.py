@@ -197,7 +197,7 @@ class Deck(InputScreen):
         here: Where = "deck" if snapshot.past is None else "past"
         if here == "deck" and self.active not in _DECKS_OWN:
             here = "agents"
-        self.footer.pull(footer(here, snapshot.state), self.workbench.wall_clock())
+        self.footer.pull(footer(here, snapshot.state, self.active), self.workbench.wall_clock())
         self._note()
 
     def tell(self, text: str) -> None:
