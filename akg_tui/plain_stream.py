@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.approval_rules import told as rule_told
-from akg_tui.core.effects import Hold, next_effect
+from akg_tui.core.effects import Hold, next_effect, under_way
 from akg_tui.core.phases import Mode, Overlay
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.summary import best_of
@@ -24,10 +24,12 @@ from akg_tui.engine.run_handle import unread
 from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
 from akg_tui.view.controls.approvals import Request, requests
+from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
 from akg_tui.view.event_words import line_texts
 from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import retold, speak, tr, translated
+from akg_tui.view.status import stop_told
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
@@ -154,11 +156,16 @@ class PlainStream:
             return
         effect = None if state.finished else next_effect(state, self._clock())
         held: tuple[object, ...] = ()
-        if isinstance(effect, Hold):
+        if isinstance(effect, Hold) and not self._pauses(effect):
             held = effect.overlay, effect.due, state.mode, state.api_failure
             if held != self._printed_wait:
                 self._wait(effect)
         self._printed_wait = held
+
+    def _pauses(self, hold: Hold) -> bool:
+        """Return whether a pause waits for the end of what is under way."""
+        working = under_way(self._handle.state) or not self._handle.live.holds
+        return hold.overlay is Overlay.PAUSED and hold.due is None and working
 
     def _asks(self) -> tuple[Request, ...]:
         """Return the requests that wait for the user now."""
@@ -249,11 +256,14 @@ class PlainStream:
             "revoke": self._revoke,
             "answer": self._reply,
             "diff": lambda _: self._diff(),
-            "pause": lambda _: self._send(cmd.Pause(), tr("paused: the work under way ends first")),
+            "pause": lambda _: self._send(
+                cmd.Pause(), tr("pausing: the work under way ends first")
+            ),
             "go": lambda _: self._send(cmd.Unpause(), tr("the run goes on")),
             "step": lambda _: self._send(cmd.Step(), tr("one step is granted")),
             "stop": lambda _: self._send(
-                cmd.Stop(), tr("the run ends as soon as what is under way is done")
+                cmd.Stop(),
+                stop_told(self._handle.state, self._clock(), go_on="go", step="step"),
             ),
             "hint": self._hint,
             "mode": self._mode,
@@ -325,10 +335,17 @@ class PlainStream:
                 self.say(tr("an answer needs words: answer TEXT"))
 
     def _hint(self, text: str) -> None:
-        if text:
-            self._send(cmd.Hint(text), tr("the agent reads your hint next"))
-        else:
+        if not text:
             self.say(tr("a hint needs words: hint TEXT"))
+            return
+        state = self._handle.state
+        best = state.best.blob if state.best else state.seed_blob
+        try:
+            command, told = hint_command(text, state, split_lines(self._handle.kernel(best)))
+        except HintRefused as error:
+            self.say(str(error))
+        else:
+            self._send(command, told)
 
     def _mode(self, name: str) -> None:
         if name in {mode.value for mode in Mode}:

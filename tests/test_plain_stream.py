@@ -169,7 +169,7 @@ def test_the_diff_is_shown_line_by_line() -> None:
 
 
 def test_typed_words_steer_the_run() -> None:
-    handle = FakeHandle().to_phase(Phase.EDIT)
+    handle = FakeHandle(agent="claude").to_phase(Phase.EDIT)
     stream, out = told(handle)
     for line in ("pause", "go", "mode step", "hint use float4", "step", "stop"):
         stream.answer(line)

@@ -123,9 +123,17 @@ def baseline_failed(state: RunState) -> str:
         return ""
     if measured.outcome is Outcome.ERROR:
         return measured.message
-    if Phase.WRITE in state.workflow.rows:
-        return f"the kernel is not correct: {measured.message}"
-    return f"the kernel is not correct before any change: {measured.message}"
+    when = "" if Phase.WRITE in state.workflow.rows else " before any change"
+    match measured.failure:
+        case FailureKind.WRONG:
+            what = "the kernel is not correct"
+        case FailureKind.TIMEOUT:
+            what = "the kernel ran out of time"
+        case FailureKind.GUARD | FailureKind.IMPOSSIBLE:
+            what = "the kernel is refused"
+        case _:
+            what = "the kernel does not run"
+    return f"{what}{when}: {measured.message}"
 
 
 def _compile_owed(state: RunState) -> bool:
@@ -289,12 +297,20 @@ def next_effect(state: RunState, now: float) -> Effect | None:
     return _work(state)
 
 
+def under_way(state: RunState) -> bool:
+    """Return whether an evaluation or a turn of the agent is at work, which a pause lets end."""
+    return state.running is not None or state.turn_open or bool(state.subagents)
+
+
 def in_sight(state: RunState, now: float) -> Effect | None:
-    """Return the effect to display: the next effect, or a visit's wait for the model's server.
+    """Return the effect to display: the next effect, or what is still under way in a pause, or a
+    visit's wait for the model's server.
 
     This wait is part of the visit, ends by itself, and delays no later effect.
     """
     effect = next_effect(state, now)
+    if isinstance(effect, Hold) and effect.overlay is Overlay.PAUSED and under_way(state):
+        effect = _work(state)
     if isinstance(effect, RunAgent) and state.api_wait is not None:
         return Hold(Overlay.WAIT_API)
     return effect

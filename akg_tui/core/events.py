@@ -75,6 +75,12 @@ class SessionOpened(Observation, frozen=True):
     resumed: bool
 
 
+class SessionBroke(Observation, frozen=True):
+    """The process at work could not go on; the run can be resumed."""
+
+    reason: str
+
+
 class PhaseEntered(Event, frozen=True):
     projected = True
     phase: Phase

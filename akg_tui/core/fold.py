@@ -558,6 +558,7 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
         paused=False,
         granted=0,
         demand=None,
+        broke="",
         stop_reason="",
         finish_reason="",
         stop_conditions=(),
@@ -570,7 +571,8 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: lambda s, e, at: replace(s, api_wait=None, api_failure=""),
+    ev.SessionOpened: lambda s, e, at: replace(s, api_wait=None, api_failure="", broke=""),
+    ev.SessionBroke: lambda s, e, at: replace(s, broke=e.reason),
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: lambda s, e, at: replace(s, running=Running(e.attempt, e.purpose, e.blob, at)),
     ev.EvalFinished: _eval_finished,

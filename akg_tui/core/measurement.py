@@ -214,7 +214,8 @@ class Progress(Struct, frozen=True):
     """The progress of an evaluation, for the screen only, never for a decision.
 
     `stage` is one of start, reference, build, verify, time, confirm. `done` of `total` steps are
-    complete (total 0: unknown). `ratio` is the running estimate during timing.
+    complete (total 0: unknown). `ratio` is the running estimate during timing; `noise` and
+    `detectable` are as in `Measurement`, of the timing so far.
     """
 
     stage: str
@@ -222,3 +223,5 @@ class Progress(Struct, frozen=True):
     total: int = 0
     message: str = ""
     ratio: Interval | None = None
+    noise: tuple[str, ...] = ()
+    detectable: float | None = None

@@ -19,7 +19,7 @@ from akg_tui.core.events import (
     PlannedItem,
     Scope,
 )
-from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.model_info import Capabilities, Usage
 from akg_tui.core.phases import (
     TUNE,
@@ -283,6 +283,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     plan_edits: tuple[PlanEdited, ...] = ()
     adopted: tuple[str, ...] = ()  # the names of the adopted plan edits
     forked: Forked | None = None
+    broke: str = ""  # why the last session could not go on; a new session clears it
     finished: str = ""
     ok: bool = True
 
@@ -369,13 +370,39 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def resting(self) -> bool:
-        """Whether a pause or an unusable model stops the run.
+        """Whether the run waits for a person: a pause, an unusable model, a request, a step.
 
         The value ignores a turn that was under way when the pause began; its next event adds the
         time of that turn to the worked time.
         """
-        held = self.paused or bool(self.api_failure)
-        return held and not self.granted and self.running is None
+        if self.running is not None:
+            return False
+        held = (self.paused or bool(self.api_failure)) and not self.granted
+        return held or (not self.turn_open and (self._asks or self._waits_for_a_step))
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a gate or a question waits for a person's answer."""
+        gate, question = self.gate, self.question
+        return (gate is not None and not gate.answer) or (
+            question is not None and question.attended and self.phase is not Phase.DONE
+        )
+
+    @property
+    def _waits_for_a_step(self) -> bool:
+        """Whether the phase has done its work in mode step, and no step is granted."""
+        if self.mode is not Mode.STEP or self.granted:
+            return False
+        done: dict[Phase, bool] = {
+            Phase.INIT: True,
+            Phase.BASELINE: self.best is not None,
+            Phase.PLAN: not self.plan_owed,
+            Phase.EDIT: self.edited,
+            Phase.EVAL: self.measured is not None and self.measured.outcome is not Outcome.ERROR,
+            Phase.DECIDE: self.decided_here,
+            Phase.DIAGNOSE: self.diagnosed_here,
+        }
+        return done.get(self.phase, False)
 
     def worked(self, now: float) -> float:
         """Return the seconds worked so far, without pauses and the time between sessions."""

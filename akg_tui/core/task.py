@@ -240,7 +240,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     `torch.compile` is timed when it begins.
     """
 
-    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
     baselines: tuple[Baseline, ...] = ()
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)

@@ -66,6 +66,7 @@ class LiveNow(Struct, frozen=True):
     progress: Progress | None
     stream: str
     subagents: tuple[SubagentNow, ...] = ()
+    holds: bool = False
 
     @classmethod
     def of(cls, live: Live) -> LiveNow:
@@ -74,13 +75,13 @@ class LiveNow(Struct, frozen=True):
             for one in live.subagents.at_work
         )
         stream = live.stream[-STREAM_CHARS:]
-        return cls(live.activity, live.notice, live.progress, stream, subagents)
+        return cls(live.activity, live.notice, live.progress, stream, subagents, live.holds)
 
     def onto(self, live: Live) -> None:
         """Copy this view into `live`."""
         if LiveNow.of(live) == self:
             return
-        live.show(self.activity)
+        live.show(self.activity, holds=self.holds)
         live.notice, live.progress = self.notice, self.progress
         live.write(self.stream)
         live.subagents.show(each.as_stream() for each in self.subagents)

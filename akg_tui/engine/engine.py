@@ -35,6 +35,8 @@ from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
+from akg_tui.hashline.tags import run_key
+from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
@@ -109,7 +111,7 @@ class Engine:
 
     @property
     def tag_key(self) -> bytes:
-        return self._folder.state.run_id.encode()
+        return run_key(self._folder.state.run_id)
 
     def kernel(self, blob: str) -> str:
         """Return the kernel text of a blob id."""
@@ -170,7 +172,14 @@ class Engine:
         for event in opening(self.state, os.getpid(), __version__):
             self.send(cmd.Observe(event))
         async with served(self):
-            await self._work()
+            try:
+                await self._work()
+            except Exception as error:
+                # A journal that cannot be written holds no word of it: the caller tells `error`.
+                with contextlib.suppress(StoreError, OSError):
+                    why = one_line(str(error), 300) or type(error).__name__
+                    self.send(cmd.Observe(ev.SessionBroke(reason=why)))
+                raise
 
     async def _work(self) -> None:
         if not self.state.finished:
@@ -183,7 +192,7 @@ class Engine:
         if self._reporter is not None:
             self.live.show("making the report")
             self.live.notice = await self._reporter(self._folder.path)
-        self.live.show(self.live.notice)
+        self.live.show(self.live.notice, holds=True)
 
     async def close(self) -> None:
         await self._judge.close()
@@ -198,10 +207,11 @@ class Engine:
     async def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.Hold():
-                self.live.show(_waiting(self.state, effect))
+                self.live.show(_waiting(self.state, effect), holds=True)
                 left = None if effect.until is None else max(0.0, effect.until - self._clock())
                 await self._change(left)
             case fx.Step():
+                self.live.holds = True
                 self._append(effect.events)
             case fx.Measure():
                 await self._measure(effect)

@@ -19,6 +19,7 @@ from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached, NotAttached
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
+from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import JournalDamaged, StoreError
 from akg_tui.store.history import History
 from akg_tui.store.journal_reader import JournalTail
@@ -63,7 +64,7 @@ class Followed:
 
     @property
     def tag_key(self) -> bytes:
-        return self.state.run_id.encode()
+        return run_key(self.state.run_id)
 
     @property
     def pid(self) -> int | None:
@@ -124,10 +125,12 @@ class Followed:
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
                 now.onto(self.live)
+                self.live.at_rest = False
             else:
                 await self.close()
                 if self.live.activity != activity:
-                    self.live.show(activity)
+                    self.live.show(activity, holds=True)
+                    self.live.at_rest = self.pid is None and not self.state.finished
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:

@@ -99,10 +99,13 @@ class Live:
 
     `version` grows with every change, so a reader can compare it before a redraw. `notice` is the
     message that a person still has to see when the run is over. `subagents` are those at work, each
-    with a stream of its own; a diagnosis writes to `stream` as well.
+    with a stream of its own; a diagnosis writes to `stream` as well. `holds`: no work is under way.
+    `at_rest`: no process is at work on the run.
     """
 
     activity: str = ""
+    holds: bool = True
+    at_rest: bool = False
     notice: str = ""
     progress: Progress | None = None
     version: int = 0
@@ -115,9 +118,10 @@ class Live:
     def _touch(self) -> None:
         self.version += 1
 
-    def show(self, activity: str) -> None:
+    def show(self, activity: str, *, holds: bool = False) -> None:
         """Show the current activity, and clear progress and stream of the last one."""
         self.activity = activity
+        self.holds = holds
         self.progress = None
         self._stream.clear()
         self._touch()

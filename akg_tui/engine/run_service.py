@@ -186,8 +186,13 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
         agent=task.agent.model,
         version=__version__,
         clock=time.time,
-        name=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{task.op}",
+        name=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_short_name(task.op)}",
     )
+
+
+def _short_name(op: str) -> str:
+    """Return the part of `op` that fits in a file name (255 bytes) with what is put around it."""
+    return op.encode()[:200].decode(errors="ignore")
 
 
 def resume(

@@ -242,7 +242,15 @@ class Evaluation:
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
     ) -> None:
         self.report(
-            Progress(stage=name, done=done, total=total, message=self.request.label, ratio=ratio)
+            Progress(
+                stage=name,
+                done=done,
+                total=total,
+                message=self.request.label,
+                ratio=ratio,
+                noise=self._timing.noise,
+                detectable=self._timing.detectable,
+            )
         )
 
     def _failed(self, failed: ChildFailed) -> Measurement:

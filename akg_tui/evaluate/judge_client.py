@@ -139,7 +139,7 @@ class Judge:
         kernel: str,
         incumbent: str | None = None,
         *,
-        label: str = "candidate",
+        label: str = "",
         precise: float | None = None,
         prior: tuple[float, ...] = (),
     ) -> Measurement:

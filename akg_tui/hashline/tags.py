@@ -32,6 +32,13 @@ ALPHABET: tuple[str, ...] = tuple(
 )
 
 
+def run_key(run_id: str) -> bytes:
+    """Return the key of a run's tags: the bytes of its id; of more than 64 bytes, their digest."""
+    key = run_id.encode()
+    most = hashlib.blake2b.MAX_KEY_SIZE
+    return key if len(key) <= most else hashlib.blake2b(key, digest_size=most).digest()
+
+
 class Tagger:
     """Tags of one run: a keyed BLAKE2b of line number and exact text, as one bigram of 600.
 

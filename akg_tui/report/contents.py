@@ -192,6 +192,24 @@ class Sandbox(Struct, frozen=True):
     protections: tuple[Protection, ...]
 
 
+class Disturbed(Struct, frozen=True):
+    """A timing on a disturbed machine: of the baseline, an attempt, or the final measurement.
+
+    `smallest_gain` is the smallest gain that it would have seen, 0.03 for 3 %.
+    """
+
+    what: str
+    noise: tuple[str, ...]
+    smallest_gain: float
+
+
+class Noise(Struct, frozen=True):
+    """The number of timings, and those on a disturbed machine, in their order."""
+
+    timings: int
+    disturbed: tuple[Disturbed, ...]
+
+
 class Source(Struct, frozen=True):
     """A kernel's text, and its location in git."""
 
@@ -232,6 +250,7 @@ class Report(Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     policy: dict[str, Any]
     environment: dict[str, tuple[str, ...]]
+    noise: Noise
     sandbox: Sandbox
     kernel_file: str
     seed: Source

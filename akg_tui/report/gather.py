@@ -28,8 +28,10 @@ from akg_tui.report.contents import (
     About,
     Diagnosis,
     Direction,
+    Disturbed,
     Figures,
     Journal,
+    Noise,
     Report,
     Result,
     Round,
@@ -90,6 +92,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         settings=_judge_settings(state),
         policy=_json(state.task.policy),
         environment=_environment(walked.measurements),
+        noise=Noise(walked.timings, tuple(walked.disturbed)),
         sandbox=sandbox_of(m.sandbox for m in walked.measurements),
         kernel_file=state.task.files.editable,
         seed=Source(0, state.seed_blob, _seed_commit(state), run.kernel(state.seed_blob)),
@@ -117,6 +120,8 @@ class _JournalWalk:
         self.interventions: list[TimedNote] = []
         self.sessions: list[TimedNote] = []
         self.measurements: list[Measurement] = []
+        self.timings = 0
+        self.disturbed: list[Disturbed] = []
         self._state = run.state
         self._items = {item.id: item for item in run.state.items}
         self._incumbent_of: dict[int, float] = {}
@@ -137,6 +142,7 @@ class _JournalWalk:
                 )
             case ev.EvalFinished():
                 self.measurements.append(event.measurement)
+                self._see_noise(event)
             case ev.DiagnosisReported():
                 self.diagnoses.append(
                     Diagnosis(at, event.cause, event.avoid, event.directions, event.source)
@@ -148,6 +154,16 @@ class _JournalWalk:
         best = state.best
         if best is not None and (not self.steps or self.steps[-1].attempt != best.attempt):
             self.steps.append(Step(state.settled, best.attempt, best.over_seed))
+
+    def _see_noise(self, event: ev.EvalFinished) -> None:
+        found = event.measurement
+        if found.detectable is None:
+            return
+        self.timings += 1
+        if found.noise:
+            candidate = event.purpose is ev.Purpose.CANDIDATE
+            what = f"attempt {event.attempt}" if candidate else event.purpose.value
+            self.disturbed.append(Disturbed(what, found.noise, found.detectable))
 
     def rounds(self) -> tuple[Round, ...]:
         return tuple(self._round(a) for a in self._state.attempts if a.number)

@@ -65,6 +65,7 @@ def parts(report: Report) -> dict[str, Any]:
         "state": state(report),
         "status": status(report),
         "kept": [r for r in report.rounds if r.verdict == "KEEP"],
+        "noise": noise(report),
         "reproduce": reproduce(report),
         "check": check(report),
         "settings": flat(report.settings),
@@ -123,6 +124,25 @@ def status(report: Report) -> str:
     if not report.about.ended_ok:
         return "in progress: the run could not do its job"
     return "draft: written by the run itself; ask for the result with: akg-tui report RUN"
+
+
+MOST_DISTURBED = 20
+
+
+def noise(report: Report) -> list[str]:
+    """Return sentences on the noise of the machine: how many timings, then the worst of them."""
+    found = report.noise
+    if not found.disturbed:
+        return [f"None of {found.timings} timings was disturbed."] if found.timings else []
+    worst = sorted(found.disturbed, key=lambda each: -each.smallest_gain)[:MOST_DISTURBED]
+    first = f"{len(found.disturbed)} of {found.timings} timings were on a disturbed machine"
+    first += f"; the worst {len(worst)}:" if len(worst) < len(found.disturbed) else ":"
+    return [first, *(f"{w.what}: {_cost(w.smallest_gain)}; {'; '.join(w.noise)}" for w in worst)]
+
+
+def _cost(smallest_gain: float) -> str:
+    least = min(smallest_gain, 1.0) * 100  # above that it is an extrapolation
+    return f"a gain under {least:.1f} % would not have been seen"
 
 
 def rule(r: Rule) -> str:

@@ -81,7 +81,7 @@ class RunFolder:
         StoreError
             If the folder cannot be written.
         """
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(f"not a name for a run: {name!r}")
         with staged_run(folder.path / RUNS, name) as (staged, path):
             blob = _write_files(staged, folder, task)

@@ -49,6 +49,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
     pid: int | None = None
     phase: str = ""
+    broke: str = ""
     finished: str = ""
     ok: bool = True
     rounds: int = 0
@@ -61,12 +62,14 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """The status: damaged, running, finished, failed, or open (it can be resumed)."""
+        """The status: damaged, running, finished, failed, broken or open (both can be resumed)."""
         if self.damaged:
             return "damaged"
         if self.finished:
             return "finished" if self.ok else "failed"
-        return "running" if self.pid is not None else "open"
+        if self.pid is not None:
+            return "running"
+        return "broken" if self.broke else "open"
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -87,7 +90,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
             f"{self.phase} {self.rounds}/{self.max_rounds}",
             best,
             verdicts,
-            one_line(self.finished),
+            one_line(self.finished or self.broke),
         )
         return "  ".join(cell for cell in cells if cell)
 
@@ -196,6 +199,7 @@ def summarize_run(run: Path) -> RunSummary:
         last_at=state.last_at,
         pid=None if state.finished else holder(run),
         phase=state.phase,
+        broke=state.broke or state.api_failure,
         finished=state.finished,
         ok=state.ok,
         rounds=state.settled,

@@ -308,7 +308,7 @@ def check_arch(folder: Path, arch: str) -> None:
 
 def op_named(name: str) -> str:
     """Return an operator's name with only the characters that task.toml allows."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64] or "kernel"
+    return re.sub(r"[^\w.-]", "_", name)[:64] or "kernel"
 
 
 def task_text(

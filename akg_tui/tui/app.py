@@ -12,8 +12,9 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.actions import parse
 from textual.app import ComposeResult
@@ -34,7 +35,7 @@ from akg_tui.tui.themes import Inked
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls import keymap
 from akg_tui.view.controls.command_registry import at, way_to, within
-from akg_tui.view.controls.notification import WaitNotifier
+from akg_tui.view.controls.notification import Notifier
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import hang, line
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
+    from akg_tui.tui.hook_command import HookCommand
     from akg_tui.tui.screens.command_line import Offer
     from akg_tui.tui.screens.deck import Deck
     from akg_tui.tui.screens.run_screen import RunScreen
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from akg_tui.view.run_snapshot import RunSnapshot
     from akg_tui.view.spans import Span
 
+DEAF_S = 1.0  # longest time between two keys of a text that no line takes
 OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
 
 
@@ -110,7 +113,12 @@ class WorkbenchApp(GuardedApp, Inked):
         self.appearance = Appearance(
             self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
         )
-        self.attention = WaitNotifier(lambda codes: write_to_terminal(self, codes), os.environ)
+        self.attention = Notifier(
+            lambda codes: write_to_terminal(self, self.appearance.sent(codes)),
+            os.environ,
+            self._run_hook,
+        )
+        self._hook: HookCommand | None = None
         self._offer_actions(self.appearance)
         self.chords = Chords()
         self.answerable: Ident | None = None
@@ -123,6 +131,7 @@ class WorkbenchApp(GuardedApp, Inked):
         """
         self.typing = False
         """Whether the last key may be part of a text."""
+        self._deaf_until = 0.0
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
@@ -221,6 +230,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self._trouble, self._released = "", False
         if self.guard is not None and not self._only_watched():
             self.guard.keep_in(Path(self._handle.path))
+        self.attention.forget()
         self._deck = Deck()
         await self.push_screen(self._deck)
         self.call_after_refresh(self._settle)
@@ -312,7 +322,23 @@ class WorkbenchApp(GuardedApp, Inked):
                 screen.pull(snapshot)
         if self._deck is not None:
             live = self.snapshot_now() if self.in_past else snapshot
-            self.attention.look(self._deck.asks(live), focused=self.app_focus)
+            self.attention.wanted = self.appearance.wanted.notify
+            asks, records = self._deck.asks(live), live.records
+            self.attention.look(asks, records, live.state, focused=self.app_focus)
+
+    def _run_hook(self, command: tuple[str, ...], told: dict[str, Any]) -> None:
+        from akg_tui.tui.hook_command import HookCommand
+
+        if self._hook is None:
+            loop = asyncio.get_running_loop()
+
+            def say(why: str) -> None:
+                with suppress(RuntimeError):  # the workbench was left meanwhile
+                    loop.call_soon_threadsafe(self.say, why)
+
+            self._hook = HookCommand(say)
+        path = self._handle.path if self._handle is not None else ""
+        self._hook.run(command, {**told, "run": path})
 
     def steer(self, command: RunCommand, told: str) -> bool:
         """Send a command; show `told`, or why it was refused. Return True if it was accepted."""
@@ -340,6 +366,21 @@ class WorkbenchApp(GuardedApp, Inked):
         for screen in self._run_screens():
             if screen.is_current or screen is self._deck:
                 screen.tell(text)
+
+    def say_no_line(self, text: str) -> None:
+        self.say(text)
+        self._deaf_until = self.wall_clock() + DEAF_S
+
+    def _is_deaf(self, event: Key) -> bool:
+        """Return whether a key belongs to a text that no line takes: it must call no command."""
+        now = self.wall_clock()
+        if not (0 <= self._deaf_until - now <= DEAF_S and _types(event)):
+            return False
+        if isinstance(self.screen, ModalScreen) or isinstance(self.focused, Input):
+            return False
+        ends = event.key in ("enter", "escape")
+        self._deaf_until = 0.0 if ends else now + DEAF_S
+        return True
 
     def notice(self, text: str) -> None:
         """Store a message; the keys of a chord being typed are not stored."""
@@ -455,7 +496,12 @@ class WorkbenchApp(GuardedApp, Inked):
         from akg_tui.tui.screens.dialogs import Help
 
         if not isinstance(self.screen, ModalScreen):
-            self.push_screen(Help())
+            screens = self._run_screens()
+            here: str = screens[0].where if screens else "deck"
+            if here == "deck":
+                deck = self._deck
+                here = "past" if self.in_past else deck.active if deck is not None else here
+            self.push_screen(Help(here))
 
     def action_strays(self) -> None:
         guard = self.guard
@@ -515,6 +561,9 @@ class WorkbenchApp(GuardedApp, Inked):
         if isinstance(event, Key):
             if not event.is_forwarded:
                 self._reached_for(event)
+            if not event.is_forwarded and self._is_deaf(event):
+                self._heard(event)
+                return
             if not event.is_forwarded and await self._chord_key(event):
                 return
             self._heard(event)

@@ -38,6 +38,7 @@ from akg_tui.view.controls.preferences import (
     preferences,
     utf8_terminal,
 )
+from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -278,6 +279,11 @@ class Appearance:
                 return list(language.LANGUAGES)
             case words:
                 return list(words)
+
+    def sent(self, codes: str) -> str:
+        """Return control codes with the signs that are allowed in this terminal."""
+        ascii_only = any(isinstance(each, AsciiOnly) for each in self.filters)
+        return ascii_twin(codes) if ascii_only else codes
 
     def current_settings(self) -> dict[str, str]:
         """Return the settings in use, with the names and values of ``config.toml``."""

@@ -22,8 +22,10 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
 from akg_tui.view.controls.command_reading import BadLimit, limited
+from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
+from akg_tui.view.status import stop_told
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -65,11 +67,11 @@ class RunActions:
         elif self._run() is not None:
             deck = next(each for each in self._app.screen_stack if isinstance(each, InputScreen))
             try:
-                told = deck.with_references(text)  # as the hint line of the deck sends it
+                command, told = deck.hinted(text)  # as the hint line of the deck sends it
             except ValueError as error:
                 self._workbench.say(str(error))
                 return
-            self._workbench.steer(cmd.Hint(told), tr("the agent reads your hint next"))
+            self._workbench.steer(command, told)
 
     def action_revoke(self, rule: str = "") -> None:
         number = rule.strip()
@@ -143,8 +145,10 @@ class RunActions:
         self._app.push_screen(Confirm(title, told, tr("take it over")), adopt)
 
     def action_stop_run(self) -> None:
-        told = tr("the run ends as soon as what is under way is done")
-        self._workbench.steer(cmd.Stop(), told)
+        if self._run() is not None:
+            state, now = self._workbench.snapshot().state, self._workbench.wall_clock()
+            told = stop_told(state, now, go_on=way_to("run.pause"), step=way_to("run.step"))
+            self._workbench.steer(cmd.Stop(), told)
 
     def action_report(self) -> None:
         """Write the report of the run so far, and show its path."""

@@ -1,9 +1,12 @@
-"""A running evaluation as rows: its stages, and the confidence interval of its ratio over time.
+"""A running evaluation as rows: its stages, the interval of its ratio over time, and the noise.
 
 No I/O. Stores a bounded list of live estimates; the final figures are those of the journal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress, digits
 from akg_tui.core.phases import Phase
@@ -13,7 +16,7 @@ from akg_tui.view import formatting
 from akg_tui.view.case_rows import case_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
-from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
+from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
 
 _AGAINST = {
     "baseline": marked("against eager"),
@@ -71,10 +74,17 @@ def eval_rows(
     )
     same = seen.of == (running.attempt, running.purpose)
     rows: list[Line] = [head, *_stages(seen.progress if same else None, room)]
+    if found := disturbance(state, seen.progress if same else None):
+        rows += _noise(found.told(), room)
     if same and seen.estimates:
         rows += _estimate(seen.estimates[-1])
         rows += interval_rows(seen.estimates, room, height - len(rows))
     return [fit(row, room) for row in rows]
+
+
+def _noise(sentences: Iterable[str], room: int) -> list[Line]:
+    lead = line((f"{tr('noise')} ", "muted"))
+    return [row for each in sentences for row in hang(each, room, lead, "note")]
 
 
 def _stages(progress: Progress | None, room: int) -> list[Line]:
@@ -89,6 +99,10 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
         else:
             sign, role = (DONE, "phase.done") if number < at else (IDLE, "phase.idle")
             spans.append((f"{sign}{name} ", role))
+    # The present stage is never what is cut off.
+    while at and width(tuple(spans)) > room:
+        del spans[0]
+        at -= 1
     rows = [tuple(spans)]
     if progress and progress.total:
         full, rest = bar(progress.done, progress.total, max(4, min(24, room - 12)))
@@ -170,6 +184,7 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         told = tr("{which} was measured", which=which)
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
+    rows += _noise((retold(one_line(each)) for each in found.noise), room)
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
     if same and seen.estimates and height - len(rows) > 2:
@@ -189,3 +204,50 @@ def _found(found: Measurement, room: int) -> list[Line]:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
     return [*rows, line((", ".join(figures), "muted")), *case_rows(found, room)]
+
+
+_NEWEST = 20  # attempts that are searched for a timing; an attempt that fails has none
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """The sentences of the judge, and the smallest gain that it would see (0.03 for 3 %)."""
+
+    sentences: tuple[str, ...]
+    detectable: float
+
+    def told(self) -> list[str]:
+        """Return the sentences in the language in use."""
+        return [retold(one_line(each)) for each in self.sentences]
+
+    def badge(self, *, short: bool) -> str:
+        """Return what the disturbance costs, for the header."""
+        gain = percent(min(self.detectable, 1.0))  # above that it is an extrapolation
+        if short:
+            return tr("noisy ({gain})", gain=gain)
+        return tr("noisy: gains under {gain} are not seen", gain=gain)
+
+
+def percent(share: float) -> str:
+    """Return a share as percent, with one decimal below ten."""
+    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
+
+
+def disturbance(state: RunState, progress: Progress | None) -> Disturbance | None:
+    """Return what disturbs the machine; None while it is quiet, unknown, or the run is over."""
+    if state.finished:
+        return None
+    newest: Progress | Measurement | None = _last_timing(state)
+    if state.running is not None and progress is not None and progress.detectable is not None:
+        newest = progress
+    if newest is None or newest.detectable is None or not newest.noise:
+        return None
+    return Disturbance(newest.noise, newest.detectable)
+
+
+def _last_timing(state: RunState) -> Measurement | None:
+    tried = (attempt.measurement for attempt in reversed(state.attempts[-_NEWEST:]))
+    for found in (state.final, state.measured, *tried, state.baseline):
+        if found is not None and found.detectable is not None:
+            return found
+    return None

@@ -323,6 +323,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
         message("the run was resumed") if e.resumed else message("the run begins"), "muted",
         surfaces=RUNNING if e.resumed else frozenset({"log"}),
     ),
+    ev.SessionBroke: lambda e: _error(message("the run broke: {why}", why=_reason(e.reason))),
     ev.PhaseEntered: _phase,
     ev.EvalFinished: _evaluated,
     ev.EvalInterrupted: lambda e: _error(

@@ -133,6 +133,8 @@ def plan_subtitle(state: RunState) -> str:
 def _no_plan(state: RunState) -> tuple[str, ...]:
     if Phase.PLAN not in state.workflow.rows:
         return tr("no plan:"), tr("the agent writes the kernel")
+    if state.phase is Phase.DONE:
+        return tr("no plan:"), tr("the run ended before it")
     if state.phase in (Phase.INIT, Phase.BASELINE):
         return tr("no plan yet:"), tr("the baseline comes first")
     if state.best is None:
@@ -253,6 +255,7 @@ def _figures(state: RunState, attempt: Attempt) -> list[tuple[str, str]]:
         if found.too_noisy:
             seen = tr("pairs differ by {spread}, too noisy to see any gain", spread=spread)
         told.append((tr("noise"), seen))
+    told += [(tr("noise"), retold(one_line(each))) for each in found.noise]
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))
     if over := ratios_of(state, attempt):

@@ -204,6 +204,7 @@ class RunScanner:
 _STATE = {
     marked("running"): (LIVE, "accent"),
     "open": (IDLE, "text"),
+    marked("broken"): ("✗", "log.error"),
     marked("finished"): (DONE, "verdict.keep"),
     marked("failed"): ("✗", "verdict.fail"),
     marked("damaged"): ("⨯", "log.error"),
@@ -274,7 +275,8 @@ class RunRows(OnDemand[Line]):
         mark = "+" if str(run.path) in self._marked else " "
         if index != self.cursor:
             return (("  ", "text"), (mark, "accent"), *row)
-        lit = tuple((text, f"{role}|diff.gap") for text, role in row)
+        dim = ("muted", "faint", "text")
+        lit = tuple((text, f"{'strong' if role in dim else role}|diff.gap") for text, role in row)
         return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
 
 
@@ -394,4 +396,7 @@ def _next(told: RunSummary) -> str:
     if told.finished:
         return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
     resume = way_to("runs.resume")
+    if told.broke:
+        return tr("it broke: {why}; {resume} takes it up again, {key} looks at it",
+                  why=retold(one_line(told.broke)), resume=resume, key=open_)  # fmt: skip
     return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

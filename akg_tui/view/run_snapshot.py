@@ -44,6 +44,8 @@ class RunSnapshot:
 
     With `past`, the snapshot shows an earlier event: `records` end there, so they may be fewer
     than in the previous snapshot. `streams` returns the text that a subagent is streaming.
+    `holds`: no work is under way; `at_rest`: no process is at work on the run, and `now` is the
+    time of its last event.
     """
 
     state: RunState
@@ -58,6 +60,8 @@ class RunSnapshot:
     streams: Callable[[str], str] = lambda subagent: ""
     trouble: str = ""
     past: Moment | None = None
+    holds: bool = True
+    at_rest: bool = False
 
     @property
     def gate_waits(self) -> bool:
@@ -98,9 +102,11 @@ def snapshot_of(handle: RunHandle, now: float, trouble: str) -> RunSnapshot:
         progress=live.progress,
         stream=live.stream,
         live_version=live.version,
-        now=now,
+        now=handle.state.last_at if live.at_rest else now,
         tag_key=handle.tag_key,
         kernel=handle.kernel,
         streams=live.subagents.stream,
         trouble=trouble,
+        holds=live.holds,
+        at_rest=live.at_rest,
     )

@@ -6,14 +6,17 @@ so that its width is known.
 
 from __future__ import annotations
 
-from akg_tui.core.effects import Hold, due, in_sight
-from akg_tui.core.measurement import Progress
-from akg_tui.core.phases import MODE_GATES, Overlay, Phase, Verdict
+from msgspec.structs import replace
+
+from akg_tui.core.effects import Effect, Hold, RunAgent, due, in_sight, next_effect, under_way
+from akg_tui.core.measurement import Outcome, Progress
+from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of, climb_of, ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.evaluation_rows import disturbance
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
 from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
@@ -21,41 +24,61 @@ from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, 
 _SEPARATOR: Span = (" │ ", "phase.rule")
 _SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
 _FULL_RAIL = 100
+_LONG_NOISE = 120
+_LEAST_NAME = 8
 
 
-def header(state: RunState, now: float, room: int) -> Line:
-    """Return one row: task, round, best ratio, mode, verdicts, tokens and time."""
+def header(
+    state: RunState,
+    now: float,
+    room: int,
+    progress: Progress | None = None,
+    *,
+    rests: bool = False,
+) -> Line:
+    """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
     rounds = f"{_round(state)}/{task.policy.max_rounds}"
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
+    name = clean(task.op)
     best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
-        (6, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
-        (0, line((clean(task.op), "strong"))),
-        (4, line((target, "muted"))),
-        (1, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
+        (5, line((target, "muted"))),
+        (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, best),
-        (2, _mode(state)),
-        (3, _verdict_counts(state)),
-        (5, _tokens(state)),
+        (1, () if rests else _noise(state, progress, room)),
+        (3, _mode(state)),
+        (4, _verdict_counts(state)),
+        (6, _tokens(state)),
     ]
     right = line(
         (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
         (spent, "text"),
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
-    # Leave out the least important parts until the row fits.
+    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
+    # Leave out the least important parts until the row fits; before the figures, cut the name.
     for least in (9, 6, 5, 4, 3, 2, 1):
-        shown = [part for rank, part in parts if rank < least]
-        left = join(shown, _SEPARATOR)
+        rest = [part for rank, part in parts if rank < least]
+        left = join([brand, line((name, "strong")), *rest], _SEPARATOR)
         if width(left) + width(right) + 3 > room:
-            left = join([brief if part is best else part for part in shown], _SEPARATOR)
-        if width(left) + width(right) + 3 <= room:
+            rest = [brief if part is best else part for part in rest]
+            left = join([brand, line((name, "strong")), *rest], _SEPARATOR)
+        over = width(left) + width(right) + 3 - room
+        if 0 < over <= cells(name) - _LEAST_NAME and least <= 4:
+            left = join([brand, line((cut(name, cells(name) - over), "strong")), *rest], _SEPARATOR)
+            break
+        if over <= 0:
             break
     return spread((("", "text"), *left), right, room)
+
+
+def _noise(state: RunState, progress: Progress | None, room: int) -> Line:
+    found = disturbance(state, progress)
+    return line((found.badge(short=room < _LONG_NOISE) if found else "", "note"))
 
 
 def _mode(state: RunState) -> Line:
@@ -115,7 +138,9 @@ def _tokens(state: RunState) -> Line:
     return line((told, "muted"))
 
 
-def phase_row(state: RunState, now: float, room: int) -> Line:
+def phase_row(
+    state: RunState, now: float, room: int, *, holds: bool = True, at_rest: bool = False
+) -> Line:
     """Return one row: the workflow's phases, the current one marked, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
@@ -128,7 +153,8 @@ def phase_row(state: RunState, now: float, room: int) -> Line:
         if spans:
             spans.append((rule, "phase.rule"))
         if phase is state.phase:
-            spans.append(_live(state, now, name, full))
+            held = at_rest or isinstance(_in_sight(state, now, holds), Hold)
+            spans.append(_live(state, now, name, full, held=held))
         elif phase is following:
             spans.append((f"{IDLE}{name}", "phase.next"))
         elif phase in passed:
@@ -138,12 +164,21 @@ def phase_row(state: RunState, now: float, room: int) -> Line:
     return fit(tuple(spans), room)
 
 
-def _live(state: RunState, now: float, name: str, full: bool) -> Span:
+def _live(state: RunState, now: float, name: str, full: bool, *, held: bool) -> Span:
     if state.finished:
         return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
-    held = isinstance(in_sight(state, now), Hold)
     spent = f" {formatting.short_time(now - state.phase_since)}" if full or not held else ""
     return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
+
+
+def _in_sight(state: RunState, now: float, holds: bool) -> Effect | None:
+    """Return the effect to display. A pause lets a request to the model end, which is no event yet;
+    `holds` tells whether it has.
+    """
+    effect = in_sight(state, now)
+    if isinstance(effect, Hold) and effect.overlay is Overlay.PAUSED and effect.due is None:
+        return effect if holds or state.phase not in AGENT_PHASES else RunAgent(state.phase)
+    return effect
 
 
 def _passed(state: RunState) -> frozenset[Phase]:
@@ -177,10 +212,13 @@ def status(
     room: int,
     *,
     past: bool = False,
+    holds: bool = True,
+    at_rest: bool = False,
 ) -> Line:
     """Return one row: the current activity, or what the run waits for and the key to go on.
 
-    With `past`, the row names no key: a past event cannot be answered.
+    With `past`, the row names no key: a past event cannot be answered. `holds`: no work is under
+    way, so that a pause has begun. `at_rest`: nobody is at work, as `activity` says.
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
@@ -189,18 +227,48 @@ def status(
             told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
             end = (*end, (told, "figure"))
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
-    effect = in_sight(state, now)
+    if at_rest and not past:
+        return fit(line((retold(one_line(activity)), "note")), room)
+    effect = _in_sight(state, now, holds)
     if isinstance(effect, Hold) and not past:
         return fit(_held(state, effect), room)
     doing = retold(one_line(activity)) or tr("working")
     if isinstance(effect, Hold):
         return fit(line((f"{effect.overlay}  ", "note"), (doing, "text")), room)
-    left = line((doing, "text"))
+    left = line((_ending(state), "note"), (doing, "text"))
     if progress is not None:
         left = (*left, *_progress(progress, doing))
+    if state.paused and not past:
+        goes_on = tr("{key} goes on", key=way_to("run.pause"))
+        right = line((f"{tr('then')} ", "muted"), (Overlay.PAUSED.value, "note"), f", {goes_on}")
+        return spread(left, right, room)
     following = upcoming(state, now)
     right = line((f"{tr('then')} ", "muted"), (following.value, "phase.next")) if following else ()
     return spread(left, right, room)
+
+
+def _ending(state: RunState) -> str:
+    """Return the words before an activity after which the run pauses or ends."""
+    if state.paused:
+        return tr("pausing after: ")
+    if state.stop_reason and state.phase is not Phase.DONE:
+        return tr("ending after: ")
+    return ""
+
+
+def stop_told(state: RunState, now: float, *, go_on: str, step: str) -> str:
+    """Return when a run ends that a person stops now; `go_on` and `step` are keys or words."""
+    effect = next_effect(replace(state, stop_reason="stopped"), now)
+    if not isinstance(effect, Hold) or under_way(state):
+        return tr("the run ends as soon as what is under way is done")
+    match effect.overlay:
+        case Overlay.WAIT_USER:
+            return tr("the run ends after your answer to the card")
+        case Overlay.PAUSED:
+            return tr("the run is paused: {key} lets it end", key=go_on)
+        case Overlay.WAIT_STEP:
+            return tr("the run ends with the next step: {key}", key=step)
+    return tr("the run ends as soon as what is under way is done")
 
 
 def _held(state: RunState, hold: Hold) -> Line:
@@ -208,6 +276,8 @@ def _held(state: RunState, hold: Hold) -> Line:
     on, step, mode = (way_to(f"run.{name}") for name in ("pause", "step", "mode"))
     granted = state.granted and hold.overlay is not Overlay.WAIT_USER
     match hold.overlay:
+        case Overlay.PAUSED if state.phase is Phase.DONE:
+            how = tr("PAUSED: {on} goes on", on=on)
         case Overlay.PAUSED:
             how = tr("PAUSED: {on} goes on, {step} takes one step{to}", on=on, step=step, to=to)
         case Overlay.WAIT_STEP:
@@ -217,7 +287,8 @@ def _held(state: RunState, hold: Hold) -> Line:
             how = f"WAIT_USER: {_asked(state)}"
         case Overlay.WAIT_API:
             how = f"WAIT_API: {_waiting_api(state)}"
-    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"))
+    ends = f" ({tr('then the run ends')})" if state.stop_reason else ""
+    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"), (ends, "note"))
 
 
 def _asked(state: RunState) -> str:
@@ -287,11 +358,30 @@ def sparkline(state: RunState, room: int) -> Line:
 def no_attempt(state: RunState) -> str:
     if verified_only(state):
         return tr("verified only: there are no times to draw")
-    if state.phase in (Phase.INIT, Phase.BASELINE):
-        return tr("no attempt yet: the baseline is being measured")
+    if baseline_lost(state):
+        return tr("no attempt: the baseline failed")
+    if state.phase is Phase.DONE:
+        return tr("no attempt: the run ended before the first one")
     if state.best is None:
-        return tr("no attempt yet: no kernel is correct")
+        if state.phase is Phase.WRITE or state.tries:
+            return tr("no attempt yet: no kernel is correct")
+        if state.running is None:
+            return tr("no attempt yet: the baseline comes first")
+        return tr("no attempt yet: the baseline is being measured")
+    if state.gate is not None and not state.gate.answer and state.gate.kind in ("keep", "edit"):
+        return tr("no attempt yet: the first candidate waits for your review")
+    if state.measured is not None:
+        return tr("no attempt yet: the first candidate is measured, its verdict is to come")
+    if state.running is not None and state.running.purpose == "candidate":
+        return tr("no attempt yet: the first candidate is being measured")
     return tr("no attempt yet: the first candidate is to come")
+
+
+def baseline_lost(state: RunState) -> bool:
+    """Return whether the baseline was measured in vain, so that there is no kernel to tune yet."""
+    measured = state.baseline
+    lost = measured is not None and measured.outcome is not Outcome.CORRECT
+    return lost and state.best is None and state.running is None
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

@@ -1,12 +1,16 @@
 """A run through core, told as the sequences of phases that a user would see."""
 
+from collections.abc import Callable
+
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, planned, report
@@ -102,6 +106,22 @@ def test_a_kernel_wrong_at_baseline_ends_the_run_as_not_ok() -> None:
     run.until_agent(failed("wrong values"))
     assert not run.state.ok
     assert "not correct before any change" in run.state.finished
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (FailureKind.TIMEOUT, "ran out of time before any change: no answer after 120 s"),
+        (FailureKind.BUILD, "does not run before any change: no answer after 120 s"),
+        (FailureKind.GUARD, "is refused before any change: no answer after 120 s"),
+    ],
+)
+def test_a_baseline_that_failed_otherwise_is_not_called_incorrect(
+    kind: FailureKind, told: str
+) -> None:
+    run = SimulatedRun()
+    run.until_agent(replace(failed("no answer after 120 s"), failure=kind))
+    assert run.state.finished == f"the kernel {told}"
 
 
 def test_a_lost_judge_is_tried_again_and_then_told() -> None:
@@ -314,14 +334,77 @@ def test_a_hold_for_a_model_that_cannot_be_used_is_not_worked() -> None:
     assert isinstance(run.next(), fx.RunAgent)
 
 
-def test_an_open_gate_keeps_no_run_from_ending_by_its_time() -> None:
-    run = SimulatedRun(policy=Policy(max_hours=1.0))
+def test_an_open_gate_keeps_no_run_from_ending_by_its_wall_clock() -> None:
+    run = SimulatedRun(policy=Policy(automation=AutomationPolicy(max_wall_clock=3600.0)))
     run.must(cmd.SetGate(Gate.PLAN, on=True))
     run.until_agent()
     run.begins("a")
     assert run.next() == fx.Hold(Overlay.WAIT_USER, Phase.EDIT)
     run.clock_off += 3600
-    assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
+    entering = run.entering()
+    assert entering is not None
+    assert entering[0] is Phase.DONE
+
+
+def waits_for_plan(run: SimulatedRun) -> cmd.PersonCommand:
+    run.must(cmd.SetGate(Gate.PLAN, on=True))
+    run.until_agent()
+    run.begins("a")
+    return cmd.AnswerGate(1, approve=True)
+
+
+def waits_for_keep(run: SimulatedRun) -> cmd.PersonCommand:
+    run.must(cmd.SetGate(Gate.KEEP, on=True))
+    run.until_agent()
+    run.begins("a")
+    run.tries(faster(1.5))
+    return cmd.AnswerGate(1, approve=True)
+
+
+def waits_for_answer(run: SimulatedRun) -> cmd.PersonCommand:
+    run.must(cmd.SetGate(Gate.ASK, on=True))
+    run.until_agent()
+    run.turn(cmd.AskUser("which way?"))
+    return cmd.AnswerQuestion(1, "that way")
+
+
+def waits_for_step(run: SimulatedRun) -> cmd.PersonCommand:
+    run.must(cmd.SetMode(Mode.STEP))
+    return cmd.Step()
+
+
+@pytest.mark.parametrize(
+    "begin", [waits_for_plan, waits_for_keep, waits_for_answer, waits_for_step]
+)
+def test_waiting_for_a_person_is_no_work(
+    begin: Callable[[SimulatedRun], cmd.PersonCommand],
+) -> None:
+    run = SimulatedRun(policy=Policy(max_hours=1.0))
+    answer = begin(run)
+    assert isinstance(run.next(), fx.Hold)
+    worked = run.state.worked_s
+    run.clock_off += 9 * 3600
+    assert run.state.worked(run.now) == worked
+    assert isinstance(run.next(), fx.Hold), "its hours are not used up"
+    run.must(answer)
+    assert run.state.worked_s == worked
+    run.clock_off += 10
+    assert run.state.worked(run.now) > worked
+
+
+def test_a_turn_that_goes_on_beside_an_open_question_is_work() -> None:
+    run = SimulatedRun()
+    run.must(cmd.SetGate(Gate.ASK, on=True))
+    run.until_agent()
+    run.must(cmd.Observe(ev.ModelReplied(phase=Phase.PLAN, model="m", tool_calls=2)))
+    run.must(cmd.AskUser("which way?"))
+    worked = run.state.worked_s
+    run.clock_off += 60
+    assert run.state.worked(run.now) >= worked + 60
+    run.must(cmd.Observe(ev.TurnEnded()))
+    worked = run.state.worked_s
+    run.clock_off += 60
+    assert run.state.worked(run.now) == worked
 
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -14,10 +15,16 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Mode, Phase, Verdict
 from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.task import Policy
 from akg_tui.engine.engine import Engine
+from akg_tui.engine.follower import Followed
+from akg_tui.engine.run_service import create_run
 from akg_tui.store.errors import JournalWriteError, StoreError
+from akg_tui.store.fork import fork_run
 from akg_tui.store.run_folder import RunFolder
-from tests.engine.runs import KERNEL, Clock, create, decisions, engine
+from akg_tui.store.run_list import summarize_run
+from akg_tui.store.task_folder import load_task, op_named
+from tests.engine.runs import KERNEL, Clock, create, decisions, engine, make_task
 
 
 def best_in_git(run: Path) -> str:
@@ -101,6 +108,30 @@ async def unkilled(folder: Path) -> list[tuple[object, ...]]:
     await engine(run).run()
     run.close()
     return decisions(run)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["n" * 64, "softmax_" * 40, "行归一化", "行" * 300, "𝔸" * 70, "слой нормализации", "ملف", "🙂"],
+    ids=range(8),
+)
+async def test_a_task_of_any_name_is_tuned(tmp_path: Path, name: str) -> None:
+    folder = make_task(tmp_path / "task")
+    op = op_named(name)
+    (folder / "task.toml").write_text(f'op = "{op}"\n', encoding="utf-8")
+    loaded = load_task(folder)
+    run = create_run(loaded, replace(loaded.task, policy=Policy(max_rounds=2)), Mode.AUTO)
+    await engine(run).run()
+    assert run.state.settled == 2
+    assert run.state.task.op == op
+    check_whole(run)
+    path = run.path
+    followed = Followed(path)
+    assert followed.tag_key == engine(run).tag_key
+    run.close()
+    forked = fork_run(path, 1, clock=Clock())
+    with contextlib.closing(RunFolder.open(forked.path)) as again:
+        assert len(engine(again).tag_key) <= 64
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -300,6 +331,25 @@ async def test_a_full_disk_stops_the_run_and_it_goes_on_when_there_is_room(
     assert decisions(again) == expected
     check_whole(again)
     again.close()
+
+
+async def test_a_run_that_broke_says_so_in_its_journal_and_in_the_list(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=3)
+    work = engine(run)
+    work._commit_seed = lambda blob: 1 / 0  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        await work.run()
+    await work.close()
+    told = summarize_run(run.path)
+    assert (told.status, told.broke) == ("broken", "division by zero")
+    assert "broken" in told.line()
+    assert "division by zero" in told.line()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    await engine(again).run()
+    assert again.state.broke == ""
+    assert again.state.settled == 3
+    again.close()
+    assert summarize_run(run.path).status == "finished"
 
 
 async def test_a_paused_run_wakes_up_though_its_projection_failed(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
 from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
-from akg_tui.report.contents import Report, Round
+from akg_tui.report.contents import Disturbed, Report, Round
 from akg_tui.report.gather import gather
 from akg_tui.report.html import FOLD_BEYOND, render_page
 from akg_tui.report.markdown import render_markdown
@@ -28,7 +29,7 @@ from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.view import formatting
 from tests.report import runs
-from tests.store.scripted import candidate, play, send
+from tests.store.scripted import candidate, measurement, perform, play, send
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -213,6 +214,33 @@ def long_report(report: Report, rounds: int) -> Report:
     names = sorted({r.direction for r in found.rounds})
     directions = tuple(replace(report.directions[0], name=name) for name in names)
     return replace(found, directions=directions, about=replace(report.about, rounds=rounds))
+
+
+def test_timings_on_a_disturbed_machine_are_listed_with_their_cost(tmp_path: Path) -> None:
+    run = runs.begun(tmp_path / "task")
+    waited = "the kernels waited for a CPU 31% of the time"
+    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
+        if isinstance(effect, fx.Measure):
+            found = measurement(1 if effect.incumbent is None else effect.attempt)
+            noisy = effect.attempt == 1 and effect.incumbent is not None
+            found = replace(
+                found,
+                detectable=None if found.ratio is None else 0.124 if noisy else 0.01,
+                noise=(waited,) if noisy else (),
+            )
+            send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+            send(run, cmd.FinishEval(found))
+        else:
+            perform(run, effect)
+    report = read_report(runs.closed(run), channel="cli")
+    assert report.noise.disturbed == (Disturbed("attempt 1", (waited,), 0.124),)
+    timings = report.noise.timings
+    assert timings >= 3
+    for form in ("html", "md"):
+        text = render(report, form)
+        assert f"1 of {timings} timings were on a disturbed machine:" in text
+        told = "attempt 1: a gain under 12.4 % would not have been seen; the kernels waited"
+        assert told in text
 
 
 def test_a_report_of_5000_rounds_is_folded_and_its_chart_thinned(report: Report) -> None:

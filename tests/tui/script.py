@@ -142,6 +142,7 @@ class FakeHandle:
         kernel: str = KERNEL,
         path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax",
         the_task: Task | None = None,
+        agent: str = "sweep",
     ) -> None:
         self.now = START
         self.live = Live()
@@ -161,7 +162,7 @@ class FakeHandle:
                 run_id="20231114-2213",
                 task=the_task or task(),
                 mode=mode,
-                agent="sweep",
+                agent=agent,
                 version="0.1.0",
                 reference_sha256="0" * 64,
                 kernel_sha256=sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -235,6 +236,7 @@ class FakeHandle:
         effect = fx.next_effect(self.state, self.now)
         match effect:
             case None | fx.Hold():
+                self.live.holds = True
                 return False
             case fx.Measure():
                 self._measure(effect)
@@ -245,6 +247,7 @@ class FakeHandle:
             case fx.Commit():
                 self._must(cmd.Settle(f"{effect.attempt:040x}"))
             case fx.Step():
+                self.live.holds = True
                 for event in effect.events:
                     self._append(event)
         return True

@@ -55,6 +55,10 @@ class PtyTerminal:
             self._shown = "\n".join(self._screen.display)
         return self._shown
 
+    @property
+    def title(self) -> str:
+        return str(self._screen.title)
+
     def forget(self) -> None:
         """Blank the screen that is read here; the program knows nothing of it."""
         self._screen.reset()

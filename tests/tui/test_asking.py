@@ -91,7 +91,7 @@ async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_ans
     draw = random.Random(20260701)
     plain = [*"abcdefghijklmnoprstuvwxyKDYN 0123456789.,@", "enter", "backspace", "escape"]
     keys = [*plain, "alt+y", "alt+n", "alt+w", "alt+down", "ctrl+g"]
-    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW, agent="claude").to_phase(Phase.EVAL)
     refused = 0
     async with on_stage(handle, (80, 24)) as stage:
         for number in range(1_000):
@@ -250,7 +250,8 @@ async def test_a_question_in_words_is_answered_on_a_line_of_its_own() -> None:
 
 
 async def test_a_hint_under_way_when_a_question_comes_stays_a_hint() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)) as stage:
+    handle = FakeHandle(mode=Mode.REVIEW, agent="claude").to_phase(Phase.PLAN)
+    async with on_stage(handle) as stage:
         await stage.press("i", *"try lanes")
         assert stage.handle.send(cmd.AskUser("Is this right?")) is None
         await stage.pull()

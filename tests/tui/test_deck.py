@@ -120,13 +120,66 @@ async def test_m_goes_through_the_modes() -> None:
         seen = []
         for _ in range(3):
             await stage.press("m")
+            await stage.arm()
             seen.append(stage.handle.state.mode)
             assert f"mode {stage.handle.state.mode}" in stage.text()
     assert seen == [Mode.REVIEW, Mode.STEP, Mode.AUTO]
 
 
+async def test_m_lets_no_work_through_on_its_way_from_step_to_review() -> None:
+    handle = FakeHandle(mode=Mode.STEP).work()
+    async with on_stage(handle) as stage:
+        await stage.press("m")
+        assert "mode auto in a moment; m goes on to review" in stage.text()
+        handle.work()
+        await stage.press("m")
+        assert handle.state.mode is Mode.REVIEW
+        await stage.arm()
+        assert handle.state.mode is Mode.REVIEW
+    modes = [each.mode for each in handle.sent if isinstance(each, cmd.SetMode)]
+    assert modes == [Mode.REVIEW]
+    assert handle.state.settled == 0
+
+
+@pytest.mark.parametrize("moves", ["J", "K"])
+async def test_j_and_k_move_the_item_that_is_seen_and_keep_it_in_sight(moves: str) -> None:
+    texts = [Try(f"LANES = {n}", "LANES = 1 ", "LANES = 4 ", faster(1.0)) for n in range(40)]
+    handle = FakeHandle(plans=[texts]).to_phase(Phase.EDIT)
+    async with on_stage(handle, (120, 24)) as stage:
+        await stage.press("1", *["down"] * 4)
+        await stage.press("J")
+        await stage.press("pagedown", "pagedown")
+        top = stage.deck.plan.top
+        order = [item.id for item in handle.state.pending]
+        await stage.press(moves)
+        assert [item.id for item in handle.state.pending] == order, "it was out of sight"
+        assert "is picked here: the key again acts on it" in stage.text()
+        assert stage.deck.plan.top < top
+        for _ in range(25):
+            await stage.press("J")
+            picked = stage.deck.plan.picked
+            assert picked is not None
+            assert stage.deck.plan.sees(picked.id)
+
+
+async def test_words_typed_after_a_refused_key_call_no_command() -> None:
+    handle = FakeHandle().work()
+    assert handle.state.finished
+    async with on_stage(handle) as stage:
+        before = stage.deck.shown, stage.deck.active, stage.app.screen
+        await stage.press("i", *"undo z w q - R v 3 T")
+        assert "no agent is there to read a hint" in stage.text()
+        assert (stage.deck.shown, stage.deck.active, stage.app.screen) == before
+        await stage.press("enter", "3")
+        assert stage.deck.active == "chart", "after enter the keys are commands again"
+        await stage.press("i", "x")
+        handle.now += 2.0
+        await stage.press("1")
+        assert stage.deck.active == "plan", "after a moment too"
+
+
 async def test_a_hint_is_written_on_its_own_line_and_sent_by_enter() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("i", *"try n q", "enter")
         assert stage.handle.state.hints == ("try n q",)
         assert "you try n q" in stage.text()

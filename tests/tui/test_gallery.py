@@ -28,7 +28,7 @@ ARCHIVES = sorted(RECORDED.glob("*.zip"))
 # What each picture must show, whatever else it shows.
 WORDS = {
     "deck": ["best: attempt", "against the best", "6 attempts", "7 agents", "▸ EVAL"],
-    "deck-compact": ["1 plan", "3 chart", "4 agent log", "then DECIDE", "✓reference"],
+    "deck-compact": ["1 plan", "3 chart", "4 agent log", "then DECIDE", "▸time"],
     "deck-chinese": ["暂停", "KEEP", "▸ p15"],
     "ask": ["KEEP attempt 14?", "alt+y keep", "typing never answers this", "99.84 % sure"],
     "review": ["review of attempt 14", "K keep", "~ 2 lines alike", "│"],

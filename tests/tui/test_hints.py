@@ -15,7 +15,7 @@ from .stage import Stage, on_stage
 
 
 def at_work() -> FakeHandle:
-    return FakeHandle().to_phase(Phase.EVAL, settled=7)
+    return FakeHandle(agent="claude").to_phase(Phase.EVAL, settled=7)
 
 
 def kernel_of(handle: FakeHandle) -> Kernel:

@@ -33,7 +33,7 @@ FORBIDDEN = [
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
-def hostile(mode: Mode = Mode.REVIEW) -> FakeHandle:
+def hostile(mode: Mode = Mode.REVIEW, agent: str = "sweep") -> FakeHandle:
     kernel = KERNEL.replace("LANES = 1 ", f"# {HOSTILE.replace(chr(13), '')}\nLANES = 1 ")
     plans = [
         [
@@ -48,7 +48,12 @@ def hostile(mode: Mode = Mode.REVIEW) -> FakeHandle:
         policy=Policy(max_rounds=12),
     )
     return FakeHandle(
-        mode=mode, kernel=kernel, plans=plans, the_task=task, path=f"/runs/{HOSTILE}/run"
+        agent=agent,
+        mode=mode,
+        kernel=kernel,
+        plans=plans,
+        the_task=task,
+        path=f"/runs/{HOSTILE}/run",
     )
 
 
@@ -103,7 +108,7 @@ async def test_in_questions_scripts_and_what_was_written_past_the_screen(
 async def test_a_hint_with_rubbish_pasted_into_it() -> None:
     from textual.events import Paste
 
-    handle = hostile().to_phase(Phase.EVAL)
+    handle = hostile(agent="claude").to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("i")
         stage.app.screen.focused.post_message(Paste(f"{HOSTILE}\n{HOSTILE}"))  # type: ignore[union-attr]

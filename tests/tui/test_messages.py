@@ -304,7 +304,7 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
         await stage.pull()
         assert codes.count("\x07") == 1
         told = "".join(codes)
-        assert "\x1b]2;DECIDE asks: KEEP attempt 1?\x07" in told
+        assert "\x1b]2;● KEEP? row_softmax 1.31×\x07" in told
         assert "akg-tui: DECIDE asks: KEEP attempt 1?" in told
         stage.app.post_message(AppFocus())
         await stage.pilot.pause()

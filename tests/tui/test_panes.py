@@ -121,6 +121,9 @@ async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> Non
         await stage.press("K")
         assert [each.id for each in handle.state.pending].index(item.id) == place - 1
         await stage.press("p")
+        assert "p7 comes next, and only you drop it" in stage.text()
+        assert handle.state.pending[0].id == item.id
+        await stage.press("p")
         assert not handle.state.item(item.id).pinned
         await stage.press("x")
         assert f"drop {item.id}?" in stage.text()

@@ -246,7 +246,7 @@ async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -
 
 
 async def test_a_command_with_its_argument_is_typed_completed_and_run() -> None:
-    async with on_stage(FakeHandle().to_phase(Phase.EVAL)) as stage:
+    async with on_stage(FakeHandle(agent="claude").to_phase(Phase.EVAL)) as stage:
         await stage.press("colon", *"mode-", "tab", *"st", "enter")
         assert stage.handle.state.mode is Mode.STEP
         await stage.press("colon", *"tell ", *"use q4", "enter")

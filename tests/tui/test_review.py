@@ -30,6 +30,7 @@ def two_hunks() -> FakeHandle:
     )
     handle = FakeHandle(
         mode=Mode.REVIEW,
+        agent="claude",
         kernel=TWO_HUNKS,
         plans=[[Try("numbers as words", TWO_HUNKS, new, faster(1.3)), *more_items()]],
     )
@@ -162,7 +163,7 @@ async def test_sending_back_needs_something_to_say() -> None:
 
 
 async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
-    handle = FakeHandle()
+    handle = FakeHandle(agent="claude")
     handle.send(cmd.SetGate(Gate.EDIT, on=True))
     handle.work()
     async with on_stage(handle) as stage:

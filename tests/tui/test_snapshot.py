@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.view import formatting, glyphs
@@ -29,6 +30,16 @@ def test_the_header_tells_task_round_best_mode_and_time() -> None:
     best = "~2.31× seed · 0.97× eager"
     assert f"row_softmax │ cpp on cpu zen4 │ round 4/12 │ {best} │ mode auto" in row
     assert row.endswith(formatting.clock(handle.state.worked(handle.now)))
+
+
+@pytest.mark.parametrize("room", [70, 78, 98])
+def test_in_a_narrow_header_a_long_name_gives_way_and_the_figures_stay(room: int) -> None:
+    handle = FakeHandle(the_task=replace(task(), op="fused_" * 10)).to_phase(Phase.EVAL, settled=3)
+    row = plain(header(handle.state, handle.now, room))
+    assert "best 2.31× attempt 3" in row
+    assert "round 4/12" in row
+    assert "fused_" in row
+    assert width(header(handle.state, handle.now, room)) <= room
 
 
 @pytest.mark.parametrize("room", [10, 20, 40, 58, 78, 118, 198])
@@ -126,8 +137,13 @@ def test_the_sparkline_tells_rise_and_last_attempt() -> None:
 
 def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     handle = FakeHandle().to_phase(Phase.BASELINE)
-    rows = Chart().draw(chart_of(handle), 60, 10)
-    assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
+
+    def drawn() -> list[str]:
+        return [plain(row) for row in Chart().draw(chart_of(handle), 70, 10)]
+
+    assert drawn() == ["no attempt yet: the baseline comes first"]
+    handle.send(cmd.StartEval(Purpose.BASELINE, 0, handle.state.seed_blob))
+    assert drawn() == ["no attempt yet: the baseline is being measured"]
 
 
 @pytest.mark.parametrize("unit", ["ratio", "ms"])

@@ -267,8 +267,17 @@ class ChildPool:
         return folder
 
     def await_load(self, worker: Worker) -> int:
-        """Wait until the plan is loaded; return the size of its report."""
-        return worker.answer(self.task.timing.build_timeout_s, "loading")
+        """Wait until the plan is loaded, which builds it; return the size of its report."""
+        try:
+            return worker.answer(self.task.timing.build_timeout_s, "loading")
+        except ChildFailed as failed:
+            if failed.kind is not FailureKind.TIMEOUT:
+                raise
+            why = (
+                f"{failed.message}; the limit is build_timeout_s under [timing] in task.toml: "
+                "a build that needs longer gets it there, then try again"
+            )
+            raise ChildFailed(failed.kind, why, failed.detail) from failed
 
 
 class EvaluationError(EvaluationFailure):

@@ -44,7 +44,9 @@ class PlanPane(LineView, Pane):
         self._items = state.items
         self._view = plan_view(state, room, page, self._unfolded)
         self.put(self._view.rows)
-        self._picked = self._view.spans.get(self._pick or "", range(0))
+        was, self._picked = self._picked, self._view.spans.get(self._pick or "", range(0))
+        if focused and self._picked != was:
+            self.bring(self._picked)  # the picked item was moved
         self.border_subtitle = Content(_hands() if focused and room > 40 else plan_subtitle(state))
         if not focused:
             self.reveal(self._view.at)
@@ -57,6 +59,11 @@ class PlanPane(LineView, Pane):
             at = self._view.at
             name = next((n for n, rows in self._view.spans.items() if at in rows), None)
         return next((item for item in self._items if item.id == name), None)
+
+    def sees(self, name: str) -> bool:
+        """Whether the first row of an item is on screen."""
+        rows = self._view.spans.get(name, range(0))
+        return bool(rows) and self.top <= rows.start < self.top + self.page
 
     def choose(self, name: str) -> None:
         """Pick the item with this id."""

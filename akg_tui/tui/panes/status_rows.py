@@ -11,7 +11,10 @@ from akg_tui.view.status import header, phase_row, status
 
 class Header(Rows):
     def pull(self, snapshot: RunSnapshot) -> None:
-        self.show((header(snapshot.state, snapshot.now, max(1, self.size.width - 1)),))
+        room = max(1, self.size.width - 1)
+        self.show(
+            (header(snapshot.state, snapshot.now, room, snapshot.progress, rests=snapshot.at_rest),)
+        )
 
 
 class Rail(Rows):
@@ -22,13 +25,23 @@ class Rail(Rows):
         told = self._told(snapshot, room)
         rows: tuple[Line, ...] = (told,)
         if self.size.height > 1:
-            rows = (phase_row(snapshot.state, snapshot.now, room), told)
+            state, now = snapshot.state, snapshot.now
+            rests, holds = snapshot.at_rest, snapshot.holds
+            rows = (phase_row(state, now, room, holds=holds, at_rest=rests), told)
         self.show(tuple(((" ", "text"), *row) for row in rows))
 
     def _told(self, snapshot: RunSnapshot, room: int) -> Line:
         if snapshot.trouble:
             return fit(line((one_line(snapshot.trouble), "log.error")), room)
-        past = snapshot.past is not None
+        past, holds = snapshot.past is not None, snapshot.holds
+        state, doing, progress = snapshot.state, snapshot.activity, snapshot.progress
         return status(
-            snapshot.state, snapshot.activity, snapshot.progress, snapshot.now, room, past=past
+            state,
+            doing,
+            progress,
+            snapshot.now,
+            room,
+            past=past,
+            holds=holds,
+            at_rest=snapshot.at_rest,
         )

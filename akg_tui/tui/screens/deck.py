@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.events import DescendantFocus
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.effects import under_way
 from akg_tui.core.phases import Mode
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
@@ -60,6 +61,7 @@ _MODE_WAITS = {
     Mode.REVIEW: marked("a KEEP waits for your answer"),
     Mode.STEP: marked("every transition waits for {key}"),
 }
+LOOSEN_S = 1.0  # before the mode key lets everything pass
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
@@ -97,6 +99,7 @@ class Deck(InputScreen):
         self.note = Rows("note")
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
         self._arranged: tuple[object, ...] = ()
+        self._loosens = 0.0  # when the mode key was pressed that leads to auto
 
     def _pane(self, name: str, kind: type[P]) -> P:
         pane = self.panes[name]
@@ -174,6 +177,7 @@ class Deck(InputScreen):
         self.body.rearrange()
 
     def pull(self, snapshot: RunSnapshot) -> None:
+        self._loosen()
         seq = snapshot.state.seq
         self.header.take(seq, lambda: self.header.pull(snapshot))
         self.rail.take(seq, lambda: self.rail.pull(snapshot))
@@ -193,7 +197,7 @@ class Deck(InputScreen):
         here: Where = "deck" if snapshot.past is None else "past"
         if here == "deck" and self.active not in _DECKS_OWN:
             here = "agents"
-        self.footer.pull(footer(here, snapshot.state), self.workbench.wall_clock())
+        self.footer.pull(footer(here, snapshot.state, self.active), self.workbench.wall_clock())
         self._note()
 
     def tell(self, text: str) -> None:
@@ -238,15 +242,43 @@ class Deck(InputScreen):
         if state.paused or state.api_failure:
             self.workbench.steer(cmd.Unpause(), tr("the run goes on"))
         else:
-            self.workbench.steer(cmd.Pause(), tr("paused: the work under way ends first"))
+            working = under_way(state) or not self.workbench.snapshot_now().holds
+            told = tr("pausing: the work under way ends first") if working else tr("paused")
+            self.workbench.steer(cmd.Pause(), told)
 
     def action_step(self) -> None:
         self.workbench.steer(cmd.Step(), tr("one step is granted"))
 
     def action_mode(self) -> None:
-        mode = _NEXT_MODE[self.workbench.snapshot().state.mode]
+        now = self.workbench.wall_clock()
+        mode = _NEXT_MODE[Mode.AUTO if self._loosens else self.workbench.snapshot().state.mode]
+        self._loosens = 0.0
+        if mode is Mode.AUTO and self.workbench.snapshot().past is None:
+            # On its way round, the key must not let pass what would wait in the next mode.
+            self._loosens = now
+            self.say(tr("mode auto in a moment; {key} goes on to {name}", key=way_to("run.mode"),
+                        name=_NEXT_MODE[mode]))  # fmt: skip
+            self.after(LOOSEN_S, self._await_loosening)
+            return
+        self._set_mode(mode)
+
+    def _set_mode(self, mode: Mode) -> None:
         waits = tr(_MODE_WAITS[mode], key=way_to("run.step"))
+        if mode is self.workbench.snapshot().state.mode:
+            self.say(f"{tr('mode {name}', name=mode)}: {waits}")
+            return
         self.workbench.steer(cmd.SetMode(mode), f"{tr('mode {name}', name=mode)}: {waits}")
+
+    def _loosen(self) -> None:
+        """Set the mode auto, unless the key was pressed again within `LOOSEN_S`."""
+        if self._loosens and self.workbench.wall_clock() - self._loosens >= LOOSEN_S:
+            self._loosens = 0.0
+            self._set_mode(Mode.AUTO)
+
+    def _await_loosening(self) -> None:
+        self._loosen()
+        if self._loosens:
+            self.after(LOOSEN_S / 10, self._await_loosening)
 
     def action_gates(self) -> None:
         self.app.push_screen(Gates(self.workbench))
@@ -292,20 +324,23 @@ class Deck(InputScreen):
             command = cmd.AnswerQuestion(command.question, self.card.marked)
         self.workbench.steer(command, found.told)
 
-    def armed_ask(self) -> Request | None:
-        """Return the ask on the card if it may be answered now; else show the reason."""
+    def armed_ask(self, *, line: bool = False) -> Request | None:
+        """Return the ask on the card if it may be answered now; else show the reason. With `line`
+        a line would be opened.
+        """
+        say = self.workbench.say_no_line if line else self.say
         snapshot = self.workbench.snapshot()
         ask = self.card.shown
         if snapshot.past is not None:
             key = way_to("past.live")
-            self.say(tr("this is the past: {key} goes back to what is true now", key=key))
+            say(tr("this is the past: {key} goes back to what is true now", key=key))
         elif ask is None or ask.ident not in {each.ident for each in self.asks(snapshot)}:
-            self.say(tr("nothing waits for an answer"))
+            say(tr("nothing waits for an answer"))
         elif not (
             self.card.arming.armed(ask.ident, snapshot.now) or ask.ident == self.workbench.vouched
         ):
             self._not_an_answer(
-                tr("not yet: the keys count after a moment in sight without typing")
+                tr("not yet: the keys count after a moment in sight without typing"), line=line
             )
         else:
             return ask
@@ -324,18 +359,21 @@ class Deck(InputScreen):
         if ask is not None and not ask.free:
             key = way_to("run.hint")
             self._not_an_answer(
-                tr("this is answered with its keys, not in words; {key} writes a hint", key=key)
+                tr("this is answered with its keys, not in words; {key} writes a hint", key=key),
+                line=True,
             )
-        elif (ask := self.armed_ask()) is not None:
+        elif (ask := self.armed_ask(line=True)) is not None:
             self.reply_to(ask.ident)
 
     def answerable(self, now: float) -> Ident | None:
         return self.card.arming.answerable(now)
 
-    def _not_an_answer(self, why: str) -> None:
-        """Show why a key answers nothing here, and make the next key wait, as after typing."""
+    def _not_an_answer(self, why: str, *, line: bool = False) -> None:
+        """Show why a key answers nothing here, and make the next key wait, as after typing. With
+        `line` the key would have opened a line.
+        """
         self.card.arming.typed(self.workbench.wall_clock())
-        self.say(why)
+        (self.workbench.say_no_line if line else self.say)(why)
 
     def typed(self, now: float, key: str) -> None:
         """Make the card wait: text being typed must not answer a new question."""
@@ -371,7 +409,9 @@ class Deck(InputScreen):
 
     def action_plan(self, what: str) -> None:
         if self.active != "plan":
-            self.say(tr("that is for the plan: {key} goes there", key=way_to("pane.plan")))
+            told = tr("that is for the plan: {key} goes there", key=way_to("pane.plan"))
+            say = self.workbench.say_no_line if what in ("add", "edit") else self.say
+            say(told)
             return
         self.plan_editing.do(what)
 

@@ -162,7 +162,9 @@ class Confirm(Question[bool]):
 
 
 class Help(ModalScreen[None], DimmingScreen[None]):
-    """All current keys. Typed text narrows the list; escape empties the line, then closes."""
+    """All current keys, those of `here` first. Typed text narrows the list; escape empties the
+    line, then closes, and so does the question mark.
+    """
 
     CSS_PATH = "../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -176,6 +178,10 @@ class Help(ModalScreen[None], DimmingScreen[None]):
             )
         ),
     ]  # fmt: skip
+
+    def __init__(self, here: str = "deck") -> None:
+        super().__init__()
+        self._here = here
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet"):
@@ -194,6 +200,9 @@ class Help(ModalScreen[None], DimmingScreen[None]):
         self.call_after_refresh(self._show)
 
     def on_input_changed(self) -> None:
+        if self.query_one(Input).value == "?":  # the key that opened it
+            self.dismiss()
+            return
         self._show()
         self.query_one(LineView).scroll_home(animate=False)
 
@@ -202,7 +211,7 @@ class Help(ModalScreen[None], DimmingScreen[None]):
         wanted = self.query_one(Input).value
         way_out = tr("esc shows all") if wanted else tr("esc closes")
         self.query_one("#sheet").border_subtitle = Content(way_out)
-        rows = help_rows(view.room, wanted)
+        rows = help_rows(view.room, wanted, self._here)
         if not rows:
             rows = hang(tr("no command holds these words"), view.room, (), "muted")
         view.put(rows)

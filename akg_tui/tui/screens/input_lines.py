@@ -11,6 +11,7 @@ from textual.events import DescendantBlur
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.task import SWEEP
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.run_screen import RunScreen
@@ -18,7 +19,14 @@ from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.text_line import HintLine, OneLine
 from akg_tui.tui.widgets.tiles import Tiles
 from akg_tui.view.code_rows import Texts
-from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, resolved, told_of
+from akg_tui.view.controls.completion import (
+    HintRefused,
+    Kernel,
+    hint_command,
+    offers,
+    resolved,
+    told_of,
+)
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
@@ -93,10 +101,19 @@ class InputScreen(RunScreen):
         raise NotImplementedError
 
     def reword(self) -> None:
-        self.hint.placeholder = tr(
-            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it"
-        )
+        self.hint.placeholder = self._asked_for()
         self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
+
+    def _asked_for(self) -> str:
+        """Return what the hint line takes from this agent."""
+        if self.agent == SWEEP:
+            return tr("a setting of its knobs for the sweep, as TILE=32: enter has it tried next")
+        return tr("a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it")
+
+    @property
+    def agent(self) -> str:
+        """The agent of the run; "" before the run is open."""
+        return self.workbench.snapshot().state.agent if self.is_mounted else ""
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
         # If another window has the focus, the line stays open, and gets the keys back afterwards.
@@ -112,8 +129,10 @@ class InputScreen(RunScreen):
 
     def action_hint(self) -> None:
         if self.workbench.snapshot().state.finished:
-            self.say(tr("the run is over: no agent is there to read a hint"))
+            told = tr("the run is over: no agent is there to read a hint")
+            self.workbench.say_no_line(told)
             return
+        self.hint.placeholder = self._asked_for()
         self.hint.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -126,13 +145,22 @@ class InputScreen(RunScreen):
 
     def _send_hint(self, text: str) -> None:
         try:
-            command = cmd.Hint(self.with_references(text))
-        except NoSuchReference as error:
+            sent = self.hinted(text) if text.strip() else None
+        except HintRefused as error:
             self.say(str(error))
             return
-        if not text.strip() or self.workbench.steer(command, tr("the agent reads your hint next")):
+        if sent is None or self.workbench.steer(*sent):
             self.hint.value = ""
             self.on_one_line_left()
+
+    def hinted(self, text: str) -> tuple[cmd.PersonCommand, str]:
+        """Return the command that a hint becomes, its `@` references resolved, and its words.
+
+        Raises `HintRefused`.
+        """
+        snapshot = self.workbench.snapshot()
+        best = self._kernel(snapshot, best=True).lines
+        return hint_command(self.with_references(text), snapshot.state, best)
 
     def with_references(self, text: str) -> str:
         """Return `text` with its `@` references resolved. Raises `NoSuchReference`."""
@@ -220,7 +248,7 @@ class InputScreen(RunScreen):
     def action_find(self, begin: str = "") -> None:
         pane = self.panes[self.active]
         if not isinstance(pane, LineView):
-            self.say(tr("there are no rows to search in this pane"))
+            self.workbench.say_no_line(tr("there are no rows to search in this pane"))
             return
         self._answered = None
         self._finding = Search(pane)

@@ -36,11 +36,16 @@ class PlanEditing:
             return
         item = self._pane.picked
         if item is None:
-            self._deck.say(tr("there is no item yet: {key} adds one", key=way_to("plan.add")))
+            told = tr("there is no item yet: {key} adds one", key=way_to("plan.add"))
+            (self._deck.workbench.say_no_line if what == "edit" else self._deck.say)(told)
+        elif not self._pane.sees(item.id):
+            self._pane.choose(item.id)
+            self._deck.say(tr("{item} is picked here: the key again acts on it", item=item.id))
         elif what == "edit":
             if item.state is not ItemState.PENDING:
-                self._deck.say(tr("{item} is {word}: only a pending item can be edited",
-                             item=item.id, word=item.word))  # fmt: skip
+                told = tr("{item} is {word}: only a pending item can be edited", item=item.id,
+                          word=item.word)  # fmt: skip
+                self._deck.workbench.say_no_line(told)
                 return
             words = one_line(item.text)
             asked = tr("other words for {item}", item=item.id)
@@ -48,10 +53,13 @@ class PlanEditing:
         elif what == "drop":
             self._drop(item)
         elif what == "pin":
+            # An added item is pinned in its place: the first key brings it to the front.
+            pending = self._deck.workbench.snapshot().state.pending
+            is_next = bool(pending) and pending[0].id == item.id
             told = tr("{item} comes next, and only you drop it", item=item.id)
-            if item.pinned:
+            if unpin := item.pinned and is_next:
                 told = tr("{item} is not pinned any more", item=item.id)
-            self._deck.workbench.steer(cmd.PinItem(item.id, pinned=not item.pinned), told)
+            self._deck.workbench.steer(cmd.PinItem(item.id, pinned=not unpin), told)
         else:
             self._move(item, -1 if what == "up" else 1)
 

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.task import SWEEP
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.widgets.approval_card import ARM_S, Arming, Ident
 from akg_tui.tui.widgets.diff_view import DiffView
@@ -25,7 +26,7 @@ from akg_tui.view.controls.review_commands import Verdict, commands_of
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Line, fit, line
+from akg_tui.view.spans import Line, Span, fit, line
 
 _WORDS: dict[Verdict, str] = {
     "keep": marked("keep"),
@@ -58,6 +59,11 @@ class Review(RunScreen):
         self._comment = ""
         self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, its time
 
+    @property
+    def _sweeps(self) -> bool:
+        """Whether the agent is the sweep, which reads no comments."""
+        return self._first.state.agent == SWEEP
+
     def compose(self) -> ComposeResult:
         yield from (self.about, self.diff, self.comment, self.footer)
 
@@ -73,9 +79,12 @@ class Review(RunScreen):
         title = formatting.changed(self._first.state, name, added, removed)
         self.diff.border_title = Content(title)
         keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))
-        self.comment.placeholder = tr(
-            "a comment for the agent: enter, then {keep}, {drop} or {back}",
-            keep=keep, drop=drop, back=back,
+        self.comment.placeholder = (
+            tr("a comment for the journal (sweep reads none): enter, then {keep} or {drop}",
+               keep=keep, drop=drop)
+            if self._sweeps
+            else tr("a comment for the agent: enter, then {keep}, {drop} or {back}",
+                    keep=keep, drop=drop, back=back)
         )  # fmt: skip
 
     def pull(self, snapshot: RunSnapshot) -> None:
@@ -143,11 +152,14 @@ class Review(RunScreen):
             if self.diff.left_out:
                 keep = (way_to("review.keep"), "faint"), (f" {tr('keep: never unmeasured')}  ",
                                                           "faint")  # fmt: skip
+            back: tuple[Span, ...] = ()
+            if not self._sweeps:
+                back = (way_to("review.back"), "key"), (f" {tr('send back')}  ", "text")
             return line(
                 (f"{tr('the run waits for you:')}  ", "note"),
                 *keep,
                 (way_to("review.reject"), "key"), (f" {tr('discard')}  ", "text"),
-                (way_to("review.back"), "key"), (f" {tr('send back')}  ", "text"),
+                *back,
                 (way_to("review.comment"), "key"), (f" {tr('comment')}", "text"),
                 (comment, "muted"),
             )  # fmt: skip
@@ -175,6 +187,9 @@ class Review(RunScreen):
         elif not armed:
             self._arming.typed(snapshot.now)
             self.say(tr("not yet: the keys count after a moment in sight without another key"))
+        elif answer == "back" and self._sweeps:
+            self.say(tr("sweep reads no comments and makes no part of a change: {drop} discards it",
+                        drop=way_to("review.reject")))  # fmt: skip
         elif answer == "keep" and self.diff.left_out:
             told = tr("with hunks left out it was never measured: {key} sends it back",
                       key=way_to("review.back"))  # fmt: skip
@@ -223,7 +238,7 @@ class Review(RunScreen):
 
     def action_comment(self) -> None:
         if self._gate(self.workbench.snapshot()) is None:
-            self.say(tr("no answer is asked for this candidate now"))
+            self.workbench.say_no_line(tr("no answer is asked for this candidate now"))
         else:
             self.comment.open()
 

@@ -66,6 +66,9 @@ class Workbench(Protocol):
     def say(self, text: str) -> None:
         """Show a message on the screen in front and on the deck, and store it."""
 
+    def say_no_line(self, text: str) -> None:
+        """Show why no line was opened. Text typed in spite of that is no command."""
+
     def notice(self, text: str) -> None:
         """Store a message, to be read again."""
 

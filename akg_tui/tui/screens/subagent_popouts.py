@@ -211,7 +211,8 @@ class SubagentPopouts:
         who, name = one_line(agent.name), agent.ident
         if not name or not agent.at_work:
             state = state_told(agent)
-            self._deck.say(tr("{who} is {state}: nobody is there to read", who=who, state=state))
+            told = tr("{who} is {state}: nobody is there to read", who=who, state=state)
+            self._deck.workbench.say_no_line(told)
             return
 
         def send(text: str) -> bool:

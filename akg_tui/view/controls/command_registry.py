@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from akg_tui.core.task import SWEEP
 from akg_tui.view.controls import keymap, panes
 from akg_tui.view.language import tr
 
@@ -395,13 +396,31 @@ def groups() -> dict[str, list[Command]]:
     return grouped
 
 
-def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
-    """Return key and label of the commands in the footer, the most important first."""
+_OF_PANE = {
+    "plan": ("plan.add", "plan.edit", "plan.drop", "plan.down", "plan.up", "plan.pin", "pane.open"),
+    "log": ("log.follow", "pane.open", "pane.forward", "pane.find"),
+    "chart": ("chart.cycle",),
+    "attempts": ("pane.open", "chart.cycle"),
+}
+"""The commands that the footer shows first while a pane has the focus, after the pause."""
+
+
+def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[str, str]]:
+    """Return key and label of the commands in the footer, the most important first.
+
+    `pane` is the pane of the deck that has the focus.
+    """
     over = state is not None and bool(state.finished)
     pairs: list[tuple[str, str]] = []
-    for command in _footed(where):
+    own = [_BY_ID[name] for name in (_OF_PANE.get(pane, ()) if where == "deck" else ())]
+    listed = _footed(where)
+    if own:
+        listed = tuple(dict.fromkeys((*listed[:1], *own, *listed[1:])))
+    for command in listed:
         keys = command.keys_now
-        if not command.footed or not keys or (over and command.group == "Run"):
+        if not (command.footed or command in own) or not keys or (over and command.group == "Run"):
+            continue
+        if command.id == "review.back" and state is not None and state.agent == SWEEP:
             continue
         label = tr(command.label)
         if command.id == "run.pause" and state is not None and _held(state):

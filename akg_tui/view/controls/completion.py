@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from akg_tui.core import commands as cmd
+from akg_tui.core.plan.knobs import BadKnob, describe, find_knobs, literal, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import OutOfOrder, RunState
+from akg_tui.core.task import SWEEP
 from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
@@ -81,7 +84,11 @@ _BEGUN = re.compile(r"@(\w*)$")
 MOST_OFFERED = 20
 
 
-class NoSuchReference(ValueError):
+class HintRefused(ValueError):
+    """A hint that nobody would act on; the message says why, and what would help."""
+
+
+class NoSuchReference(HintRefused):
     """A reference without a target; the message names it and the nearest valid reference."""
 
 
@@ -103,6 +110,44 @@ def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) 
         told[match[0]] = _line(kernels, key, int(match[1]), match[2])
     notes = [f"{reference} is {what}" for reference, what in told.items()]
     return "\n".join([text, *notes])
+
+
+def hint_command(text: str, state: RunState, best: Sequence[str]) -> tuple[cmd.PersonCommand, str]:
+    """Return the command that a hint becomes, and the words for what comes of it.
+
+    The sweep reads no words: a setting of its knobs becomes the next item. `best` are the lines of
+    the best kernel.
+
+    Raises
+    ------
+    HintRefused
+        If the sweep can make nothing of it.
+    """
+    if state.agent != SWEEP:
+        return cmd.Hint(text), tr("the agent reads your hint next")
+    try:
+        knobs = {knob.name: knob for knob in find_knobs(best)}
+    except BadKnob as error:
+        raise HintRefused(str(error)) from None
+    setting = read_setting(text)
+    if not setting:
+        example = next((f"{k.name}={literal(k.choices[-1])}" for k in knobs.values()), "TILE=32")
+        raise HintRefused(tr("sweep reads no hints, only settings of its knobs, such as {example}",
+                             example=example))  # fmt: skip
+    for name, value in setting.items():
+        knob = knobs.get(name)
+        if knob is None:
+            raise HintRefused(tr("no knob is called {name}; there are: {known}", name=name,
+                                 known=", ".join(knobs) or "-"))  # fmt: skip
+        if literal(value) not in {literal(choice) for choice in knob.choices}:
+            choices = ", ".join(map(literal, knob.choices))
+            raise HintRefused(tr("{name} can be: {words}", name=name, words=choices))
+    told = describe(setting, {})
+    if all(literal(knobs[name].value) == literal(value) for name, value in setting.items()):
+        raise HintRefused(tr("the best kernel has {setting} already", setting=told))
+    before = state.pending[0].id if state.pending else ""
+    added = cmd.AddItem(told, "a person's hint", before)
+    return added, tr("sweep tries {setting} as its next item", setting=told)
 
 
 def _item(state: RunState, item_id: str) -> str:

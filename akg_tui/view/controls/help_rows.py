@@ -23,13 +23,29 @@ _WHERE = {
 }
 
 
-def help_rows(room: int, wanted: str = "") -> list[Line]:
-    """Return all commands with keys, by group, then the signs; with `wanted`, only matches."""
+_FIRST = {
+    "agents": command_registry.SUBAGENTS,
+    "review": "Review",
+    "past": "Time",
+    "rounds": "Compare",
+    "runs": "Runs",
+    "plan": "Plan",
+}
+"""The group that help begins with, by the screen or pane that is looked at; else it is Run."""
+
+
+def help_rows(room: int, wanted: str = "", here: str = "deck") -> list[Line]:
+    """Return all commands with keys, by group, then the signs; with `wanted`, only matches.
+
+    The group of `here`, the screen or pane that is looked at, comes first.
+    """
     rows: list[Line] = []
     members = {
         group: [command for command in listed if _holds(command, wanted)]
         for group, listed in command_registry.groups().items()
     }
+    first = _FIRST.get(here, "Run")
+    members = {first: members[first], **members}
     keys = max((cells(_how(c)) for listed in members.values() for c in listed), default=0)
     column = min(_KEYS_WIDTH, max(_KEYS_LEAST, keys))
     for group, listed in members.items():
@@ -77,4 +93,16 @@ def _signs(room: int) -> list[Line]:
     others = "  ".join(
         f"{glyph} {word}" for glyph, word, _, role in ITEM.values() if role.startswith("item")
     )
-    return [*rows, *hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")]
+    rows += hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")
+    figures = (
+        ("1.84×", "figure", tr("a ratio: above 1 is faster")),
+        ("[1.79, 1.90]", "muted",
+         tr("its interval: the true ratio lies in it with the stated confidence, mostly 95 to "
+            "99 %; a KEEP needs its lower bound above 1")),
+        (tr("noisy ({gain})", gain="12 %"), "note",
+         tr("the machine is disturbed now: gains under 12 % are not seen")),
+    )  # fmt: skip
+    for sign, role, told in figures:
+        pad = " " * (17 - cells(sign))
+        rows += hang(told, room, line((f"{pad}{sign} ", role)), "text")
+    return rows

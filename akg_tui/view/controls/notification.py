@@ -1,18 +1,25 @@
-"""Notifications that the run waits: terminal bell, terminal title, desktop notification.
+"""Notices: terminal bell, terminal title, desktop notification, and the user's hook command.
 
-Sent while the terminal reports that it is not focused; a terminal that reports nothing counts as
-focused. Text sent to the terminal is sanitized and of bounded length.
+Told are requests that wait for the user, a KEEP, a failure and the end of a run, while the
+terminal reports that it is not focused; a terminal that reports nothing counts as focused. Text
+sent to the terminal is sanitized and of bounded length. Runs no command itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from akg_tui.core import events as ev
+from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
-from akg_tui.view.language import tr
+from akg_tui.view import formatting
+from akg_tui.view.controls.preferences import Notify
+from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
+    from akg_tui.core.state import RunState
     from akg_tui.view.controls.approvals import Request
 
 
@@ -38,36 +45,138 @@ def note(text: str, environment: Mapping[str, str]) -> str:
     return code
 
 
-class WaitNotifier:
-    """A notifier that reports each new request once, and restores the title on focus."""
+@dataclass(frozen=True)
+class Notice:
+    """Something to tell. `kind` is one of `preferences.NOTICES`; `head` is for the title."""
 
-    def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:
+    kind: str
+    head: str
+    text: str
+
+    def as_json(self, state: RunState) -> dict[str, Any]:
+        """Return what the hook command reads on its standard input."""
+        best = state.best
+        return {
+            "type": "notice",
+            "kind": self.kind,
+            "text": one_line(self.text, 400),
+            "title": one_line(self.head, _WIDTH),
+            "run_id": state.run_id,
+            "op": state.task.op,
+            "agent": state.agent,
+            "phase": state.phase.value,
+            "round": state.settled,
+            "max_rounds": state.task.policy.max_rounds,
+            "best_attempt": best.attempt if best else None,
+            "best_over_seed": best.over_seed if best else None,
+        }
+
+
+def _asked(ask: Request, state: RunState) -> Notice:
+    op = state.task.op
+    what = {"keep": f"KEEP? {op}", "plan": f"PLAN? {op}", "edit": f"EDIT? {op}",
+            "script": f"SCRIPT? {op}"}.get(ask.kind, f"? {op}: {ask.title}")  # fmt: skip
+    gained = ""
+    if ask.kind == "keep" and state.best and state.measured and state.measured.ratio:
+        over_seed = state.best.over_seed * state.measured.ratio.ratio
+        gained = f" {formatting.times(over_seed)}"
+    return Notice("ask", f"● {what}{gained}", f"{ask.who}: {ask.title}")
+
+
+def _happened(event: ev.AnyEvent, state: RunState) -> Notice | None:
+    """Return the notice of an event, or None; `state` is at or after the event."""
+    op = state.task.op
+    match event:
+        case ev.Decided(verdict=Verdict.KEEP):
+            kept = next((a for a in state.attempts if a.number == event.attempt), None)
+            gained = f" {formatting.times(kept.over_seed)}" if kept and kept.over_seed else ""
+            told = f"{op}: KEEP {event.item}, {retold(one_line(event.reason))}"
+            return Notice("keep", f"✓ KEEP {op}{gained}", told)
+        case ev.RunFinished():
+            kind, sign = ("end", "■") if event.ok else ("fail", "✗")
+            over = tr("the run is over: ") + retold(one_line(event.reason))
+            best = f" {formatting.times(state.best.over_seed)}" if state.best and event.ok else ""
+            return Notice(kind, f"{sign} {op}{best}", f"{op}: {over}")
+        case ev.ApiFailed() | ev.SessionBroke():
+            return Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}")
+    return None
+
+
+class Notifier:
+    """A notifier that tells each request and event once, and restores the title on focus.
+
+    Parameters
+    ----------
+    write : callable
+        Writes control codes to the terminal.
+    hook : callable
+        Called with what the hook command reads; returns at once.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        environment: Mapping[str, str],
+        hook: Callable[[tuple[str, ...], dict[str, Any]], None],
+    ) -> None:
+        self.wanted = Notify()
         self._write = write
         self._environment = environment
+        self._hook = hook
         self._told: set[str] = set()
-        self._titled = False
+        self._read: int | None = None  # events seen; None before the first look
+        self._titled = ""  # the kind of the notice in the title
 
-    def look(self, asks: Sequence[Request], *, focused: bool) -> None:
-        """Compare the requests that wait now with those notified; call at every refresh."""
-        if focused or not asks:
-            self._told = {ask.ident for ask in asks}
+    def look(
+        self,
+        asks: Sequence[Request],
+        records: Sequence[ev.Record],
+        state: RunState,
+        *,
+        focused: bool,
+    ) -> None:
+        """Tell what is new since the last look; call at every refresh."""
+        many = len(records)
+        since = many if self._read is None or self._read > many else self._read
+        new = [_happened(records[n].event, state) for n in range(since, many)]
+        fresh = [ask for ask in asks if ask.ident not in self._told]
+        self._read, self._told = many, {ask.ident for ask in asks}
+        if focused and not self.wanted.always:
             self.rest()
             return
-        new = [ask for ask in asks if ask.ident not in self._told]
-        if not new:
+        notices = [each for each in new if each] + [_asked(ask, state) for ask in fresh]
+        notices = [each for each in notices if each.kind in self.wanted.on]
+        if self._titled == "ask" and not asks:
+            self.rest()
+        if not notices:
             return
-        self._told |= {ask.ident for ask in new}
-        text = f"{new[0].who}: {new[0].title}"
-        if not self._titled:
-            self._write(_PUSH_TITLE)
-            self._titled = True
-        many = tr("{number} waiting: {text}", number=len(asks), text=text)
-        self._write(title(many if len(asks) > 1 else text))
-        self._write(note(text, self._environment))
-        self._write(BELL)
+        self._tell(notices, len(asks))
+        if self.wanted.command:
+            for each in notices:
+                self._hook(self.wanted.command, each.as_json(state))
+
+    def _tell(self, notices: Sequence[Notice], waiting: int) -> None:
+        last = notices[-1]
+        if self.wanted.title:
+            if not self._titled:
+                self._write(_PUSH_TITLE)
+            self._titled = last.kind
+            several = last.kind == "ask" and waiting > 1
+            head = tr("{number} waiting: {text}", number=waiting, text=last.head)
+            self._write(title(head if several else last.head))
+        if self.wanted.desktop:
+            for each in notices:
+                self._write(note(each.text, self._environment))
+        if self.wanted.bell:
+            self._write(BELL)
 
     def rest(self) -> None:
         """Restore the title of the terminal, if it was changed."""
         if self._titled:
             self._write(_POP_TITLE)
-            self._titled = False
+            self._titled = ""
+
+    def forget(self) -> None:
+        """Forget the run, before another one is opened."""
+        self.rest()
+        self._read, self._told = None, set()

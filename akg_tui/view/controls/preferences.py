@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from akg_tui.view.controls.deck_layout import PRESETS
 from akg_tui.view.controls.settings_file import line_of, read_toml
@@ -23,6 +24,26 @@ SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 
 NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort")
 VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
+
+
+NOTICES = ("ask", "keep", "fail", "end")
+"""What is told to a user who looks elsewhere: a request, a KEEP, a failure, the end of a run."""
+
+
+@dataclass(frozen=True)
+class Notify:
+    """The table ``[notify]``: the kinds of notices, the ways they take, and the hook command.
+
+    With `always` notices are sent also while the terminal has the focus, for a terminal that does
+    not report it.
+    """
+
+    bell: bool = True
+    desktop: bool = True
+    title: bool = True
+    always: bool = False
+    on: tuple[str, ...] = NOTICES
+    command: tuple[str, ...] = ()
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -48,6 +69,7 @@ class Preferences:
     layout: str = ""
     sort: str = ""
     no_colour: bool = False
+    notify: Notify = Notify()
     keys: Mapping[str, object] = field(default_factory=dict)
     config: Path | None = None
     faults: tuple[str, ...] = ()
@@ -93,6 +115,7 @@ def preferences(
     return Preferences(
         **chosen,
         no_colour=bool(environment.get("NO_COLOR")),
+        notify=_notify(path, text, raw.get("notify", {}), faults),
         keys=keys,
         config=path if path.is_file() else None,
         faults=tuple(faults),
@@ -106,10 +129,12 @@ def _from_file(
     chosen: dict[str, str] = {}
     for name, value in raw.items():
         where = f"{path}: line {line_of(text, name)}"
-        if name == "keys":
+        if name in ("keys", "notify"):
             continue
         if name not in VARIABLES:
-            faults.append(f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys")
+            faults.append(
+                f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys, notify"
+            )
         elif not isinstance(value, str):
             faults.append(f"{where}: {name} needs a name in quotes")
         elif why := _refused(name, value):
@@ -117,6 +142,31 @@ def _from_file(
         else:
             chosen[name] = value
     return chosen
+
+
+def _notify(path: Path, text: str, raw: object, faults: list[str]) -> Notify:
+    """Return the settings of the table ``[notify]``; a faulty one is reported and ignored."""
+    if not isinstance(raw, dict):
+        faults.append(f"{path}: line {line_of(text, 'notify')}: notify is not a table")
+        return Notify()
+    chosen: dict[str, Any] = {}
+    for name, value in raw.items():
+        words = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if name in ("bell", "desktop", "title", "always"):
+            why = "" if isinstance(value, bool) else f"{name} is true or false"
+        elif name == "on":
+            known = words and set(value) <= set(NOTICES)
+            why = "" if known else f"on is a list of: {', '.join(NOTICES)}"
+        elif name == "command":
+            right = words and (not value or value[0])
+            why = "" if right else 'command is a list of words, such as ["notify-send", "akg-tui"]'
+        else:
+            why = f"no setting {name!r}; there are: {', '.join(Notify.__dataclass_fields__)}"
+        if why:
+            faults.append(f"{path}: line {line_of(text, name, 'notify')}: {why}")
+        else:
+            chosen[name] = tuple(value) if words else value
+    return Notify(**chosen)
 
 
 def _refused(name: str, value: str) -> str:

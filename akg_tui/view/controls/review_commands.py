@@ -12,6 +12,7 @@ from typing import Literal
 from akg_tui.core import commands as cmd
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE
 from akg_tui.core.state import RunState
+from akg_tui.core.task import SWEEP
 from akg_tui.view.diff import Hunk, Row
 
 Verdict = Literal["keep", "reject", "back"]
@@ -36,11 +37,16 @@ def commands_of(
     if verdict == "keep":
         assert not left_out
         kept: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=True, comment=comment)]
-        return [*kept, cmd.Hint(f"On attempt {gate.attempt}: {comment}")] if comment else kept
+        if not comment or state.agent == SWEEP:
+            return kept
+        return [*kept, cmd.Hint(f"On attempt {gate.attempt}: {comment}")]
     if gate.kind == "edit":  # the item stays active, and the comment opens its next visit
         wish = " ".join(filter(None, (comment, wanted(left_out, rows))))
         return [cmd.AnswerGate(gate.gate, approve=False, comment=wish)]
     sent: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=False, comment=comment)]
+    if state.agent == SWEEP:  # it reads no words, and cannot make a part of a change
+        assert verdict == "reject"
+        return sent
     if verdict == "back" and state.active:
         sent.append(_again(state, gate.attempt, comment, left_out))
     if told := " ".join(filter(None, (comment, wanted(left_out, rows)))):

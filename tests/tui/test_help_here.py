@@ -1,0 +1,97 @@
+"""Help and footer begin at what is looked at; the present stage and every sign are in sight."""
+
+from __future__ import annotations
+
+import ast
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import akg_tui
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core.measurement import Progress
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.tui.screens.dialogs import Help
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
+from akg_tui.view.formatting import STAGES
+from akg_tui.view.glyphs import ascii_twin
+from akg_tui.view.spans import plain
+
+from .script import FakeHandle
+from .stage import on_stage
+
+
+def waiting() -> FakeHandle:
+    return FakeHandle(mode=Mode.REVIEW).work()
+
+
+@pytest.mark.parametrize(
+    ("keys", "group"),
+    [((), "Run"), (("1",), "Plan"), (("r",), "Review"), (("T",), "Time"), (("v",), "Compare"),
+     (("7",), "Subagents")],
+)  # fmt: skip
+async def test_help_begins_with_the_keys_of_what_is_looked_at(
+    keys: tuple[str, ...], group: str
+) -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3) if keys == ("v",) else waiting()
+    async with on_stage(handle) as stage:
+        await stage.press(*keys, "question_mark")
+        assert isinstance(stage.app.screen, Help)
+        assert plain(stage.app.screen.query_one(LineView).rows[0]) == group
+        await stage.press("question_mark")
+        assert not isinstance(stage.app.screen, Help), "the same key closes it"
+
+
+async def test_a_question_mark_in_a_search_is_text_and_signs_are_explained() -> None:
+    async with on_stage(waiting(), (120, 40)) as stage:
+        await stage.press("question_mark", "a", "question_mark")
+        assert isinstance(stage.app.screen, Help)
+        await stage.press("escape", "ctrl+end")
+        assert "the true ratio lies in it" in stage.text()
+        assert "gains under 12 % are not seen" in stage.text()
+
+
+@pytest.mark.parametrize(
+    ("pane", "begins"),
+    [("1", "space pause  a add  e edit  x drop"), ("3", "space pause  c chart unit"),
+     ("4", "space pause  f follow  enter unfold")],
+)  # fmt: skip
+async def test_the_footer_begins_with_the_keys_of_the_focused_pane(pane: str, begins: str) -> None:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=1)) as stage:
+        await stage.press(pane)
+        assert stage.text().rstrip().split("\n")[-1].strip().startswith(begins)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("room", [12, 20, 32, 60])
+def test_the_present_stage_of_an_evaluation_is_never_cut_off(stage: str, room: int) -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL)
+    effect = fx.next_effect(handle.state, handle.now)
+    assert isinstance(effect, fx.Measure)
+    handle.send(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+    seen = EstimateHistory()
+    seen.see(handle.state, Progress(stage, 1, 2))
+    rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, room, 9)]
+    assert f"▸{stage}" in rows[1]
+
+
+def signs_of_the_screens() -> set[str]:
+    """Every sign in a string of the floors that draw, words in other languages left out."""
+    found: set[str] = set()
+    root = Path(akg_tui.__file__).parent
+    for path in [*root.glob("view/**/*.py"), *root.glob("tui/**/*.py")]:
+        if path.name == "language.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= {
+                    c for c in node.value if not c.isascii() and unicodedata.category(c)[0] in "SP"
+                }
+    return found
+
+
+def test_every_sign_has_a_twin_in_ascii() -> None:
+    assert {sign for sign in signs_of_the_screens() if ascii_twin(sign) == "?"} == set()

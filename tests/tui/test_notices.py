@@ -1,0 +1,287 @@
+"""Who looks elsewhere is told of requests, KEEPs, failures and the end, in the ways they chose."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import AppBlur
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.tui.hook_command import HookCommand
+from akg_tui.view.controls.notification import Notifier
+from akg_tui.view.controls.preferences import Notify, config_folder, preferences
+
+from .script import FakeHandle
+from .stage import on_stage
+from .terminal import PtyTerminal
+
+BELL, OSC_9 = "\x07", "\x1b]9;akg-tui: "
+SOON_S = 3.0  # asserted where one second is promised, because the machine may be busy
+
+
+class Told:
+    """A notifier over a run, with what it sent."""
+
+    def __init__(self, handle: FakeHandle, wanted: Notify | None = None) -> None:
+        self.handle = handle
+        self.codes: list[str] = []
+        self.hooked: list[dict[str, Any]] = []
+        self.notifier = Notifier(
+            self.codes.append, {"TERM": "xterm"}, lambda _, told: self.hooked.append(told)
+        )
+        self.notifier.wanted = wanted or Notify()
+        self.look(focused=True)
+
+    def look(self, *, focused: bool = False) -> str:
+        from akg_tui.view.controls.approvals import requests
+
+        state, now = self.handle.state, self.handle.now
+        asks = requests(state, lambda ident: now, now, (1, 1))
+        self.codes.clear()
+        self.notifier.look(asks, self.handle.records, state, focused=focused)
+        return "".join(self.codes)
+
+
+def titles(codes: str) -> list[str]:
+    return re.findall(r"\x1b\]2;([^\x07]*)\x07", codes)
+
+
+def test_a_keep_a_failure_and_the_end_are_told_once_with_the_figure_in_the_title() -> None:
+    told = Told(FakeHandle())
+    told.handle.to_phase(Phase.EDIT, settled=1)
+    codes = told.look()
+    assert titles(codes) == ["✓ KEEP row_softmax 1.31×"]
+    assert f"{OSC_9}row_softmax: KEEP p1, faster: +31.0 %" in codes
+    assert codes.endswith(BELL)
+    assert told.look() == ""
+    told.handle.tell(ev.ApiFailed(reason="the key was refused"))
+    assert titles(told.look()) == ["✗ row_softmax"]
+    told.handle.send(cmd.Unpause())
+    told.handle.work()
+    codes = told.look()
+    assert titles(codes) == ["■ row_softmax 3.64×"]
+    assert codes.count("\x07\x07") == 0 or codes.endswith(BELL)
+    assert "the run is over: " in codes
+
+
+@pytest.mark.parametrize(
+    ("begin", "head"),
+    [
+        (lambda: FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL), "● KEEP? row_softmax 1.31×"),
+        (lambda: gated(Gate.PLAN), "● PLAN? row_softmax"),
+        (lambda: gated(Gate.EDIT), "● EDIT? row_softmax"),
+    ],
+    ids=["keep", "plan", "edit"],
+)
+def test_the_title_says_what_is_asked_and_goes_when_it_is_answered_elsewhere(
+    begin: Callable[[], FakeHandle], head: str
+) -> None:
+    told = Told(begin())
+    told.handle.work()
+    assert titles(told.look()) == [head]
+    told.handle.send(cmd.AnswerGate(1, approve=False))
+    assert told.look() == "\x1b[23;2t"
+
+
+def gated(gate: Gate) -> FakeHandle:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(gate, on=True))
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("wanted", "parts"),
+    [
+        (Notify(bell=False), {"title", "desktop"}),
+        (Notify(desktop=False), {"title", "bell"}),
+        (Notify(title=False), {"desktop", "bell"}),
+        (Notify(bell=False, desktop=False, title=False), set()),
+        (Notify(on=("keep", "fail", "end")), set()),
+    ],
+)
+def test_each_way_and_each_kind_is_switched_off_by_itself(wanted: Notify, parts: set[str]) -> None:
+    told = Told(FakeHandle(mode=Mode.REVIEW), wanted)
+    told.handle.work()
+    codes = told.look()
+    sent = {
+        "title": bool(titles(codes)),
+        "desktop": OSC_9 in codes,
+        "bell": codes.endswith(BELL) and told.codes[-1] == BELL,
+    }
+    assert {name for name, there in sent.items() if there} == parts
+
+
+def test_with_focus_nothing_is_told_unless_the_user_wants_it_always() -> None:
+    told = Told(FakeHandle(mode=Mode.REVIEW))
+    told.handle.work()
+    assert told.look(focused=True) == ""
+    assert told.look() == "", "it was in sight"
+    always = Told(FakeHandle(mode=Mode.REVIEW), Notify(always=True, command=("x",)))
+    always.handle.work()
+    assert always.look(focused=True).endswith(BELL)
+    assert [each["kind"] for each in always.hooked] == ["ask"]
+
+
+def test_what_was_there_before_the_run_was_opened_is_no_news() -> None:
+    assert Told(FakeHandle().work()).look() == ""
+
+
+def test_the_settings_are_read_from_the_file_and_faults_name_the_line() -> None:
+    path = config_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        '[notify]\nbell = false\non = ["ask", "end"]\ncommand = ["sh", "-c", "cat >> said"]\n'
+        "title = 3\ncolour = true\n"
+    )
+    found = preferences(environment=os.environ)
+    assert found.notify == Notify(
+        bell=False, on=("ask", "end"), command=("sh", "-c", "cat >> said")
+    )
+    assert found.faults == (
+        f"{path}: line 5: title is true or false",
+        f"{path}: line 6: no setting 'colour'; there are: "
+        "bell, desktop, title, always, on, command",
+    )
+    path.write_text('[notify]\non = ["never"]\ncommand = "sh"\n')
+    assert [fault.partition("toml: ")[2][:20] for fault in preferences().faults] == [
+        "line 2: on is a list", "line 3: command is a",
+    ]  # fmt: skip
+
+
+class Said:
+    """What a hook command reported, and the end of its thread."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def joined() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "hook command":
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def test_the_hook_command_reads_one_line_of_json(tmp_path: Path) -> None:
+    said, out = Said(), tmp_path / "said"
+    told = Told(FakeHandle(mode=Mode.REVIEW), Notify(command=("x",)))
+    told.handle.work()
+    told.look()
+    (sent,) = told.hooked
+    hook = HookCommand(said)
+    for _ in range(3):
+        hook.run(("sh", "-c", f"cat >> {out}"), sent)
+    joined()
+    rows = out.read_text().splitlines()
+    assert len(rows) == 3
+    read = json.loads(rows[0])
+    assert (read["kind"], read["op"], read["phase"]) == ("ask", "row_softmax", "DECIDE")
+    assert read["title"] == "● KEEP? row_softmax 1.31×"
+    assert said.texts == []
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("no-such-program-here",), "no-such-program-here: No such file or directory"),
+        (("sh", "-c", "exit 3"), "sh: exit code 3"),
+        (("sh", "-c", "sleep 60 & sleep 60"), "sh: it took longer than 0.2 s"),
+    ],
+)
+def test_a_hook_command_that_fails_is_told_once_and_one_that_hangs_is_ended(
+    command: tuple[str, ...], why: str
+) -> None:
+    said = Said()
+    hook = HookCommand(said, limit_s=0.2)
+    began = time.monotonic()
+    hook.run(command, {})
+    hook.run(command, {})
+    assert time.monotonic() - began < 0.2, "it is not waited for"
+    joined()
+    assert said.texts == [f"the notice command failed: {why}"]
+
+
+async def test_the_workbench_runs_the_hook_command_of_the_file(tmp_path: Path) -> None:
+    path = config_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'[notify]\ncommand = ["sh", "-c", "cat >> {tmp_path}/said; exit 2"]\n')
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
+        stage.app.attention._write = lambda codes: None
+        stage.app.post_message(AppBlur())
+        await stage.pilot.pause()
+        await stage.pull()
+        stage.handle.work()
+        await stage.pull()
+        joined()
+        await stage.pull()
+        assert "the notice command failed: sh: exit code 2" in stage.text()
+    sent = json.loads((tmp_path / "said").read_text())
+    assert (sent["kind"], sent["run"]) == ("ask", stage.handle.path)
+
+
+STAGED = """
+import signal, sys, time
+from pathlib import Path
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.tui.app import WorkbenchApp
+from tests.tui.script import FakeHandle
+
+handle = FakeHandle(mode=Mode.REVIEW, path=str(Path.cwd())).to_phase(Phase.EVAL)
+async def open_run():
+    return handle
+began = time.monotonic()
+signal.signal(signal.SIGUSR1, lambda *_: handle.work())
+WorkbenchApp.watch_app_focus = lambda app, focus: Path("focus").write_text(str(focus)) and None
+WorkbenchApp(open_run, clock=lambda: handle.now + time.monotonic() - began).run()
+"""
+
+
+@pytest.mark.parametrize("focused", [False, True])
+def test_a_terminal_without_focus_gets_the_notice_at_once_and_one_with_focus_gets_none(
+    tmp_path: Path, focused: bool
+) -> None:
+    root = str(Path(__file__).parents[2])
+    terminal = PtyTerminal([sys.executable, "-c", STAGED], tmp_path, PYTHONPATH=root)
+    try:
+        terminal.wait("mode review")
+        terminal.until(lambda: b"\x1b[?1004h" in terminal.written, "focus is reported")
+        if not focused:
+            terminal.write("\x1b[O")
+            mark_file = tmp_path / "focus"
+            terminal.until(
+                lambda: mark_file.exists() and mark_file.read_text() == "False", "the lost focus"
+            )
+        mark = len(terminal.written)
+        began = time.monotonic()
+        os.kill(terminal.pid, signal.SIGUSR1)
+        wanted = ("\x1b]2;● KEEP? row_softmax 1.31×\x07", f"{OSC_9}DECIDE asks: KEEP attempt 1?")
+        if focused:
+            terminal.wait("KEEP attempt 1?")
+        else:
+            terminal.until(
+                lambda: all(each.encode() in terminal.written[mark:] for each in wanted),
+                "the notice",
+            )
+            assert time.monotonic() - began < SOON_S
+            assert terminal.title == "● KEEP? row_softmax 1.31×", "pyte reads it too"
+        told = terminal.written[mark:].decode(errors="replace")
+        assert (OSC_9 in told) is not focused
+        assert ("\x1b]2;" in told) is not focused
+        assert (BELL in told) is not focused
+    finally:
+        terminal.close()

@@ -1,0 +1,335 @@
+"""Every line that states where a run stands is held against the state, in all states of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core.events import Purpose
+from akg_tui.core.measurement import FailureKind, Outcome, Progress
+from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.core.state import RunState
+from akg_tui.view.controls.completion import HintRefused, hint_command
+from akg_tui.view.diff import split_lines
+from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
+from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_rows import ListedRun, run_details
+from akg_tui.view.spans import plain
+from akg_tui.view.status import no_attempt, phase_row, sparkline, status, stop_told
+
+from .script import FakeHandle, wrong
+from .stage import Stage, on_stage
+
+
+def lines_of(handle: FakeHandle) -> dict[str, str]:
+    """Each line that says where the run stands, by its place on the deck."""
+    state, now, live = handle.state, handle.now, handle.live
+    tail = plan_view(state, 80, 20).rows
+    return {
+        "status": plain(status(state, live.activity, live.progress, now, 150, holds=live.holds)),
+        "phases": plain(phase_row(state, now, 150, holds=live.holds)),
+        "chart": plain(sparkline(state, 150)) if len(state.attempts) < 2 else "",
+        "plan": " ".join(plain(row) for row in tail) if not state.items else "",
+        "evaluation": " ".join(
+            plain(row) for row in eval_rows(state, EstimateHistory(), now, 80, 10)
+        ),
+    }
+
+
+def waits(state: RunState) -> bool:
+    open_gate = state.gate is not None and not state.gate.answer
+    return not state.finished and (open_gate or state.question is not None)
+
+
+def at_work(state: RunState) -> bool:
+    return state.running is not None or state.turn_open
+
+
+Claim = Callable[[RunState], bool]
+CLAIMS: dict[str, Claim] = {
+    # What a line says, and the part of the state that it comes from.
+    "the baseline is being measured": lambda s: (
+        s.running is not None and s.running.purpose == Purpose.BASELINE
+    ),
+    "the baseline comes first": lambda s: s.best is None and not s.finished,
+    "the baseline failed": lambda s: (
+        s.baseline is not None and s.baseline.outcome is not Outcome.CORRECT
+    ),
+    "the run ended before": lambda s: s.phase is Phase.DONE,
+    "the first candidate is to come": lambda s: (
+        s.best is not None
+        and s.measured is None
+        and s.running is None
+        and (s.gate is None or s.gate.kind == "plan")
+    ),
+    "the first candidate waits for your review": waits,
+    "the first candidate is measured": lambda s: s.measured is not None and not s.decided_here,
+    "the first candidate is being measured": lambda s: s.running is not None,
+    "the agent is to write one": lambda s: s.best is not None and s.phase is not Phase.DONE,
+    "nothing measured yet": lambda s: s.measured is None and s.baseline is None,
+    "PAUSED:": lambda s: s.paused and not at_work(s),
+    "pausing after:": lambda s: s.paused and (at_work(s) or bool(s.granted)),
+    "ending after:": lambda s: bool(s.stop_reason) and not s.finished,
+    "then the run ends": lambda s: bool(s.stop_reason) and not s.finished,
+    "WAIT_USER:": waits,
+    "WAIT_STEP:": lambda s: s.mode is Mode.STEP and not at_work(s),
+    "the run is over": lambda s: bool(s.finished),
+    "waits for you": waits,
+}
+
+
+def held_against(handle: FakeHandle) -> None:
+    for place, text in lines_of(handle).items():
+        for words, claim in CLAIMS.items():
+            assert words not in text or claim(handle.state), (place, text, handle.state.phase)
+    assert not waits(handle.state) or handle.state.running or "WAIT" in lines_of(handle)["status"]
+
+
+class Watched(FakeHandle):
+    """A run that is looked at after each of its events."""
+
+    def _append(self, event: object) -> None:
+        super()._append(event)  # type: ignore[arg-type]
+        if len(self.records) > 2:
+            held_against(self)
+
+
+def answers(handle: FakeHandle) -> None:
+    """Give the run what it waits for."""
+    state = handle.state
+    if state.gate is not None and not state.gate.answer:
+        assert handle.send(cmd.AnswerGate(state.gate.gate, approve=True)) is None
+    elif state.question is not None:
+        assert handle.send(cmd.AnswerQuestion(state.question.number, "yes")) is None
+    elif state.paused and state.phase is Phase.DONE:
+        assert "n takes one step" not in lines_of(handle)["status"]
+        assert handle.send(cmd.Unpause()) is None
+    elif state.mode is Mode.STEP or state.paused:
+        assert handle.send(cmd.Step()) is None
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("gates", [(), tuple(Gate)], ids=["", "all gates"])
+@pytest.mark.parametrize("paused", [False, True])
+def test_every_line_says_what_the_state_says_from_the_first_event_to_the_last(
+    mode: Mode, gates: tuple[Gate, ...], paused: bool
+) -> None:
+    handle = Watched(mode=mode)
+    for gate in gates:
+        if gate not in handle.state.gates:
+            handle.send(cmd.SetGate(gate, on=True))
+    if paused:
+        handle.send(cmd.Pause())
+    for _ in range(400):
+        handle.work()
+        held_against(handle)
+        if handle.state.finished:
+            break
+        answers(handle)
+    assert handle.state.finished
+    assert handle.state.settled == 9
+
+
+@pytest.mark.parametrize("number", range(4, 60, 3))
+def test_no_line_is_untrue_after_a_pause_and_a_stop_at_any_moment(number: int) -> None:
+    handle = Watched(mode=Mode.REVIEW)
+    for _ in range(number):
+        if not handle.step():
+            answers(handle)
+    handle.send(cmd.Pause())
+    held_against(handle)
+    handle.work()
+    held_against(handle)
+    handle.send(cmd.Stop())
+    held_against(handle)
+    handle.work()
+    held_against(handle)
+    handle.send(cmd.Unpause())
+    for _ in range(9):
+        handle.work()
+        held_against(handle)
+        answers(handle)
+    assert handle.state.finished
+
+
+def evaluating() -> FakeHandle:
+    handle = FakeHandle().to_phase(Phase.EVAL)
+    effect = fx.next_effect(handle.state, handle.now)
+    assert isinstance(effect, fx.Measure)
+    handle.send(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+    handle.live.show("candidate evaluation")
+    handle.live.report(Progress("build"))
+    return handle
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_pause_while_an_evaluation_runs_on_is_not_called_paused(
+    size: tuple[int, int],
+) -> None:
+    async with on_stage(evaluating(), size) as stage:
+        await stage.press("space")
+        assert "pausing after: candidate evaluation: build" in stage.text()
+        assert "then PAUSED, space goes on" in stage.text()
+        assert "▸ EVAL" in stage.text()
+        stage.handle.send(cmd.FinishEval(wrong("no")))
+        stage.handle.work()
+        await stage.pull()
+        assert "PAUSED: space goes on" in stage.text()
+
+
+async def test_a_pause_while_the_model_thinks_says_that_its_request_ends_first() -> None:
+    handle = FakeHandle(agent="claude").to_phase(Phase.PLAN)
+    handle.live.show("claude is at work")
+    async with on_stage(handle) as stage:
+        await stage.press("space")
+        assert "pausing after: claude is at work" in stage.text()
+        handle.live.show("paused", holds=True)
+        await stage.pull()
+        assert "PAUSED: space goes on" in stage.text()
+
+
+def test_a_baseline_that_failed_is_not_being_measured() -> None:
+    handle = FakeHandle()
+    handle.work(lambda state: state.phase is Phase.BASELINE)
+    handle.tell_broken_baseline()
+    assert handle.state.finished
+    assert no_attempt(handle.state) == "no attempt: the baseline failed"
+    assert "the run ended before it" in lines_of(handle)["plan"]
+
+
+def keeping() -> FakeHandle:
+    return FakeHandle(mode=Mode.REVIEW).work()
+
+
+@pytest.mark.parametrize(
+    ("handle", "told"),
+    [
+        (keeping, "the run ends after your answer to the card"),
+        (evaluating, "the run ends as soon as what is under way is done"),
+        (lambda: paused(FakeHandle()), "the run is paused: space lets it end"),
+        (
+            lambda: FakeHandle(mode=Mode.STEP).to_phase(Phase.INIT),
+            "the run ends with the next step",
+        ),
+        (lambda: FakeHandle().to_phase(Phase.PLAN), "as soon as what is under way is done"),
+    ],
+    ids=["card", "evaluation", "pause", "step", "plan"],
+)
+def test_a_stop_says_when_the_run_ends(handle: Callable[[], FakeHandle], told: str) -> None:
+    run = handle()
+    assert told in stop_told(run.state, run.now, go_on="space", step="n")
+
+
+def paused(handle: FakeHandle) -> FakeHandle:
+    handle.to_phase(Phase.EVAL)
+    handle.send(cmd.Pause())
+    return handle
+
+
+async def test_a_stop_with_a_card_open_says_that_the_card_comes_first_until_it_is_answered() -> (
+    None
+):
+    async with on_stage(keeping(), armed=True) as stage:
+        await stage.press("colon", *"stop", "enter")
+        assert "the run ends after your answer to the card" in stage.text()
+        assert "(then the run ends)" in stage.text()
+        await stage.arm()
+        await stage.press("alt+y")
+        stage.handle.work()
+        await stage.pull()
+        assert "the run is over: stopped by the user" in stage.text()
+
+
+async def hinted(stage: Stage, text: str) -> None:
+    await stage.press("colon", *f"tell {text}", "enter")
+
+
+async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
+    async with on_stage(handle) as stage:
+        await stage.press("i")
+        assert "a setting of its knobs for the sweep" in stage.text()
+        await stage.press(*"LANES=8", "enter")
+        assert "sweep tries LANES=8 as its next item" in stage.text()
+        item = handle.state.pending[0]
+        assert (item.text, item.pinned) == ("LANES=8", True)
+        for text, told in (
+            ("use float4", "sweep reads no hints, only settings of its knobs, such as FLAGS="),
+            ("TILE=32", "no knob is called TILE; there are: FLAGS, EXP, LANES, PASSES"),
+            ("LANES=3", "LANES can be: 1, 4, 8, 16"),
+            ("LANES=1", "the best kernel has LANES=1 already"),
+        ):
+            await hinted(stage, text)
+            assert told in stage.text(), text
+    assert handle.state.hints == ()
+    assert handle.state.pending[0] == item
+
+
+def test_a_served_model_reads_any_hint() -> None:
+    handle = FakeHandle(agent="claude").to_phase(Phase.EDIT)
+    lines = split_lines(handle.kernel(handle.state.seed_blob))
+    command, told = hint_command("LANES=3", handle.state, lines)
+    assert (command, told) == (cmd.Hint("LANES=3"), "the agent reads your hint next")
+    with pytest.raises(HintRefused, match="sweep reads no hints"):
+        hint_command("x", replace(handle.state, agent="sweep"), [])
+
+
+async def test_a_candidate_of_the_sweep_is_not_sent_back_to_it() -> None:
+    async with on_stage(keeping(), armed=True) as stage:
+        await stage.press("r")
+        await stage.arm()
+        assert "send back" not in stage.text()
+        await stage.press("c", *"smaller", "enter")
+        await stage.arm()
+        await stage.press("B")
+        assert "sweep reads no comments and makes no part of a change" in stage.text()
+        await stage.arm()
+        await stage.press("D")
+        await stage.arm()
+    sent = [each for each in stage.handle.sent if not isinstance(each, cmd.Observe)][-1]
+    assert sent == cmd.AnswerGate(1, approve=False, comment="smaller")
+
+
+def details(**changes: object) -> Iterator[str]:
+    from pathlib import Path
+
+    from akg_tui.store.run_list import RunSummary
+
+    told = RunSummary(path="/runs/a", op="softmax", phase="EDIT", **changes)  # type: ignore[arg-type]
+    run = ListedRun(Path("/runs/a"), "a", 1, 0.0, told)
+    return (plain(row) for row in run_details(run, 0.0, 200))
+
+
+def test_the_list_tells_a_broken_run_from_an_open_one() -> None:
+    broken = "\n".join(details(broke="a tag key has 1 to 64 bytes, not 80"))
+    assert "it broke: a tag key has 1 to 64 bytes, not 80; r takes it up again" in broken
+    assert "it can go on" in "\n".join(details())
+
+
+def test_a_kernel_that_ran_out_of_time_is_told_as_such_where_the_run_ends() -> None:
+    handle = FakeHandle()
+    handle.work(lambda state: state.phase is Phase.BASELINE)
+    late = replace(wrong("no answer after 120 s of loading"), failure=FailureKind.TIMEOUT)
+    handle.send(cmd.StartEval(Purpose.BASELINE, 0, handle.state.seed_blob))
+    handle.send(cmd.FinishEval(late))
+    handle.work()
+    assert "the kernel ran out of time before any change" in lines_of(handle)["status"]
+
+
+async def test_a_run_that_nobody_works_on_does_not_grow_older() -> None:
+    handle = FakeHandle().to_phase(Phase.EDIT, settled=2)
+    handle.live.show("nobody is at work on it; go on with: akg-tui resume RUN", holds=True)
+    handle.live.at_rest = True
+    async with on_stage(handle) as stage:
+        before = stage.text().split("\n")[:3]
+        handle.now += 3600
+        await stage.pull()
+        after = stage.text().split("\n")[:3]
+    assert after == before
+    assert "⋯ EDIT" in after[1]
+    assert "nobody is at work on it" in after[2]
+    assert "then" not in after[2]
