@@ -47,7 +47,7 @@ class Conversation:
         self.prompt_tokens = 0
         self.hints_told = 0
         self.own_told = 0
-        self.shown: set[str] = set()  # SHA-256 of each kernel that a message contains whole
+        self.shown: dict[str, int] = {}  # by SHA-256: the revision of each kernel shown whole
 
     @property
     def fresh(self) -> bool:
@@ -139,7 +139,7 @@ class Context:
         executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
-        said = situation(run.state)
+        said = situation(run.state, executor.allowed)
         if why or old is None:
             if why:
                 tokens = old.prompt_tokens if old else 0
@@ -168,8 +168,8 @@ class Context:
 def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
     """Return the kernel's text for an edit, or a reference if a message already contains it."""
     sha = executor.kernel.sha256
-    if sha in conversation.shown:
-        document = executor.kernel.recall()
-        return kernel_again(task, document.revision, document.sha256)
-    conversation.shown.add(sha)
+    if (revision := conversation.shown.get(sha)) is not None:
+        executor.kernel.recall(revision)
+        return kernel_again(task, revision, sha)
+    conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.agent.tools.registry import tools_in
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.plan_document import measured_before, render_plan, render_tried
@@ -34,16 +33,29 @@ _DUTY = {
     Phase.PLAN: "Read the kernel if you need to, then call submit_plan with the items to try "
     "next, best first. Call finish when no direction is left.",
     Phase.EDIT: "Carry out the active item: read_kernel, then edit_kernel with what it showed.",
-    Phase.DIAGNOSE: "The last attempts failed one after the other. Find what they share and call "
-    "report_diagnosis with the cause, what to avoid, and directions to try.",
 }
+
+
+def _duty(state: RunState) -> str:
+    if state.phase is not Phase.DIAGNOSE:
+        return _DUTY[state.phase]
+    ask = "and call report_diagnosis with the cause, what to avoid, and directions to try."
+    if not state.fail_streak:
+        why = one_line(state.phase_reason, 400)
+        return f"Why you are asked: {why}. Find what holds the kernel back, {ask}"
+    if state.fail_streak == 1:
+        return f"The last attempt failed. Find out why, {ask}"
+    return (
+        f"The last {state.fail_streak} attempts failed one after the other. Find what they "
+        f"share, {ask}"
+    )
 
 
 def visit_prompt(state: RunState) -> str:
     """Return the user message that opens a searcher's visit to the current agent phase."""
     policy = state.task.policy
     parts = [
-        f"Phase {state.phase}. {_DUTY[state.phase]}",
+        f"Phase {state.phase}. {_duty(state)}",
         f"Rounds settled: {state.settled} of {policy.max_rounds}.",
     ]
     if state.active is not None:
@@ -129,19 +141,19 @@ def _pages(task: Task) -> str:
     return "\n".join([head, *lines]) + "\n\n"
 
 
-def subagent_text(state: RunState) -> str:
-    """Return the system text of a subagent's conversation."""
+def subagent_text(state: RunState, allowed: Sequence[str], rules: str = "") -> str:
+    """Return the system text of a subagent's conversation; `rules` are a user's, for its agent."""
     task = state.task
     target = f"{task.target.backend} {task.target.arch}".strip()
-    tools = ", ".join(tools_in(state.phase, subagent=True))
-    return _SUBAGENT.format(
+    text = _SUBAGENT.format(
         op=task.op,
         target=target,
         dsl=task.target.dsl,
         reference=task.files.reference,
         phase=state.phase,
-        tools=tools,
+        tools=", ".join(allowed),
     )
+    return f"{text}\n\n{rules}" if rules else text
 
 
 def opening(state: RunState) -> str:
@@ -161,17 +173,20 @@ def kernel_again(task: Task, revision: int, sha256: str) -> str:
     if not _is_tagged(task):
         return f"The kernel is again the one shown above with sha={sha256[:8]}."
     return (
-        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold. It is "
-        f"revision {revision} now, should you name one."
+        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold, "
+        f"as those of r{revision}."
     )
 
 
-def situation(state: RunState) -> str:
-    """Return the news at this visit: phase, budget, the last verdict, the open plan items."""
+def situation(state: RunState, allowed: Sequence[str]) -> str:
+    """Return the news at this visit: phase, budget, the last verdict, the open plan items.
+
+    `allowed` are the names of the tools that may be called now.
+    """
     policy = state.task.policy
-    tools = ", ".join(tools_in(state.phase))
+    tools = ", ".join(allowed)
     parts = [
-        f"Phase {state.phase}. {_DUTY[state.phase]} Allowed now: {tools}.",
+        f"Phase {state.phase}. {_duty(state)} Allowed now: {tools}.",
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
     parts += _last_verdict(state)

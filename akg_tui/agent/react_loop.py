@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -34,6 +34,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.user_commands import at_work
 
 T = TypeVar("T")
+EDIT = "edit_kernel"
 Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
@@ -139,7 +140,7 @@ async def run_loop(
             _end_turn(loop)
             why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
             return Ended(reply, why, "the model refused to go on")
-        results = await _answers(reply.tool_uses, execute, concurrent)
+        results = await _answers(_with_one_edit(reply.tool_uses), execute, concurrent)
         _end_turn(loop)
         conversation.take(reply, results)
         keep(conversation.messages)
@@ -187,6 +188,19 @@ async def _asked(loop: LoopContext, conversation: Conversation) -> ChatReply:
 def _end_turn(loop: LoopContext) -> None:
     if not loop.inner:
         loop.run.send(cmd.Observe(ev.TurnEnded()))
+
+
+def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
+    """Return the calls; if several edit the kernel, none of these may run.
+
+    The turn ends with an accepted edit, so the kernel would be evaluated with the first of them
+    even if a later one is refused.
+    """
+    edits = sum(use.name == EDIT and not use.fault for use in uses)
+    if edits < 2:
+        return tuple(uses)
+    why = f"{edits} calls of edit_kernel in one reply: put all their ops into one call; nothing was done"
+    return tuple(replace(use, fault=use.fault or why) if use.name == EDIT else use for use in uses)
 
 
 async def _answers(

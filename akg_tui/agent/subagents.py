@@ -102,7 +102,9 @@ class Subagents:
         run, streams = self._loop.run, self._loop.streams
         begun = begin(run, call.agent, prompt, call.node)
         toolbox = call.toolbox(begun.id)
-        conversation = Conversation(subagent_text(run.state), toolbox.specs)
+        conversation = Conversation(
+            subagent_text(run.state, toolbox.allowed, call.rules), toolbox.specs
+        )
         conversation.say(prompt)
         streams.begin(begun.id, call.agent, begun.told)
         loop = replace(

@@ -7,6 +7,7 @@ not decide the end. A failure of the model becomes an event, never an exception.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ModelUnusable, PromptRefused
@@ -15,9 +16,7 @@ from akg_tui.agent.model_calls import NoRoom, WaitEnded
 from akg_tui.agent.react_loop import LoopContext, run_loop
 from akg_tui.agent.subagents import Subagents, begin, end, why_stopped
 from akg_tui.agent.tools.call_record import Transcript
-from akg_tui.agent.tools.composite import SUBAGENT
-from akg_tui.agent.tools.registry import tools_in
-from akg_tui.agent.tools.run_access import Caller, RunAccess
+from akg_tui.agent.tools.run_access import SUBAGENT, Caller
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
@@ -44,7 +43,7 @@ async def visit(loop: LoopContext, context: Context) -> None:
 async def _diagnosis(loop: LoopContext, context: Context) -> None:
     """Run a diagnosis in a new conversation, as a subagent that does the whole visit."""
     state = loop.run.state
-    begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
+    begun = begin(loop.run, DIAGNOSIS, state.phase_reason)
     loop.streams.begin(begun.id, DIAGNOSIS, begun.told)
 
     def on_delta(text: str) -> None:
@@ -78,7 +77,7 @@ async def _run_visit(
             executor.execute,
             turns=MAX_TURNS,
             done=lambda reply: visit_over(run.state, loop.clock()),
-            remind=lambda reply: _reminder(run, reply),
+            remind=lambda reply: _reminder(phase, executor.allowed, reply),
             concurrent=executor.starts_agent,
             transcript=transcript,
         )
@@ -110,8 +109,7 @@ async def _run_visit(
     return ended.failure
 
 
-def _reminder(run: RunAccess, reply: ChatReply) -> str:
-    tools = ", ".join(tools_in(run.state.phase))
+def _reminder(phase: Phase, tools: Sequence[str], reply: ChatReply) -> str:
     long = reply.stop_reason == "max_tokens"
     cut = "Your reply was cut off at its greatest length. " if long else ""
-    return f"{cut}Phase {run.state.phase} is not done. Call one of: {tools}."
+    return f"{cut}Phase {phase} is not done. Call one of: {', '.join(tools)}."

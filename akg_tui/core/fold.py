@@ -109,6 +109,7 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         state,
         phase=event.phase,
         phase_since=at,
+        phase_reason=event.reason,
         granted=0,
         turn_open=False,
         visit_failed_here=False,

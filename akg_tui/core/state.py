@@ -200,6 +200,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     phase: Phase = Phase.INIT
     phase_since: float = 0.0
+    phase_reason: str = ""  # why the phase was entered
     paused: bool = False
     granted: int = 0
 

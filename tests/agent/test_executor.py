@@ -55,7 +55,7 @@ class Lent:
 
 def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for phase in Phase for tool in tools_in(phase)}
-    lent = Host(tools={"compile_report": Lent()}, agents={"subagent": Lent()})
+    lent = Host(tools={"write_report": Lent()}, agents={"subagent": Lent()})
     specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)

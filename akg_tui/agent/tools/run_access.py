@@ -20,6 +20,9 @@ from akg_tui.core.state import RunState
 from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import Refusal, open_reader
 
+SUBAGENT = "subagent"
+"""The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
+
 NO_SUMMARY = "(no summary)"
 """The output of a call if its subagent ended without a text."""
 
@@ -63,6 +66,11 @@ class Toolbox(Protocol):
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
 
+    @property
+    def allowed(self) -> list[str]:
+        """The sorted names of the tools that the caller may call in the present phase."""
+        ...
+
     async def execute(self, use: ToolUse) -> ToolResult: ...
 
 
@@ -70,13 +78,14 @@ class SubagentCall(Struct, frozen=True):
     """A call of a tool of type `call_agent`, which a subagent must answer.
 
     `toolbox(subagent)` returns the tools for the subagent of that name; `node` is the folder on
-    disk of the call and of the subagent.
+    disk of the call and of the subagent; `rules` are those that a user's declaration adds.
     """
 
     agent: str
     arguments: Mapping[str, Any]
     node: Node
     toolbox: Callable[[str], Toolbox]
+    rules: str = ""
 
 
 class SubagentRunner(Protocol):
@@ -140,25 +149,32 @@ class KernelSession:
         self._run = run
         self._reader = open_reader(run.state.task.agent.edits_in, Tagger(run.tag_key))
 
-    def _document(self) -> Document:
+    def _document(self, revision: int | None = None) -> Document:
         state = self._run.state
+        if revision is None:
+            # The number of its attempt, so that the incumbent has one revision in all rounds.
+            best = state.best
+            is_best = best is not None and best.blob == state.work_blob
+            revision = best.attempt if best is not None and is_best else state.next_attempt
         text = self._run.kernel(state.work_blob)
-        path = state.task.files.editable
-        return Document.from_text(text, path=path, revision=state.next_attempt - 1)
+        return Document.from_text(text, path=state.task.files.editable, revision=revision)
 
     def show(self) -> str:
         """Return the current kernel for the agent, and record its lines as shown."""
         return self._reader.render(self._document())
 
-    def recall(self) -> Document:
-        """Return the current kernel, and record it as shown, because an older message has it."""
-        document = self._document()
-        self._reader.assume_shown(document)
-        return document
+    def recall(self, revision: int) -> None:
+        """Record the current kernel as shown, because an older message has it as `revision`."""
+        self._reader.assume_shown(self._document(revision))
 
     @property
     def sha256(self) -> str:
         return self._document().sha256
+
+    @property
+    def revision(self) -> int:
+        """The number of the revision that `show` shows first in a visit."""
+        return self._document().revision
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
         """Check an edit by the format, send it to core, and accept it if core does."""

@@ -116,13 +116,13 @@ def report_blocked(call: ToolContext, kind: ev.BlockedKind, reason: Text) -> Ans
     return Answer.success("recorded; your visit ends here")
 
 
-@tool("domain_tool", (Phase.PLAN,), needs_host="compile_report")
-async def compile_report(
+@tool("domain_tool", (Phase.PLAN,), needs_host="write_report")
+async def write_report(
     call: ToolContext,
     format: Literal["html", "md", "json"] = "md",  # noqa: A002 - the argument's name in a call
 ) -> Answer:
     """Write the report of the run so far; its path is the answer."""
-    made = await call.host.tools["compile_report"]({"format": format})
+    made = await call.host.tools["write_report"]({"format": format})
     return Answer(made, foreign=True)
 
 

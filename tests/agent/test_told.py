@@ -1,0 +1,148 @@
+"""What a model is told is true: of the phase, its tools, the kernel's revisions, its own edits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.agent.prompt import situation
+from akg_tui.core import events as ev
+from akg_tui.core.phases import Phase, Verdict
+from tests.agent.live import held
+from tests.agent.test_declarations import SEED
+from tests.agent.test_tools import FAST, Caller, calling, measured
+from tests.lab.family import Family, says
+from tests.lab.player import Player
+from tests.lab.replies import Block, Reply, call, message
+from tests.lab.runs import create, directions, engine, of, play
+from tests.lab.server import Lab, Request
+
+
+@dataclass
+class ByRevision(Player):
+    """A player that names the revision which the view's header has."""
+
+    named: list[int] = field(default_factory=list)
+
+    def _edit(self, view: str, active: str, call_id: str) -> Block:
+        block = super()._edit(view, active, call_id)
+        header = re.search(r"^@\S+ r(\d+) ", view, re.M)
+        assert header
+        self.named.append(int(header[1]))
+        block["input"]["rev"] = self.named[-1]
+        return block
+
+
+async def test_the_revision_of_a_view_holds_in_later_rounds_too(tmp_path: Path) -> None:
+    player = ByRevision(directions())
+    async with Lab(player) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=6)
+        await play(engine(run, lab.url))
+    verdicts = [attempt.verdict for attempt in run.state.attempts[1:]]
+    assert verdicts.count(Verdict.DISCARD) >= 3
+    assert player.named == [0, 1, 1, 3, 3, 3]
+    assert not [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    run.close()
+
+
+async def test_a_diagnosis_is_opened_with_the_reason_it_has(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        await play(engine(run, lab.url))
+    state = replace(run.state, phase=Phase.DIAGNOSE, phase_reason="a person wants to know more")
+    assert state.attempts[-1].verdict is Verdict.KEEP
+    told = situation(state, [])
+    assert "Why you are asked: a person wants to know more." in told
+    assert "failed one after the other" not in told
+    assert "last 3 attempts failed" in situation(replace(state, fail_streak=3), [])
+    run.close()
+
+
+async def test_two_edits_in_one_reply_change_nothing(tmp_path: Path) -> None:
+    player = Player(directions())
+    twice: list[Request] = []
+
+    def script(request: Request) -> Reply:
+        reply = player(request)
+        edits = [b for b in player.last if b.get("name") == "edit_kernel"]
+        if not edits or twice:
+            return reply
+        twice.append(request)
+        (edit,) = edits
+        blocks: list[Block] = [edit, call("edit_kernel", edit["input"], "toolu_again")]
+        return message(blocks, message_id=f"msg_{player.calls}", usage=request.usage)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        await play(engine(run, lab.url))
+    refused = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    assert [a.tool for a in refused] == ["edit_kernel", "edit_kernel"]
+    assert "put all their ops into one call" in refused[0].error_information
+    assert len(of(run, ev.KernelEdited)) == 1
+    run.close()
+
+
+async def test_a_workflow_is_named_where_it_may_be_called(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        assert "verify_then_profile" in caller.executor.allowed
+        assert "write_report" not in caller.executor.allowed  # not offered here
+        why = await caller.refused("submit_plan", items=[])
+        assert "verify_then_profile" in why
+    async with held(tmp_path / "plan", hold=Phase.PLAN) as other:
+        assert "verify_then_profile" not in Caller(other).executor.allowed
+
+
+async def test_the_yaml_of_the_specification_measures_for_the_runs_target(tmp_path: Path) -> None:
+    async with calling(tmp_path, tools=SEED) as caller:
+        (spec,) = [s for s in caller.executor.specs if s.name == "verify_kernel"]
+        assert "backend" not in spec.parameters["properties"]
+        assert '"correct": true' in await caller.good("verify_kernel", **measured(FAST))
+        why = await caller.refused("profile_kernel", **measured(FAST), backend="cuda")
+        assert "this run's is 'cpu'" in why
+
+
+REVIEWER = """\
+agents:
+  critic:
+    prompt: You doubt {everything}.
+    tools: [read_kernel, read_file]
+tools:
+  reviewer:
+    type: call_agent
+    agent: critic
+    function:
+      name: reviewer
+      description: Ask for a second opinion.
+      parameters:
+        type: object
+        properties: {prompt: {type: string}}
+        required: [prompt]
+"""
+
+
+async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_path: Path) -> None:
+    def child(prompt: str, turn: int) -> list[Block]:
+        look: dict[str, Any] = {"query": "loops"}
+        return says("no") if turn else [call("search_knowledge", look, "toolu_look")]
+
+    ask = call("reviewer", {"prompt": "is it right?"}, "toolu_ask")
+    family = Family(Player(directions()), child=child, blocks=(ask,))
+    async with Lab(family) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        (run.path / "task" / "tools.yaml").write_text(REVIEWER)
+        await play(engine(run, lab.url))
+    first = family.children[0].body
+    assert [tool["name"] for tool in first["tools"]] == ["read_file", "read_kernel"]
+    system = first["system"][0]["text"]
+    assert system.startswith("You are a subagent")
+    assert system.endswith("\n\nYou doubt {everything}.")
+    assert "allowed are: read_file, read_kernel." in system
+    (started,) = of(run, ev.SubagentStarted)
+    assert started.agent == "critic"
+    looked = next(a for a in of(run, ev.ToolAnswered) if a.source)
+    assert "there is no tool 'search_knowledge'" in looked.error_information
+    run.close()
