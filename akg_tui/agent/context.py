@@ -19,6 +19,7 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
+from akg_tui.agent.facts import facts_text
 from akg_tui.agent.prompt import (
     SYSTEM,
     hints_told,
@@ -100,8 +101,8 @@ class Context:
     """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt.
 
     `rules` are the system text of a language model: its conversation continues over phases and
-    rounds, and contains the kernel. A searcher has no rules: each of its visits has a new
-    conversation, with a prompt that is complete by itself.
+    rounds, and contains the kernel. The facts of the run follow the rules. A searcher has no
+    rules: each of its visits has a new conversation, with a prompt that is complete by itself.
     """
 
     def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
@@ -111,6 +112,11 @@ class Context:
         self._conversation: Conversation | None = None
         self._invalid = ""
         self._of_subagent = False
+
+    @property
+    def of_model(self) -> bool:
+        """Whether the agent is a language model, and no searcher."""
+        return bool(self._rules)
 
     def for_subagent(self) -> Context:
         """Return a context for a subagent's visit, with messages of its own."""
@@ -145,7 +151,9 @@ class Context:
                 tokens = old.prompt_tokens if old else 0
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
             self._invalid = ""
-            now = self._conversation = Conversation(self._rules, executor.specs)
+            now = self._conversation = Conversation(
+                f"{self._rules}\n\n{facts_text(run.state)}", executor.specs
+            )
             said = f"{opening(run.state)}\n\n{said}"
         else:
             now = old

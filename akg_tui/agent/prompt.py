@@ -10,7 +10,12 @@ from collections.abc import Sequence
 
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import Phase
-from akg_tui.core.plan.plan_document import measured_before, render_plan, render_tried
+from akg_tui.core.plan.plan_document import (
+    PROVISIONAL,
+    measured_before,
+    render_plan,
+    render_tried,
+)
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
@@ -32,7 +37,7 @@ inconclusive."""
 _DUTY = {
     Phase.PLAN: "Read the kernel if you need to, then call submit_plan with the items to try "
     "next, best first. Call finish when no direction is left.",
-    Phase.EDIT: "Carry out the active item: read_kernel, then edit_kernel with what it showed.",
+    Phase.EDIT: "Carry out the active item with edit_kernel.",
 }
 
 
@@ -235,7 +240,9 @@ def _best(state: RunState) -> str:
     best = state.best
     if best is None or not best.attempt:
         return "the seed"
-    return f"attempt {best.attempt}, {best.over_seed:.2f} times as fast as the seed"
+    final = state.final.ratio if state.final else None
+    ratio, told = (final.ratio, "measured") if final else (best.over_seed, PROVISIONAL)
+    return f"attempt {best.attempt}, {ratio:.2f} times as fast as the seed ({told})"
 
 
 def _diagnosis(state: RunState) -> str:

@@ -7,7 +7,7 @@ memory, so that each can be stopped; core decides whether a stop is allowed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
@@ -82,12 +82,17 @@ class Streams(Protocol):
     def end(self, subagent: str) -> None: ...
 
 
+Describe = Callable[[int, ev.MachineDescribed | None], Awaitable[ev.MachineDescribed | None]]
+"""Describes this machine for so many threads (`akg_tui.agent.machine.describe`)."""
+
+
 @dataclass
 class LoopContext:
     """The means of the loop beside a conversation, shared by all conversations of a run.
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
+    `describe` is called before the first visit of a language model, and then is None.
     """
 
     run: RunAccess
@@ -98,6 +103,7 @@ class LoopContext:
     retry: Retry = field(default_factory=Retry)
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
+    describe: Describe | None = None
     source: str = ""
     inner: bool = False
 
@@ -199,7 +205,10 @@ def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
     edits = sum(use.name == EDIT and not use.fault for use in uses)
     if edits < 2:
         return tuple(uses)
-    why = f"{edits} calls of edit_kernel in one reply: put all their ops into one call; nothing was done"
+    why = (
+        f"{edits} calls of edit_kernel in one reply: put all their ops into one call; nothing was "
+        "done"
+    )
     return tuple(replace(use, fault=use.fault or why) if use.name == EDIT else use for use in uses)
 
 

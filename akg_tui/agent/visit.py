@@ -34,10 +34,20 @@ async def visit(loop: LoopContext, context: Context) -> None:
     `ApiFailed` or `CallRefused`. Returns without an event if the visit must only begin again:
     after a pause, or with a new conversation because the server refused an old one.
     """
+    if context.of_model:
+        await _described(loop)
     if loop.run.state.phase is Phase.DIAGNOSE:
         await _diagnosis(loop, context.for_subagent())
     else:
         await _run_visit(loop, context, Caller())
+
+
+async def _described(loop: LoopContext) -> None:
+    """Journal the facts of this machine, once in a session and unless they are known."""
+    describe, loop.describe = loop.describe, None
+    state = loop.run.state
+    if describe and (found := await describe(state.task.timing.threads, state.machine)):
+        loop.run.send(cmd.Observe(found))
 
 
 async def _diagnosis(loop: LoopContext, context: Context) -> None:

@@ -261,6 +261,16 @@ class EndpointProbed(Observation, frozen=True):
     capabilities: Capabilities
 
 
+class MachineDescribed(Observation, frozen=True):
+    """The machine was described and measured for the model's prompts, before the first of them.
+
+    `machine` names its hardware and limits; `facts` are texts by name, in their order.
+    """
+
+    machine: str
+    facts: dict[str, str]
+
+
 class ContextRebuilt(Observation, frozen=True):
     """The agent's conversation began anew from the plan and the kernel.
 

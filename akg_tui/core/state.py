@@ -15,6 +15,7 @@ from akg_tui.core.events import (
     ApiWaiting,
     DiagnosisReported,
     Forked,
+    MachineDescribed,
     PlanEdited,
     PlannedItem,
     Scope,
@@ -233,6 +234,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     api_wait: ApiWaiting | None = None  # the present wait for the model's server
     api_failure: str = ""  # why the model cannot be used; a new session clears it
+    machine: MachineDescribed | None = None  # as the prompts have it
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()

@@ -19,7 +19,7 @@ from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
-from akg_tui.agent.react_loop import LoopContext
+from akg_tui.agent.react_loop import Describe, LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -68,7 +68,8 @@ class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
-    the first evaluation is due. `reporter` writes the report at the end.
+    the first evaluation is due. `reporter` writes the report at the end. `describe` describes the
+    machine for a language model.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Engine:
         context: Context | None = None,
         retry: Retry | None = None,
         reporter: Reporter | None = None,
+        describe: Describe | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -91,7 +93,13 @@ class Engine:
         self._clock = clock
         self._reporter = reporter
         self._loop = LoopContext(
-            self, model, clock, self.live.write, self.live.subagents, retry or Retry()
+            self,
+            model,
+            clock,
+            self.live.write,
+            self.live.subagents,
+            retry or Retry(),
+            describe=describe,
         )
         self._loop.retry.rest = self._rest
         self._judge = connect(self.live.report)

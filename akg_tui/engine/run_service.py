@@ -302,6 +302,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     task names. Raises `RunFault` when the run's model needs a key and there is none.
     """
     from akg_tui.agent.context import Context
+    from akg_tui.agent.machine import describe
     from akg_tui.agent.models.endpoint import KeyMissing
     from akg_tui.agent.prompt import system_text
     from akg_tui.agent.tools.run_access import Host
@@ -321,6 +322,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
             partial(_judge, run),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
+            describe=describe,
         )
     except KeyMissing as error:
         run.close()

@@ -426,6 +426,7 @@ SILENT = frozenset(
         ev.BaselineAccepted,
         ev.ReplyLost,
         ev.EndpointProbed,
+        ev.MachineDescribed,
         ev.ToolCalled,  # only the log shows it, in one entry with its answer
         ev.ToolAnswered,
         ev.TurnEnded,

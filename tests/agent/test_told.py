@@ -9,9 +9,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from akg_tui.agent.facts import facts_text
+from akg_tui.agent.machine import describe, instructions
 from akg_tui.agent.prompt import situation
 from akg_tui.core import events as ev
+from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.plan.plan_document import render_plan
+from akg_tui.core.state import RunState
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
 from tests.agent.test_tools import FAST, Caller, calling, measured
@@ -145,4 +150,89 @@ async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_pa
     assert started.agent == "critic"
     looked = next(a for a in of(run, ev.ToolAnswered) if a.source)
     assert "there is no tool 'search_knowledge'" in looked.error_information
+    run.close()
+
+
+KNOWN = ev.MachineDescribed(machine="m1", facts={"CPU": "a Zen", "reads": "L1 190 GB/s"})
+
+
+async def test_the_facts_of_machine_times_and_rules_are_told_once_and_frozen(
+    tmp_path: Path,
+) -> None:
+    asked: list[tuple[int, ev.MachineDescribed | None]] = []
+
+    async def describe(threads: int, known: ev.MachineDescribed | None) -> ev.MachineDescribed:
+        asked.append((threads, known))
+        return KNOWN
+
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        work = engine(run, lab.url)
+        work._loop.describe = describe
+        await play(work)
+    assert asked == [(1, None)]
+    systems = [request.body["system"] for request in lab.requests]
+    assert all(each == systems[0] for each in systems)
+    told = systems[0][0]["text"]
+    wanted = (
+        "- CPU: a Zen.\n- reads: L1 190 GB/s.\n",
+        "the seed kernel 4 ms, the reference run by PyTorch (eager) 3 ms; the seed is 0.75 times",
+        "|y - ref| / (|ref| + rms(ref))",
+        "from akg_tui.dsl import compile_cpp, pointer",
+        "load_inline",
+        "packing",
+        "Threads gain nothing",
+    )
+    for text in wanted:
+        assert told.count(text) == 1, text
+    assert "-fopenmp" not in told
+    assert run.state.machine == KNOWN
+    run.close()
+
+
+async def test_the_compiled_reference_is_told_where_it_was_measured(tmp_path: Path) -> None:
+    class WithCompiled:
+        """A state that has the measurement of the reference under torch.compile."""
+
+        def __init__(self, state: RunState) -> None:
+            self._state = state
+            ratio = Interval(2.5, 2.4, 2.6, 0.99)
+            self.compiled = Measurement(outcome=Outcome.CORRECT, candidate_ms=1.2, ratio=ratio)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._state, name)
+
+    async with calling(tmp_path) as caller:
+        state: Any = WithCompiled(caller.engine.state)
+        assert "under torch.compile 1.2 ms, 2.5 times as fast as eager." in facts_text(state)
+        assert "torch.compile" not in facts_text(caller.engine.state)
+
+
+async def test_the_machine_is_described_by_measuring_it_and_once(tmp_path: Path) -> None:
+    found = await describe(1, None)
+    assert found is not None
+    assert {"CPU", "compiler", "reads, one thread", "multiply-adds, one thread"} <= set(found.facts)
+    assert re.search(r"memory [\d.]+ GB/s", found.facts["reads, one thread"])
+    assert await describe(1, found) is None
+    other = await describe(2, found)
+    assert other is not None
+    assert "reads, 2 threads" in other.facts
+
+
+def test_instruction_sets_are_named_as_engineers_know_them() -> None:
+    assert instructions(["fpu", "avx2", "fma"]) == "AVX2, FMA, no AVX-512"
+    assert instructions(["avx2", "avx512f", "avx512_vnni"]) == "AVX2, AVX-512F, AVX-512-VNNI"
+
+
+async def test_the_speed_of_the_best_is_measured_or_named_provisional(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        await play(engine(run, lab.url))
+    state = replace(run.state, phase=Phase.PLAN)
+    assert state.final
+    assert "(measured)" in situation(state, [])
+    assert re.search(r"^best_over_seed: 4.000$", render_plan(state), re.M)
+    before = replace(state, final=None)
+    assert "4.00 times as fast as the seed (provisional" in situation(before, [])
+    assert "best_over_seed: 4.000 (provisional" in render_plan(before)
     run.close()

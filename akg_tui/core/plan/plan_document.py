@@ -30,6 +30,7 @@ SETTLED_ROOM = 8_000
 FOLDED_ROOM = 3_000
 MAX_ADVICE = 20  # lines of each kind (avoid, try) in a diagnosis
 
+PROVISIONAL = "provisional: the product of the kept ratios"
 PINNED = "!"  # marks an item that only a person can drop
 WAITING = "~"  # marks an item that waits for another measurement
 
@@ -100,9 +101,19 @@ def _front_matter(state: RunState) -> list[str]:
         f"items: {len(state.items)}",
         f"best_attempt: {best.attempt if best else '-'}",
         f"best_commit: {best.commit if best else '-'}",
-        f"best_over_seed: {best.over_seed:.3f}" if best else "best_over_seed: -",
+        f"best_over_seed: {_over_seed(state)}",
         f"fail_streak: {state.fail_streak}",
     ]
+
+
+def _over_seed(state: RunState) -> str:
+    """Return the measured speed of the best over the seed, or the estimate, named as such."""
+    best = state.best
+    if best is None:
+        return "-"
+    if state.final and state.final.ratio:
+        return f"{state.final.ratio.ratio:.3f}"
+    return f"{best.over_seed:.3f} ({PROVISIONAL})" if best.attempt else "1.000"
 
 
 def open_items(state: RunState) -> list[Item]:
