@@ -34,7 +34,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.user_commands import at_work
 
 T = TypeVar("T")
-EDIT = "edit_kernel"
+EDITS = ("edit_kernel", "submit_kernel")
+"""The tools that make the kernel which the harness evaluates when the turn ends."""
 Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
@@ -202,14 +203,14 @@ def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
     The turn ends with an accepted edit, so the kernel would be evaluated with the first of them
     even if a later one is refused.
     """
-    edits = sum(use.name == EDIT and not use.fault for use in uses)
+    edits = sum(use.name in EDITS and not use.fault for use in uses)
     if edits < 2:
         return tuple(uses)
     why = (
-        f"{edits} calls of edit_kernel in one reply: put all their ops into one call; nothing was "
-        "done"
+        f"{edits} kernels in one reply: put all ops into one edit_kernel, or submit one kernel; "
+        "nothing was done"
     )
-    return tuple(replace(use, fault=use.fault or why) if use.name == EDIT else use for use in uses)
+    return tuple(replace(use, fault=use.fault or why) if use.name in EDITS else use for use in uses)
 
 
 async def _answers(

@@ -23,7 +23,7 @@ from akg_tui.core.effects import visit_over
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 
-MAX_TURNS = 12
+MAX_TURNS = 20
 DIAGNOSIS = "diagnosis"
 
 

@@ -145,6 +145,20 @@ class KernelEdited(Event, frozen=True):
     note: str = ""
 
 
+class KernelTried(Event, frozen=True):
+    """The agent had a version measured against the incumbent; it decides nothing.
+
+    `made_from` names its source, `told` is the outcome in one line.
+    """
+
+    trial: int
+    item: str
+    blob: str
+    made_from: str
+    told: str
+    measurement: Measurement
+
+
 class ModelReplied(Observation, frozen=True):
     """One reply of the model arrived; its tool calls follow, then `TurnEnded`.
 

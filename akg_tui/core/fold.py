@@ -35,6 +35,7 @@ from akg_tui.core.state import (
     Running,
     RunState,
     Subagent,
+    Trial,
     added,
     changed,
     moved,
@@ -587,6 +588,9 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsSuspended: lambda s, e, at: moved(s, e.items, ItemState.SUSPENDED, reason=e.reason),
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
+    ev.KernelTried: lambda s, e, at: replace(
+        s, trials=(*s.trials, Trial(e.trial, e.item, e.blob, e.told))
+    ),
     ev.ModelReplied: _model_replied,
     ev.ReplyLost: lambda s, e, at: _charged(s, e),
     ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),

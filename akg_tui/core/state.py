@@ -156,6 +156,15 @@ class Demand(Struct, frozen=True):
     reason: str
 
 
+class Trial(Struct, frozen=True, gc=False):
+    """A kernel that the agent tried without settling its item; `told` is its outcome in a line."""
+
+    number: int
+    item: str
+    blob: str
+    told: str
+
+
 class Subagent(Struct, frozen=True, gc=False):
     """A subagent at work, with its model calls and tokens so far.
 
@@ -238,6 +247,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()
+    trials: tuple[Trial, ...] = ()  # of all items
     next_attempt: int = 1
     running: Running | None = None
     measured: Measurement | None = None

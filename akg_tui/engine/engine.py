@@ -58,7 +58,13 @@ class Evaluator(Protocol):
     ) -> Measurement: ...
 
     async def probe(
-        self, kernel: str, *, timed: bool, samples: int, warmups: int
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int,
+        warmups: int,
     ) -> Measurement: ...
 
     async def close(self) -> None: ...
@@ -129,11 +135,19 @@ class Engine:
         return self._folder.history.write_blob(text)
 
     async def measure(
-        self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int = 0,
+        warmups: int = 0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._probing:  # subagents work concurrently, but measure one at a time
-            return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
+            return await self._judge.probe(
+                kernel, incumbent, timed=timed, samples=samples, warmups=warmups
+            )
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""

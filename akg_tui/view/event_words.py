@@ -308,6 +308,12 @@ def _edit(event: ev.KernelEdited) -> EventWords:
     return EventWords(text, "log.tool", label=message("edit"), surfaces=_PLAIN)
 
 
+def _tried(event: ev.KernelTried) -> EventWords:
+    told = message("trial {number} for {item}: {outcome}", number=event.trial, item=event.item,
+                   outcome=_reason(event.told))  # fmt: skip
+    return EventWords(told, "log.tool", surfaces=WATCHED)
+
+
 WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SessionOpened: lambda e: EventWords(
         message("the run was resumed") if e.resumed else message("the run begins"), "muted",
@@ -325,6 +331,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.ItemsSuspended: _items,
     ev.ItemsDropped: _items,
     ev.KernelEdited: _edit,
+    ev.KernelTried: _tried,
     ev.ModelReplied: _replied,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,

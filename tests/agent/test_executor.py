@@ -273,6 +273,8 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "check_python_code": {"file_path": "task/reference.py"},
         "check_markdown": {"file_path": "PLAN.md"},
         "search_knowledge": {"query": "how to raise max_rounds"},
+        "try_kernel": {"path": "task/reference.py"},
+        "submit_kernel": {"path": "work/kernel.py"},
         "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
         "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
     }

@@ -86,7 +86,7 @@ async def test_two_edits_in_one_reply_change_nothing(tmp_path: Path) -> None:
         await play(engine(run, lab.url))
     refused = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
     assert [a.tool for a in refused] == ["edit_kernel", "edit_kernel"]
-    assert "put all their ops into one call" in refused[0].error_information
+    assert "put all ops into one edit_kernel" in refused[0].error_information
     assert len(of(run, ev.KernelEdited)) == 1
     run.close()
 

@@ -220,7 +220,9 @@ def test_plan_md_shows_that_an_item_waits_with_its_interval_and_reads_back_uncha
 def test_the_agent_hears_every_verdict_since_its_last_edit() -> None:
     run = planned("a", "b")
     run.tries(unproved())
-    assert "Last verdict: p1 INCONCLUSIVE: probably faster, not proved yet" in situation(run.state, [])
+    assert "Last verdict: p1 INCONCLUSIVE: probably faster, not proved yet" in situation(
+        run.state, []
+    )
     assert "Of these the harness measures again by itself: p1." in situation(run.state, [])
     run.tries(faster(1.0), faster(1.2))
     told = situation(run.state, [])

@@ -47,9 +47,17 @@ class FakeJudge:
             baseline_ms=base,
         )
 
-    async def probe(self, kernel: str, *, timed: bool, samples: int, warmups: int) -> Measurement:
+    async def probe(
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int,
+        warmups: int,
+    ) -> Measurement:
         self.probes.append((timed, samples, warmups))
-        found = await self.evaluate(kernel, None)
+        found = await self.evaluate(kernel, incumbent)
         if timed or found.outcome is not Outcome.CORRECT:
             return found
         return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)

@@ -22,7 +22,7 @@ from akg_tui.store.task_folder import TOOL_FILES
 TASK = "task"
 """The folder of a run that holds a copy of its task."""
 
-MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "scripts")
+MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "scripts", "trials")
 
 
 @functools.lru_cache(maxsize=1)
