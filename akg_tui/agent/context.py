@@ -48,6 +48,7 @@ class Conversation:
         self.prompt_tokens = 0
         self.hints_told = 0
         self.own_told = 0
+        self.told: set[str] = set()  # keys of what a message has told and none tells again
         self.shown: dict[str, int] = {}  # by SHA-256: the revision of each kernel shown whole
 
     @property
@@ -145,7 +146,6 @@ class Context:
         executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
-        said = situation(run.state, executor.allowed)
         if why or old is None:
             if why:
                 tokens = old.prompt_tokens if old else 0
@@ -154,9 +154,11 @@ class Context:
             now = self._conversation = Conversation(
                 f"{self._rules}\n\n{facts_text(run.state)}", executor.specs
             )
-            said = f"{opening(run.state)}\n\n{said}"
         else:
             now = old
+        executor.told = now.told
+        news = situation(run.state, executor.allowed, now.told)
+        said = f"{opening(run.state)}\n\n{news}" if now is not old else news
         if now is not old or run.state.phase is Phase.EDIT:
             said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)

@@ -1,7 +1,7 @@
 """The texts of the prompts: rules and task once, and at every visit the news.
 
 Made from the state and the task's files alone, so a restart makes equal texts. A hint is sent
-once, in the next request; answers and undone KEEPs are sent at every visit.
+once, in the next request; a verdict, an answer and an undone KEEP once in a conversation.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from akg_tui.core.plan.plan_document import (
     render_plan,
     render_tried,
 )
-from akg_tui.core.plan.submission import least_items
+from akg_tui.core.plan.submission import LEAST_ITEMS, least_items
+from akg_tui.core.plan.trial_budget import trials_left, trials_of
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.task import Task
-from akg_tui.core.trials import trials_left, trials_of
 from akg_tui.store.reference_constants import with_constants
 
 MAX_PAGES = 20
@@ -80,7 +80,7 @@ _RULES = """\
 How you work:
 - You act only through tools. Which are allowed depends on the phase that the newest message
   names; another one is refused and changes nothing.
-- PLAN: submit_plan with {least} items or more, each one direction with its reason. EDIT: carry
+- PLAN: submit_plan with {least} or more, each one direction with its reason. EDIT: carry
   out the active item and nothing else. {trying}One accepted edit_kernel or submit_kernel ends your
   turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis.
 {edits}
@@ -126,7 +126,7 @@ def system_text(task: Task, reference: str) -> str:
         f"thread(s). A KEEP needs a gain of more than {gain} beyond doubt."
     )
     rules = _RULES.format(
-        least=3 if task.policy.min_plan_items is None else task.policy.min_plan_items,
+        least=_items(task.policy.min_plan_items or LEAST_ITEMS),
         edits=_TAGGED if _is_tagged(task) else _PLAIN,
         trying=_TRYING.format(most=task.policy.trials) if task.policy.trials else "",
     )
@@ -137,6 +137,10 @@ def system_text(task: Task, reference: str) -> str:
         reference = with_constants(reference, changed)
     pages = _pages(task)
     return f"{SYSTEM}\n\n{rules}\n\n{about}\n\n{pages}The reference, {name}:\n\n{reference}"
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
 
 
 def _pages(task: Task) -> str:
@@ -189,18 +193,21 @@ def kernel_again(task: Task, revision: int, sha256: str) -> str:
     )
 
 
-def situation(state: RunState, allowed: Sequence[str]) -> str:
+def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = None) -> str:
     """Return the news at this visit: phase, budget, the last verdict, the open plan items.
 
-    `allowed` are the names of the tools that may be called now.
+    `allowed` are the names of the tools that may be called now. `told` has the keys of what the
+    conversation has told: verdicts, answers and undone KEEPs that it has are left out, and those
+    that are told now are added.
     """
+    told = set() if told is None else told
     policy = state.task.policy
     tools = ", ".join(allowed)
     parts = [
         f"Phase {state.phase}. {_duty(state)} Allowed now: {tools}.",
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
-    parts += _last_verdict(state)
+    parts += _last_verdict(state, told)
     if state.phase is Phase.PLAN and state.diagnosis is not None and not state.pending:
         parts.append(_diagnosis(state))
     if state.active is not None:
@@ -213,9 +220,9 @@ def situation(state: RunState, allowed: Sequence[str]) -> str:
         parts.append(f"Still pending: {pending}.")
     if waiting := ", ".join(item.id for item in state.pending if state.waiting(item)):
         parts.append(f"Of these the harness measures again by itself: {waiting}.")
-    parts += standing(state)
-    if state.phase is Phase.PLAN:
-        parts.append(f"The plan needs {least_items(state)} item(s) or more.")
+    parts += standing(state, told)
+    if state.phase is Phase.PLAN and (least := least_items(state)) > LEAST_ITEMS:
+        parts.append(f"The plan needs {least} items or more.")
     return "\n".join(parts)
 
 
@@ -231,7 +238,7 @@ def _measured_before(state: RunState, item: Item) -> list[str]:
     return [f"An earlier kernel for {item.id} was {before}."] if before else []
 
 
-def _last_verdict(state: RunState) -> list[str]:
+def _last_verdict(state: RunState, told: set[str] | None = None) -> list[str]:
     """Return the verdict on the agent's last edit, and those on kernels measured again since."""
     news: list[Attempt] = []
     for attempt in reversed(state.attempts):
@@ -242,6 +249,8 @@ def _last_verdict(state: RunState) -> list[str]:
             break
     parts: list[str] = []
     for attempt in news:
+        if _is_told(f"attempt {attempt.number}", told):
+            continue
         again = "" if attempt.again_of is None else ", measured again"
         reason = one_line(attempt.reason, 300)
         parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}")
@@ -277,16 +286,29 @@ def told_by_person(state: RunState) -> list[str]:
     return [*hints_told(state.hints), *standing(state)]
 
 
-def standing(state: RunState) -> list[str]:
-    """Return the paragraphs that every visit repeats: the newest answers and undone KEEPs."""
-    told = [_answer(question) for question in state.questions[-NEWEST:] if question.source]
-    undone = [item for item in state.items if item.undone]
-    told += [
+def standing(state: RunState, told: set[str] | None = None) -> list[str]:
+    """Return the newest answers and undone KEEPs, without those that `told` has."""
+    parts = [
+        _answer(question)
+        for question in state.questions[-NEWEST:]
+        if question.source and not _is_told(f"question {question.number}", told)
+    ]
+    undone = [item for item in state.items if item.undone][-NEWEST:]
+    parts += [
         f"A person took the KEEP of {item.id} back, so do not bring it back in any form: "
         f"{one_line(item.text, WIDTH)} ({one_line(item.reason, WIDTH)})"
-        for item in undone[-NEWEST:]
+        for item in undone
+        if not _is_told(f"undone {item.id}", told)
     ]
-    return told
+    return parts
+
+
+def _is_told(key: str, told: set[str] | None) -> bool:
+    """Return whether `told` has the key, and add it."""
+    if told is None or key in told:
+        return told is not None
+    told.add(key)
+    return False
 
 
 def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:

@@ -110,11 +110,15 @@ class LoopContext:
 
 
 class Ended(Struct, frozen=True):
-    """The end of the loop. `failure` is the reason why the work is not done, or ""."""
+    """The end of the loop. `failure` is the reason why the work is not done, or "".
+
+    `last_text` is the last text of the model that was not empty.
+    """
 
     reply: ChatReply | None = None
     failure: str = ""
     invalid: str = ""  # why the conversation cannot continue
+    last_text: str = ""
 
 
 async def run_loop(
@@ -134,7 +138,7 @@ async def run_loop(
     are `concurrent` run at the same time. Raises `ModelFailed`, `NoRoom` and `WaitEnded`, after
     which the conversation lacks the reply, but contains the hints of the failed request.
     """
-    trouble = ""
+    trouble = last_text = ""
     # The run's own agent needs no transcript, because its replies and calls are in the journal.
     keep = transcript.keep if transcript is not None else lambda messages: None
     keep(conversation.messages)  # before the request, so that a failed request is recorded too
@@ -151,6 +155,7 @@ async def run_loop(
         _end_turn(loop)
         conversation.take(reply, results)
         keep(conversation.messages)
+        last_text = reply.text.strip() or last_text
         if done(reply):
             return Ended(reply)
         if reply.stop_reason == "model_context_window_exceeded":
@@ -159,7 +164,7 @@ async def run_loop(
         trouble = _trouble(reply, results) or trouble
         if not results and (reminder := remind(reply)):
             conversation.say(reminder)
-    return Ended(None, f"no result in {turns} turns{trouble}")
+    return Ended(None, f"no result in {turns} turns{trouble}", last_text=last_text)
 
 
 def waiting(run: RunAccess, source: str) -> tuple[str, ...]:

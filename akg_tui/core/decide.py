@@ -19,9 +19,9 @@ from akg_tui.core.commands import Events, Made, Refusal, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.submission import check_plan, check_report
+from akg_tui.core.plan.trial_budget import check_trial, outcome_words
 from akg_tui.core.questions import DECIDE_QUESTIONS
 from akg_tui.core.state import RunState
-from akg_tui.core.trials import check_trial, outcome_words
 from akg_tui.core.user_commands import DECIDE_USER_COMMANDS
 
 __all__ = ["Rejected", "decide"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from akg_tui.agent.chat import ToolMessage, ToolResult
 from akg_tui.agent.facts import facts_text
 from akg_tui.agent.machine import describe, instructions
+from akg_tui.agent.models.messages_api import merged
 from akg_tui.agent.prompt import situation
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Question, RunState
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
 from tests.agent.test_tools import FAST, Caller, calling, measured
@@ -236,3 +239,36 @@ async def test_the_speed_of_the_best_is_measured_or_named_provisional(tmp_path: 
     assert "4.00 times as fast as the seed (provisional" in situation(before, [])
     assert "best_over_seed: 4.000 (provisional" in render_plan(before)
     run.close()
+
+
+async def test_a_page_of_knowledge_is_told_whole_once(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        first = await caller.good("search_knowledge", query="vectorise the inner loop")
+        assert first.startswith("# k:cpp-vectorise: ")
+        again = await caller.good("search_knowledge", query="k:cpp-vectorise")
+        assert again.startswith("k:cpp-vectorise: ")
+        assert again.endswith("(told above)")
+
+
+async def test_a_verdict_and_an_answer_are_told_once_in_a_conversation(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=4)
+        await play(engine(run, lab.url))
+    texts = [
+        str(block.get("text", ""))
+        for entry in lab.requests[-1].body["messages"]
+        for block in entry["content"]
+    ]
+    verdicts = [line for text in texts for line in text.split("\n") if "Last verdict" in line]
+    assert len(verdicts) == len(set(verdicts)) == 3
+    question = Question(1, "May I?", (), None, None, attended=True, answer="yes", source="user")
+    state, told = replace(run.state, phase=Phase.PLAN, questions=(question,)), set[str]()
+    assert "the person answered: yes" in situation(state, [], told)
+    assert "the person answered: yes" not in situation(state, [], told)
+    run.close()
+
+
+def test_the_output_of_a_failed_tool_reaches_the_model_with_its_error() -> None:
+    result = ToolResult("error", "what it printed", "why it failed")
+    sent = list(merged((ToolMessage((("toolu_1", result),)),)))
+    assert "why it failed\\nwhat it printed" in json.dumps(sent)

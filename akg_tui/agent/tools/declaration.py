@@ -61,7 +61,8 @@ class DeclaredAgent(Struct, frozen=True):
 class ToolContext(Struct, frozen=True, kw_only=True):
     """The first argument of a tool's function: access to the run and to the call.
 
-    `node` is the call's folder on disk. `run_step` runs another tool with resolved arguments in a
+    `told` has keys of what the conversation has told and a tool need not repeat. `node` is the
+    call's folder on disk. `run_step` runs another tool with resolved arguments in a
     node of its own; `toolbox` returns the tools for the subagent of a name.
     """
 
@@ -69,6 +70,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     run: RunAccess
     files: FileAccess
     kernel: KernelSession
+    told: set[str]
     caller: Caller
     host: Host
     node: Node

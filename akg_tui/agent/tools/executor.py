@@ -59,6 +59,8 @@ class ToolExecutor:
         known = offered(self._folder, run.state.task, self._host)
         self._known = {name: known[name] for name in only if name in known} if only else known
         self.kernel = KernelSession(run)
+        self.told: set[str] = set()
+        """Keys of what the conversation has told; a tool need not tell it again."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -146,6 +148,7 @@ class ToolExecutor:
             run=self._run,
             files=self._files,
             kernel=self.kernel,
+            told=self.told,
             caller=self._caller,
             host=self._host,
             node=node,

@@ -20,7 +20,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
-from akg_tui.core.trials import check_trial, trials_left
+from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.hashline.document import Document
 from akg_tui.store.errors import HistoryError
 
