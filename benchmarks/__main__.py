@@ -18,6 +18,7 @@ MODULES = {
     "workbench": "workbench.views",
     "review": "workbench.review",
     "overhead": "judge.overhead",
+    "cpp_gate": "cpp_gate",
     "fold": "fold",
     "past": "workbench.past",
     "context": "context",

@@ -19,6 +19,7 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
+from akg_tui.agent.facts import facts_text
 from akg_tui.agent.prompt import (
     SYSTEM,
     hints_told,
@@ -47,7 +48,8 @@ class Conversation:
         self.prompt_tokens = 0
         self.hints_told = 0
         self.own_told = 0
-        self.shown: set[str] = set()  # SHA-256 of each kernel that a message contains whole
+        self.told: set[str] = set()  # keys of what a message has told and none tells again
+        self.shown: dict[str, int] = {}  # by SHA-256: the revision of each kernel shown whole
 
     @property
     def fresh(self) -> bool:
@@ -100,8 +102,8 @@ class Context:
     """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt.
 
     `rules` are the system text of a language model: its conversation continues over phases and
-    rounds, and contains the kernel. A searcher has no rules: each of its visits has a new
-    conversation, with a prompt that is complete by itself.
+    rounds, and contains the kernel. The facts of the run follow the rules. A searcher has no
+    rules: each of its visits has a new conversation, with a prompt that is complete by itself.
     """
 
     def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
@@ -111,6 +113,11 @@ class Context:
         self._conversation: Conversation | None = None
         self._invalid = ""
         self._of_subagent = False
+
+    @property
+    def of_model(self) -> bool:
+        """Whether the agent is a language model, and no searcher."""
+        return bool(self._rules)
 
     def for_subagent(self) -> Context:
         """Return a context for a subagent's visit, with messages of its own."""
@@ -139,16 +146,19 @@ class Context:
         executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
-        said = situation(run.state)
         if why or old is None:
             if why:
                 tokens = old.prompt_tokens if old else 0
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
             self._invalid = ""
-            now = self._conversation = Conversation(self._rules, executor.specs)
-            said = f"{opening(run.state)}\n\n{said}"
+            now = self._conversation = Conversation(
+                f"{self._rules}\n\n{facts_text(run.state)}", executor.specs
+            )
         else:
             now = old
+        executor.told = now.told
+        news = situation(run.state, executor.allowed, now.told)
+        said = f"{opening(run.state)}\n\n{news}" if now is not old else news
         if now is not old or run.state.phase in (Phase.WRITE, Phase.EDIT):
             said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)
@@ -168,8 +178,8 @@ class Context:
 def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
     """Return the kernel's text for an edit, or a reference if a message already contains it."""
     sha = executor.kernel.sha256
-    if sha in conversation.shown:
-        document = executor.kernel.recall()
-        return kernel_again(task, document.revision, document.sha256)
-    conversation.shown.add(sha)
+    if (revision := conversation.shown.get(sha)) is not None:
+        executor.kernel.recall(revision)
+        return kernel_again(task, revision, sha)
+    conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

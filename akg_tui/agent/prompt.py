@@ -1,20 +1,26 @@
 """The texts of the prompts: rules and task once, and at every visit the news.
 
 Made from the state and the task's files alone, so a restart makes equal texts. A hint is sent
-once, in the next request; answers and undone KEEPs are sent at every visit.
+once, in the next request; a verdict, an answer and an undone KEEP once in a conversation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.agent.tools.registry import tools_in
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import TUNE, WORKFLOWS, Phase
-from akg_tui.core.plan.plan_document import measured_before, render_plan, render_tried
-from akg_tui.core.plan.submission import least_items
+from akg_tui.core.plan.plan_document import (
+    PROVISIONAL,
+    measured_before,
+    render_plan,
+    render_tried,
+)
+from akg_tui.core.plan.submission import LEAST_ITEMS, least_items
+from akg_tui.core.plan.trial_budget import trials_left, trials_of
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
+from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
 from akg_tui.store.reference_constants import with_constants
 
@@ -40,17 +46,30 @@ _DUTY = {
     "that computes what the reference computes. Its speed does not count yet.",
     Phase.PLAN: "Read the kernel if you need to, then call submit_plan with the items to try "
     "next, best first. Call finish when no direction is left.",
-    Phase.EDIT: "Carry out the active item: read_kernel, then edit_kernel with what it showed.",
-    Phase.DIAGNOSE: "The last attempts failed one after the other. Find what they share and call "
-    "report_diagnosis with the cause, what to avoid, and directions to try.",
+    Phase.EDIT: "Carry out the active item: try it, then submit it.",
 }
+
+
+def _duty(state: RunState) -> str:
+    if state.phase is not Phase.DIAGNOSE:
+        return _DUTY[state.phase]
+    ask = "and call report_diagnosis with the cause, what to avoid, and directions to try."
+    if not state.fail_streak:
+        why = one_line(state.phase_reason, 400)
+        return f"Why you are asked: {why}. Find what holds the kernel back, {ask}"
+    if state.fail_streak == 1:
+        return f"The last attempt failed. Find out why, {ask}"
+    return (
+        f"The last {state.fail_streak} attempts failed one after the other. Find what they "
+        f"share, {ask}"
+    )
 
 
 def visit_prompt(state: RunState) -> str:
     """Return the user message that opens a searcher's visit to the current agent phase."""
     policy = state.task.policy
     parts = [
-        f"Phase {state.phase}. {_DUTY[state.phase]}",
+        f"Phase {state.phase}. {_duty(state)}",
         f"Rounds settled: {state.settled} of {policy.max_rounds}.",
     ]
     if state.active is not None:
@@ -81,11 +100,13 @@ _WRITING = """\
 - WRITE, while no kernel is correct: write or mend it with edit_kernel; one accepted edit ends your
   turn, so make it whole. The harness checks it, and what you wrote stays as it is."""
 _TUNING = """\
-- PLAN: submit_plan with {least} items or more, each one direction with its reason. EDIT: carry
-  out the active item with edit_kernel and nothing else; one accepted edit ends your turn, so
-  make it whole. DIAGNOSE: report_diagnosis."""
-
-
+- PLAN: submit_plan with {least} or more, each one direction with its reason. EDIT: carry
+  out the active item and nothing else. {trying}One accepted edit_kernel or submit_kernel ends your
+  turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis."""
+_TRYING = (
+    "try_kernel builds, verifies and times a version and settles nothing, up to "
+    "{most} times an item: a compile error is then mended before it costs a round. "
+)
 _SUBAGENT = """\
 You are a subagent of an agent that tunes the compute kernel {op} (target {target}, DSL {dsl})
 inside a state machine. Do the one thing that the message asks, by tools, and end with a text
@@ -120,8 +141,9 @@ def system_text(task: Task, reference: str) -> str:
     if Phase.WRITE in rows:
         phases.append(_WRITING)
     if tunes := Phase.PLAN in rows:
-        least = 3 if task.policy.min_plan_items is None else task.policy.min_plan_items
-        phases.append(_TUNING.format(least=least))
+        least = _items(task.policy.min_plan_items or LEAST_ITEMS)
+        trying = _TRYING.format(most=task.policy.trials) if task.policy.trials else ""
+        phases.append(_TUNING.format(least=least, trying=trying))
         edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
         about += f" A KEEP needs a gain of more than {task.timing.min_gain:.1%} beyond doubt."
     about += _cases(task)
@@ -156,6 +178,10 @@ def _cases(task: Task) -> str:
     )
 
 
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
+
+
 def _pages(task: Task) -> str:
     """Return the titles of the pages for the task's target, in an order that never changes."""
     from akg_tui.knowledge import library
@@ -169,19 +195,19 @@ def _pages(task: Task) -> str:
     return "\n".join([head, *lines]) + "\n\n"
 
 
-def subagent_text(state: RunState) -> str:
-    """Return the system text of a subagent's conversation."""
+def subagent_text(state: RunState, allowed: Sequence[str], rules: str = "") -> str:
+    """Return the system text of a subagent's conversation; `rules` are a user's, for its agent."""
     task = state.task
     target = f"{task.target.backend} {task.target.arch}".strip()
-    tools = ", ".join(tools_in(state.phase, subagent=True))
-    return _SUBAGENT.format(
+    text = _SUBAGENT.format(
         op=task.op,
         target=target,
         dsl=task.target.dsl,
         reference=task.files.reference,
         phase=state.phase,
-        tools=tools,
+        tools=", ".join(allowed),
     )
+    return f"{text}\n\n{rules}" if rules else text
 
 
 def opening(state: RunState) -> str:
@@ -201,20 +227,26 @@ def kernel_again(task: Task, revision: int, sha256: str) -> str:
     if not _is_tagged(task):
         return f"The kernel is again the one shown above with sha={sha256[:8]}."
     return (
-        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold. It is "
-        f"revision {revision} now, should you name one."
+        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold, "
+        f"as those of r{revision}."
     )
 
 
-def situation(state: RunState) -> str:
-    """Return the news at this visit: phase, budget, the last verdict, the open plan items."""
+def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = None) -> str:
+    """Return the news at this visit: phase, budget, the last verdict, the open plan items.
+
+    `allowed` are the names of the tools that may be called now. `told` has the keys of what the
+    conversation has told: verdicts, answers and undone KEEPs that it has are left out, and those
+    that are told now are added.
+    """
+    told = set() if told is None else told
     policy = state.task.policy
-    tools = ", ".join(tools_in(state.phase))
+    tools = ", ".join(allowed)
     parts = [
-        f"Phase {state.phase}. {_DUTY[state.phase]} Allowed now: {tools}.",
+        f"Phase {state.phase}. {_duty(state)} Allowed now: {tools}.",
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
-    parts += _last_verdict(state)
+    parts += _last_verdict(state, told)
     if state.phase is Phase.PLAN and state.diagnosis is not None and not state.pending:
         parts.append(_diagnosis(state))
     if state.active is not None:
@@ -222,14 +254,22 @@ def situation(state: RunState) -> str:
         why = f" ({one_line(item.rationale, 300)})" if item.rationale else ""
         parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}{why}")
         parts += _measured_before(state, item)
+        parts += _trials(state, item)
     if pending := ", ".join(item.id for item in state.pending):
         parts.append(f"Still pending: {pending}.")
     if waiting := ", ".join(item.id for item in state.pending if state.waiting(item)):
         parts.append(f"Of these the harness measures again by itself: {waiting}.")
-    parts += standing(state)
-    if state.phase is Phase.PLAN:
-        parts.append(f"The plan needs {least_items(state)} item(s) or more.")
+    parts += standing(state, told)
+    if state.phase is Phase.PLAN and (least := least_items(state)) > LEAST_ITEMS:
+        parts.append(f"The plan needs {least} items or more.")
     return "\n".join(parts)
+
+
+def _trials(state: RunState, item: Item) -> list[str]:
+    """Return the trials of the active item, and how many are left."""
+    most = state.task.policy.trials
+    lines = [f"Trial {trial.number}: {trial.told}" for trial in trials_of(state, item.id)]
+    return [*lines, f"Trials left for {item.id}: {trials_left(state)} of {most}."] if most else []
 
 
 def _measured_before(state: RunState, item: Item) -> list[str]:
@@ -237,7 +277,7 @@ def _measured_before(state: RunState, item: Item) -> list[str]:
     return [f"An earlier kernel for {item.id} was {before}."] if before else []
 
 
-def _last_verdict(state: RunState) -> list[str]:
+def _last_verdict(state: RunState, told: set[str] | None = None) -> list[str]:
     """Return the verdict on the agent's last edit, and those on kernels measured again since."""
     if state.phase is Phase.WRITE:
         return _not_correct(state)
@@ -250,6 +290,8 @@ def _last_verdict(state: RunState) -> list[str]:
             break
     parts: list[str] = []
     for attempt in news:
+        if _is_told(f"attempt {attempt.number}", told):
+            continue
         again = "" if attempt.again_of is None else ", measured again"
         reason = one_line(attempt.reason, 300)
         parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}")
@@ -274,7 +316,10 @@ def _best(state: RunState) -> str:
         return "no kernel is correct yet"
     if not best.attempt:
         return "the seed"
-    return f"attempt {best.attempt}, {best.over_seed:.2f} times as fast as the seed"
+    ratios = best_of(state)
+    assert ratios is not None
+    told = PROVISIONAL if ratios.provisional else "measured"
+    return f"attempt {best.attempt}, {ratios.line} ({told})"
 
 
 def _diagnosis(state: RunState) -> str:
@@ -295,16 +340,29 @@ def told_by_person(state: RunState) -> list[str]:
     return [*hints_told(state.hints), *standing(state)]
 
 
-def standing(state: RunState) -> list[str]:
-    """Return the paragraphs that every visit repeats: the newest answers and undone KEEPs."""
-    told = [_answer(question) for question in state.questions[-NEWEST:] if question.source]
-    undone = [item for item in state.items if item.undone]
-    told += [
+def standing(state: RunState, told: set[str] | None = None) -> list[str]:
+    """Return the newest answers and undone KEEPs, without those that `told` has."""
+    parts = [
+        _answer(question)
+        for question in state.questions[-NEWEST:]
+        if question.source and not _is_told(f"question {question.number}", told)
+    ]
+    undone = [item for item in state.items if item.undone][-NEWEST:]
+    parts += [
         f"A person took the KEEP of {item.id} back, so do not bring it back in any form: "
         f"{one_line(item.text, WIDTH)} ({one_line(item.reason, WIDTH)})"
-        for item in undone[-NEWEST:]
+        for item in undone
+        if not _is_told(f"undone {item.id}", told)
     ]
-    return told
+    return parts
+
+
+def _is_told(key: str, told: set[str] | None) -> bool:
+    """Return whether `told` has the key, and add it."""
+    if told is None or key in told:
+        return told is not None
+    told.add(key)
+    return False
 
 
 def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:

@@ -7,13 +7,13 @@ memory, so that each can be stopped; core decides whether a stop is allowed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -34,6 +34,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.user_commands import at_work
 
 T = TypeVar("T")
+EDITS = ("edit_kernel", "submit_kernel")
+"""The tools that make the kernel which the harness evaluates when the turn ends."""
 Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
@@ -81,12 +83,17 @@ class Streams(Protocol):
     def end(self, subagent: str) -> None: ...
 
 
+Describe = Callable[[int, ev.MachineDescribed | None], Awaitable[ev.MachineDescribed | None]]
+"""Describes this machine for so many threads (`akg_tui.agent.machine.describe`)."""
+
+
 @dataclass
 class LoopContext:
     """The means of the loop beside a conversation, shared by all conversations of a run.
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
+    `describe` is called before the first visit of a language model, and then is None.
     """
 
     run: RunAccess
@@ -97,16 +104,21 @@ class LoopContext:
     retry: Retry = field(default_factory=Retry)
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
+    describe: Describe | None = None
     source: str = ""
     inner: bool = False
 
 
 class Ended(Struct, frozen=True):
-    """The end of the loop. `failure` is the reason why the work is not done, or ""."""
+    """The end of the loop. `failure` is the reason why the work is not done, or "".
+
+    `last_text` is the last text of the model that was not empty.
+    """
 
     reply: ChatReply | None = None
     failure: str = ""
     invalid: str = ""  # why the conversation cannot continue
+    last_text: str = ""
 
 
 async def run_loop(
@@ -126,7 +138,7 @@ async def run_loop(
     are `concurrent` run at the same time. Raises `ModelFailed`, `NoRoom` and `WaitEnded`, after
     which the conversation lacks the reply, but contains the hints of the failed request.
     """
-    trouble = ""
+    trouble = last_text = ""
     # The run's own agent needs no transcript, because its replies and calls are in the journal.
     keep = transcript.keep if transcript is not None else lambda messages: None
     keep(conversation.messages)  # before the request, so that a failed request is recorded too
@@ -139,10 +151,11 @@ async def run_loop(
             _end_turn(loop)
             why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
             return Ended(reply, why, "the model refused to go on")
-        results = await _answers(reply.tool_uses, execute, concurrent)
+        results = await _answers(_with_one_edit(reply.tool_uses), execute, concurrent)
         _end_turn(loop)
         conversation.take(reply, results)
         keep(conversation.messages)
+        last_text = reply.text.strip() or last_text
         if done(reply):
             return Ended(reply)
         if reply.stop_reason == "model_context_window_exceeded":
@@ -151,7 +164,7 @@ async def run_loop(
         trouble = _trouble(reply, results) or trouble
         if not results and (reminder := remind(reply)):
             conversation.say(reminder)
-    return Ended(None, f"no result in {turns} turns{trouble}")
+    return Ended(None, f"no result in {turns} turns{trouble}", last_text=last_text)
 
 
 def waiting(run: RunAccess, source: str) -> tuple[str, ...]:
@@ -187,6 +200,22 @@ async def _asked(loop: LoopContext, conversation: Conversation) -> ChatReply:
 def _end_turn(loop: LoopContext) -> None:
     if not loop.inner:
         loop.run.send(cmd.Observe(ev.TurnEnded()))
+
+
+def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
+    """Return the calls; if several edit the kernel, none of these may run.
+
+    The turn ends with an accepted edit, so the kernel would be evaluated with the first of them
+    even if a later one is refused.
+    """
+    edits = sum(use.name in EDITS and not use.fault for use in uses)
+    if edits < 2:
+        return tuple(uses)
+    why = (
+        f"{edits} kernels in one reply: put all ops into one edit_kernel, or submit one kernel; "
+        "nothing was done"
+    )
+    return tuple(replace(use, fault=use.fault or why) if use.name in EDITS else use for use in uses)
 
 
 async def _answers(

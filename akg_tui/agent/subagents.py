@@ -31,6 +31,7 @@ from akg_tui.core.user_commands import at_work, stopped_words
 from akg_tui.store.errors import StoreError
 
 CUT_OFF = "\n(the answer was cut off here, at its greatest length)"
+INCOMPLETE = "(incomplete: the subagent used up its model calls; this is the last that it said)\n"
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 MAX_CALLS = 30
@@ -102,7 +103,9 @@ class Subagents:
         run, streams = self._loop.run, self._loop.streams
         begun = begin(run, call.agent, prompt, call.node)
         toolbox = call.toolbox(begun.id)
-        conversation = Conversation(subagent_text(run.state), toolbox.specs)
+        conversation = Conversation(
+            subagent_text(run.state, toolbox.allowed, call.rules), toolbox.specs
+        )
         conversation.say(prompt)
         streams.begin(begun.id, call.agent, begun.told)
         loop = replace(
@@ -158,6 +161,8 @@ def _status(ended: Ended) -> Status:
 def _told(ended: Ended) -> ToolResult:
     """Return the result of the call that started the subagent: its final text or its failure."""
     if ended.failure:
+        if ended.last_text:
+            return ToolResult("error", f"{INCOMPLETE}{ended.last_text}", ended.failure)
         return ToolResult("error", NO_SUMMARY, f"the subagent came to no answer: {ended.failure}")
     text = ended.reply.text.strip() if ended.reply else ""
     cut = ended.reply is not None and ended.reply.stop_reason in _CUT

@@ -7,6 +7,7 @@ not decide the end. A failure of the model becomes an event, never an exception.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ModelUnusable, PromptRefused
@@ -15,15 +16,14 @@ from akg_tui.agent.model_calls import NoRoom, WaitEnded
 from akg_tui.agent.react_loop import LoopContext, run_loop
 from akg_tui.agent.subagents import Subagents, begin, end, why_stopped
 from akg_tui.agent.tools.call_record import Transcript
-from akg_tui.agent.tools.composite import SUBAGENT
-from akg_tui.agent.tools.registry import tools_in
-from akg_tui.agent.tools.run_access import Caller, RunAccess
+from akg_tui.agent.tools.run_access import SUBAGENT, Caller
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
+from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 
-MAX_TURNS = 12
+MAX_TURNS = 20
 DIAGNOSIS = "diagnosis"
 
 
@@ -34,16 +34,26 @@ async def visit(loop: LoopContext, context: Context) -> None:
     `ApiFailed` or `CallRefused`. Returns without an event if the visit must only begin again:
     after a pause, or with a new conversation because the server refused an old one.
     """
+    if context.of_model:
+        await _described(loop)
     if loop.run.state.row.agent == "subagent":
         await _diagnosis(loop, context.for_subagent())
     else:
         await _run_visit(loop, context, Caller())
 
 
+async def _described(loop: LoopContext) -> None:
+    """Journal the facts of this machine, once in a session and unless they are known."""
+    describe, loop.describe = loop.describe, None
+    state = loop.run.state
+    if describe and (found := await describe(state.task.timing.threads, state.machine)):
+        loop.run.send(cmd.Observe(found))
+
+
 async def _diagnosis(loop: LoopContext, context: Context) -> None:
     """Run a diagnosis in a new conversation, as a subagent that does the whole visit."""
     state = loop.run.state
-    begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
+    begun = begin(loop.run, DIAGNOSIS, state.phase_reason)
     loop.streams.begin(begun.id, DIAGNOSIS, begun.told)
 
     def on_delta(text: str) -> None:
@@ -77,7 +87,7 @@ async def _run_visit(
             executor.execute,
             turns=MAX_TURNS,
             done=lambda reply: visit_over(run.state, loop.clock()),
-            remind=lambda reply: _reminder(run, reply),
+            remind=lambda reply: _reminder(phase, executor.allowed, reply),
             concurrent=executor.starts_agent,
             transcript=transcript,
         )
@@ -109,8 +119,7 @@ async def _run_visit(
     return ended.failure
 
 
-def _reminder(run: RunAccess, reply: ChatReply) -> str:
-    tools = ", ".join(tools_in(run.state.phase))
+def _reminder(phase: Phase, tools: Sequence[str], reply: ChatReply) -> str:
     long = reply.stop_reason == "max_tokens"
     cut = "Your reply was cut off at its greatest length. " if long else ""
-    return f"{cut}Phase {run.state.phase} is not done. Call one of: {tools}."
+    return f"{cut}Phase {phase} is not done. Call one of: {', '.join(tools)}."

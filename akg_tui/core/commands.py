@@ -72,6 +72,14 @@ class Edit(Command, frozen=True):
     note: str = ""
 
 
+class RecordTrial(Command, frozen=True):
+    """Record a measured trial of the active item; `made_from` names the source of its text."""
+
+    blob: str
+    made_from: str
+    measurement: Measurement
+
+
 class ReportDiagnosis(Command, frozen=True):
     cause: str
     avoid: tuple[str, ...] = ()

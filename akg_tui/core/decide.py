@@ -19,6 +19,7 @@ from akg_tui.core.commands import Events, Made, Refusal, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.submission import check_plan, check_report
+from akg_tui.core.plan.trial_budget import check_trial, outcome_words
 from akg_tui.core.questions import DECIDE_QUESTIONS
 from akg_tui.core.state import RunState
 from akg_tui.core.user_commands import DECIDE_USER_COMMANDS
@@ -111,6 +112,17 @@ def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
     return ev.KernelEdited(item=state.active, **asdict(command))
 
 
+def _record_trial(state: RunState, command: cmd.RecordTrial, now: float) -> Made:
+    check_trial(state)
+    assert state.active is not None
+    return ev.KernelTried(
+        trial=len(state.trials) + 1,
+        item=state.active,
+        told=outcome_words(command.measurement),
+        **asdict(command),
+    )
+
+
 def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Made:
     _needs(state, Phase.DIAGNOSE, "report_diagnosis")
     if state.diagnosed_here:
@@ -139,6 +151,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.Settle: _settle,
     cmd.SubmitPlan: _submit_plan,
     cmd.Edit: _edit,
+    cmd.RecordTrial: _record_trial,
     cmd.ReportDiagnosis: _report,
     cmd.RequestFinish: _request_finish,
     **DECIDE_QUESTIONS,

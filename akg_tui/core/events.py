@@ -153,6 +153,20 @@ class KernelEdited(Event, frozen=True):
     note: str = ""
 
 
+class KernelTried(Event, frozen=True):
+    """The agent had a version measured against the incumbent; it decides nothing.
+
+    `made_from` names its source, `told` is the outcome in one line.
+    """
+
+    trial: int
+    item: str
+    blob: str
+    made_from: str
+    told: str
+    measurement: Measurement
+
+
 class ModelReplied(Observation, frozen=True):
     """One reply of the model arrived; its tool calls follow, then `TurnEnded`.
 
@@ -267,6 +281,16 @@ class EndpointProbed(Observation, frozen=True):
     base_url: str
     model: str
     capabilities: Capabilities
+
+
+class MachineDescribed(Observation, frozen=True):
+    """The machine was described and measured for the model's prompts, before the first of them.
+
+    `machine` names its hardware and limits; `facts` are texts by name, in their order.
+    """
+
+    machine: str
+    facts: dict[str, str]
 
 
 class ContextRebuilt(Observation, frozen=True):

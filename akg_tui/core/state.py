@@ -15,6 +15,7 @@ from akg_tui.core.events import (
     ApiWaiting,
     DiagnosisReported,
     Forked,
+    MachineDescribed,
     PlanEdited,
     PlannedItem,
     Scope,
@@ -166,6 +167,15 @@ class Demand(Struct, frozen=True):
     reason: str
 
 
+class Trial(Struct, frozen=True, gc=False):
+    """A kernel that the agent tried without settling its item; `told` is its outcome in a line."""
+
+    number: int
+    item: str
+    blob: str
+    told: str
+
+
 class Subagent(Struct, frozen=True, gc=False):
     """A subagent at work, with its model calls and tokens so far.
 
@@ -215,6 +225,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     phase: Phase = Phase.INIT
     phase_since: float = 0.0
+    phase_reason: str = ""  # why the phase was entered
     paused: bool = False
     granted: int = 0
 
@@ -247,9 +258,11 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     api_wait: ApiWaiting | None = None  # the present wait for the model's server
     api_failure: str = ""  # why the model cannot be used; a new session clears it
+    machine: MachineDescribed | None = None  # as the prompts have it
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()
+    trials: tuple[Trial, ...] = ()  # of all items
     next_attempt: int = 1
     running: Running | None = None
     measured: Measurement | None = None

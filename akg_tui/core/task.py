@@ -140,6 +140,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     (at most `max_rounds`) are settled. Without `min_plan_items` the agent's default applies
     (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the refused reports and failed
     visits of one diagnosis; then a diagnosis made from the last failures replaces it.
+    `trials` bounds the kernels that the agent may try for one item without settling it, and
+    `trial_s` the seconds of one of them.
     `on_blocked` is the reaction to an agent's report that it is blocked. A value in
     `automation.max_rounds` is moved to `max_rounds`.
     """
@@ -151,6 +153,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     fail_streak: Positive = 3
     min_plan_items: Positive | None = None
     diagnosis_attempts: Positive = 3
+    trials: Annotated[int, Meta(ge=0)] = 5
+    trial_s: Seconds = 300.0
     on_blocked: Literal["diagnose", "ask", "stop"] = "diagnose"
     automation: AutomationPolicy | None = TUNING
 

@@ -19,7 +19,7 @@ from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
-from akg_tui.agent.react_loop import LoopContext
+from akg_tui.agent.react_loop import Describe, LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -62,7 +62,13 @@ class Evaluator(Protocol):
     async def measure_compiled(self) -> Measurement: ...
 
     async def probe(
-        self, kernel: str, *, timed: bool, samples: int, warmups: int
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int,
+        warmups: int,
     ) -> Measurement: ...
 
     async def close(self) -> None: ...
@@ -72,7 +78,8 @@ class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
-    the first evaluation is due. `reporter` writes the report at the end.
+    the first evaluation is due. `reporter` writes the report at the end. `describe` describes the
+    machine for a language model.
     """
 
     def __init__(
@@ -85,6 +92,7 @@ class Engine:
         context: Context | None = None,
         retry: Retry | None = None,
         reporter: Reporter | None = None,
+        describe: Describe | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -95,7 +103,13 @@ class Engine:
         self._clock = clock
         self._reporter = reporter
         self._loop = LoopContext(
-            self, model, clock, self.live.write, self.live.subagents, retry or Retry()
+            self,
+            model,
+            clock,
+            self.live.write,
+            self.live.subagents,
+            retry or Retry(),
+            describe=describe,
         )
         self._loop.retry.rest = self._rest
         self._judge = connect(self.live.report)
@@ -125,11 +139,19 @@ class Engine:
         return self._folder.history.write_blob(text)
 
     async def measure(
-        self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int = 0,
+        warmups: int = 0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._probing:  # subagents work concurrently, but measure one at a time
-            return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
+            return await self._judge.probe(
+                kernel, incumbent, timed=timed, samples=samples, warmups=warmups
+            )
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""

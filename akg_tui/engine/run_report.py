@@ -40,8 +40,8 @@ def reporter(channel: Channel) -> Reporter:
     return report
 
 
-def compile_report(run: Path) -> HostTool:
-    """Return the agent's tool `compile_report`; it returns the report's path and the guard's notes.
+def write_report(run: Path) -> HostTool:
+    """Return the agent's tool `write_report`; it returns the report's path and the guard's notes.
 
     The agent is no person: its report is a draft, unless a person asked for the result.
     """

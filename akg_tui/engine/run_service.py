@@ -320,18 +320,19 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     task names. Raises `RunFault` when the run's model needs a key and there is none.
     """
     from akg_tui.agent.context import Context
+    from akg_tui.agent.machine import describe
     from akg_tui.agent.models.endpoint import KeyMissing
     from akg_tui.agent.prompt import system_text
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
-    from akg_tui.engine.run_report import compile_report, reporter
+    from akg_tui.engine.run_report import reporter, write_report
 
     task = run.state.task
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
     searches = task.agent.model == SWEEP
     rules = "" if searches else system_text(task, run.reference)
-    host = Host(tools={"compile_report": compile_report(run.path)})
+    host = Host(tools={"write_report": write_report(run.path)})
     try:
         return Engine(
             run,
@@ -339,6 +340,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
             partial(_judge, run),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
+            describe=describe,
         )
     except KeyMissing as error:
         run.close()

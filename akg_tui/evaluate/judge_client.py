@@ -195,16 +195,29 @@ class Judge:
                 await judge.close()
 
     async def probe(
-        self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool = True,
+        samples: int = 0,
+        warmups: int = 0,
     ) -> Measurement:
-        """Verify a kernel and, if `timed`, time it against the reference, for information.
+        """Verify a kernel and, if `timed`, time it, for information.
+
+        It is compared with `incumbent`, or with the reference.
 
         Sampling ends after about `samples` timed samples of each side, though never before
         four pairs of processes (0: when the ratio is decided); `warmups` untimed calls
         come first. Raises as `evaluate` does.
         """
         return await self._evaluate(
-            kernel, label="probe", timed=timed, samples=samples, warmups=warmups
+            kernel,
+            incumbent=incumbent,
+            label="probe",
+            timed=timed,
+            samples=samples,
+            warmups=warmups,
         )
 
     async def _evaluate(self, kernel: str, **options: Any) -> Measurement:

@@ -89,6 +89,12 @@ class Lineage:
         self._documents = [first]
         self._steps: list[LineMap | None] = []
 
+    def copied(self) -> Lineage:
+        """Return a lineage that can be extended without a change of this one."""
+        other = Lineage(self._documents[0])
+        other._documents, other._steps = [*self._documents], [*self._steps]
+        return other
+
     @property
     def newest(self) -> Document:
         return self._documents[-1]

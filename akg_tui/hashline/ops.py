@@ -226,66 +226,49 @@ def _quoted(value: object) -> str:
 
 _EXAMPLES: Final[dict[Notation, str]] = {"bigram": "42sr", "two bigrams": "42srab", "hex": "42:f1"}
 _ONE_LINE: Final = {"type": "string", "pattern": "^[^\\r\\n]*$"}
-_LINES: Final[dict[str, object]] = {
-    "type": "array",
-    "minItems": 1,
-    "items": _ONE_LINE,
-    "description": "New lines, one string each, indent included, without tags or line breaks.",
-}
-_SUBSTITUTION: Final[dict[str, object]] = {
-    "find": {
-        "type": "string",
-        "pattern": "^[^\\r\\n]+$",
-        "description": "Text that stands in the line exactly once.",
-    },
-    "with": {**_ONE_LINE, "description": "The replacement."},
-}
+_FORMS: Final = (
+    "Operations, applied all together or not at all; numbers refer to the file before the edit, "
+    "ranges must not overlap. replace: from, to, lines. delete: from, to. insert: lines, and after "
+    "or before a line, or at head or tail. sub: at a line, find, with. move, copy: from, to, and "
+    "after or before a line. Without `to` the range is the line `from`."
+)
 
 
 def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
-    """Return the schema of a list of operations with anchors in `notation`."""
-    pattern = f"^{NUMBER_PATTERN}{TAG_PATTERNS[notation]}$"
+    """Return the schema of a list of operations with anchors in `notation`.
 
-    def anchor(description: str) -> dict[str, object]:
-        return {"type": "string", "pattern": pattern, "description": description}
-
-    example = _EXAMPLES[notation]
-    ends: dict[str, object] = {
-        "from": anchor(f"First line, as the view names it: number and tag, such as {example}."),
-        "to": anchor("Last line, included. Left out: the same as from."),
+    One flat object stands for all operations, because a model reads the schema in every request;
+    which fields belong to which operation is in the description, and checked by `parse_ops`.
+    """
+    tag = f"{NUMBER_PATTERN}{TAG_PATTERNS[notation]}"
+    anchor = {"type": "string", "pattern": f"^{tag}$"}
+    example = f"A line by number and tag, as in the view: {_EXAMPLES[notation]}."
+    fields: dict[str, object] = {
+        "op": {"type": "string", "enum": list(_FIELDS)},
+        "from": {**anchor, "description": example},
+        "to": anchor,
+        **dict.fromkeys(_SIDES, anchor),
+        "at": {"type": "string", "pattern": f"^(head|tail|{tag})$"},
+        "lines": {
+            "type": "array",
+            "minItems": 1,
+            "items": _ONE_LINE,
+            "description": "New lines, one string each, indent included, without tags.",
+        },
+        "find": {
+            "type": "string",
+            "pattern": "^[^\\r\\n]+$",
+            "description": "Text that stands in the line exactly once.",
+        },
+        "with": _ONE_LINE,
     }
-    places: list[dict[str, object]] = [{s: anchor(f"Insert {s} this line.")} for s in _SIDES]
-    places.append({"at": {"enum": ["head", "tail"]}})
-    shapes = [
-        _shape("replace", {**ends, "lines": _LINES}),
-        _shape("delete", ends),
-        *(_shape("insert", {**place, "lines": _LINES}) for place in places),
-        _shape("sub", {"at": anchor("The line to change."), **_SUBSTITUTION}),
-        *(
-            _shape(kind, {**ends, side: anchor(f"{side} this line.")})
-            for kind in ("move", "copy")
-            for side in _SIDES
-        ),
-    ]
-    return {
-        "type": "array",
-        "minItems": 1,
-        "description": (
-            "Operations on the lines as shown, applied all together or not at all. "
-            "Ranges must not overlap; numbers refer to the file before the edit."
-        ),
-        "items": {"anyOf": shapes},
-    }
-
-
-def _shape(op: str, fields: dict[str, object]) -> dict[str, object]:
-    """Return the schema of one operation; all its fields but `to` are required."""
-    return {
+    operation = {
         "type": "object",
-        "properties": {"op": {"const": op}, **fields},
-        "required": ["op", *(field for field in fields if field != "to")],
+        "properties": fields,
+        "required": ["op"],
         "additionalProperties": False,
     }
+    return {"type": "array", "minItems": 1, "description": _FORMS, "items": operation}
 
 
 EDIT_SCHEMA: Final[dict[str, object]] = edit_schema()

@@ -1,55 +1,32 @@
 """The parse gate: a file that parsed before an edit must parse after it.
 
-Parses Python with Python's own parser, and C++ and CUDA with tree-sitter, which is imported when
-needed; C++ includes string literals of a Python file. A file that did not parse before an edit may
-stay broken. The gate decides, and changes nothing.
+Parses Python with Python's own parser. Of C++ and CUDA only the brackets are judged, because only
+a compiler can judge the rest; that includes the string literals that a Python file hands to
+`compile_cpp` or `load_inline`. A file that was faulty before an edit may stay so. The gate decides,
+and changes nothing.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import symtable
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from akg_tui.grammars import BOM, Grammar, edited, parser_of
+from akg_tui.grammars import Grammar
+from akg_tui.hashline.brackets import Fault, NotJudged, bracket_fault
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Tree
 
 _LANGUAGES: Final[dict[str, Grammar]] = {
     ".py": "python",
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
     **dict.fromkeys((".cu", ".cuh"), "cuda"),
 }
-# A string literal counts as C++ if it parses and has one of these nodes at its top level.
-_CPP_ITEMS: Final = frozenset(
-    {
-        "declaration",
-        "function_definition",
-        "linkage_specification",
-        "namespace_definition",
-        "preproc_def",
-        "preproc_include",
-        "struct_specifier",
-        "template_declaration",
-    }
-)
-_LONG_STRINGS: Final = ('"""', "'''", r"\n")  # a literal of several lines contains one of these
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The first syntax error of a file; `line` counts from 1."""
-
-    line: int
-    message: str
+_COMPILING: Final = ("compile_cpp", "load_inline")
 
 
 def language_of(path: str) -> Grammar | None:
@@ -63,46 +40,32 @@ def newly_broken(before: Document, result: EditResult) -> Fault | None:
     language = language_of(before.path)
     if language is None:
         return None
-    if language != "python" and _still_parses(before.data, after.data, language):
-        return None
-    fault = fault_in(after.data, language)
-    if fault is not None:
-        return fault if fault_in(before.data, language) is None else None
-    return _newly_broken_string(before, result) if language == "python" else None
+    if language == "python":
+        if fault := _python_fault(after.data):
+            return fault if _python_fault(before.data) is None else None
+        return _newly_broken_string(before.data, after.data)
+    fault = _judged(after.text)
+    return fault if fault and _is_sound(before.text) else None
 
 
 def fault_in(data: bytes, language: Grammar) -> Fault | None:
-    """Return the first syntax error of a whole file, or None."""
-    if language == "python":
-        return _python_fault(data)
-    root = _tree(data, language).root_node
-    return _first_error(root) if root.has_error else None
+    """Return the first fault of a whole file that the gate can tell, or None."""
+    return _python_fault(data) if language == "python" else _judged(data.decode("utf-8", "replace"))
 
 
-@functools.lru_cache(maxsize=4)
-def _tree(data: bytes, language: Grammar) -> Tree:
-    """Return the syntax tree; cached, because the next edit parses the current text again."""
-    return parser_of(language).parse(data.removeprefix(BOM))
+def _judged(text: str) -> Fault | None:
+    try:
+        return bracket_fault(text)
+    except NotJudged:
+        return None
 
 
-def _still_parses(before: bytes, after: bytes, language: Grammar) -> bool:
-    """Parse only the changed part. If False, the caller must parse the whole file."""
-    old, new = before.removeprefix(BOM), after.removeprefix(BOM)
-    tree = edited(_tree(before, language), old, new)
-    return not parser_of(language).parse(new, tree).root_node.has_error
-
-
-def _first_error(root: Node) -> Fault:
-    """Return the first fault in reading order. Not recursive, because code may nest deeply."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.is_missing:
-            return Fault(node.start_point[0] + 1, f"missing {node.type}")
-        if node.is_error:
-            return Fault(node.start_point[0] + 1, "unexpected text")
-        waiting += [child for child in reversed(node.children) if child.has_error]
-    return Fault(root.start_point[0] + 1, "unexpected text")
+def _is_sound(text: str) -> bool:
+    """Return whether the brackets of a text surely pair."""
+    try:
+        return bracket_fault(text) is None
+    except NotJudged:
+        return False
 
 
 def _python_fault(data: bytes) -> Fault | None:
@@ -120,67 +83,46 @@ def _python_fault(data: bytes) -> Fault | None:
     return None
 
 
-def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
-    """Return the fault of a string literal that was C++ and no longer parses, or None."""
-    after = result.document
-    if not any(mark in after.text for mark in _LONG_STRINGS):
-        return None
-    touched = [(hunk.new_start, hunk.new_start + len(hunk.added)) for hunk in result.hunks]
-    if _python_fault(before.data) is not None:
+def _newly_broken_string(before: bytes, after: bytes) -> Fault | None:
+    """Return the fault of C++ in a string of a Python file, if no such string had one before."""
+    if not any(name.encode() in after for name in _COMPILING) or _python_fault(before):
         return None
     with warnings.catch_warnings(action="ignore"):
-        new, old = ast.parse(after.data), ast.parse(before.data)
-    broken = {
-        key: fault
-        for key, literal in _code_literals(new)
-        if _is_touched(literal, touched) and (fault := _cpp_fault(literal))
-    }
-    if not broken:
-        return None
-    was_cpp = {key for key, literal in _code_literals(old) if _is_cpp(literal)}
-    return next((fault for key, fault in broken.items() if key in was_cpp), None)
+        old, new = ast.parse(before), ast.parse(after)
+    for literal in _compiled(new):
+        if fault := _judged(_text(literal)):
+            # A literal of one line may hold several lines of C++.
+            line = min(literal.lineno + fault.line - 1, literal.end_lineno or literal.lineno)
+            sound = all(_is_sound(_text(each)) for each in _compiled(old))
+            return Fault(line, f"{fault.message}, in the C++ of a string") if sound else None
+    return None
 
 
-def _is_touched(literal: ast.Constant, touched: Sequence[tuple[int, int]]) -> bool:
-    last = literal.end_lineno or literal.lineno
-    return any(start <= last and stop >= literal.lineno for start, stop in touched)
+def _text(literal: ast.Constant) -> str:
+    return str(literal.value)
 
 
-def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Constant]]:
-    """Yield the string literals of several lines that may contain code, each with a stable key.
+def _compiled(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the string literals that are handed to a compiler as they are.
 
-    The key is the name that the literal is assigned to, and its index among literals of that name.
+    A literal that is joined or formatted first is only a part of what the compiler gets, and so
+    is that of a name which is bound twice.
     """
-    counts: dict[str, int] = {}
-    waiting: list[tuple[str, ast.AST]] = [("", tree)]
-    while waiting:
-        name, node = waiting.pop()
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            name = ast.unparse(target)
-        if isinstance(node, ast.Constant):
-            text = node.value
-            if isinstance(text, str) and "\n" in text and ("{" in text or ";" in text):
-                yield (name, counts.get(name, 0)), node
-                counts[name] = counts.get(name, 0) + 1
-        elif not isinstance(node, ast.JoinedStr):
-            children = list(ast.iter_child_nodes(node))
-            waiting += [(name, child) for child in reversed(children)]
-
-
-def _cpp_root(literal: ast.Constant) -> Node:
-    return parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
-
-
-def _cpp_fault(literal: ast.Constant) -> Fault | None:
-    root = _cpp_root(literal)
-    if not root.has_error:
-        return None
-    fault = _first_error(root)
-    line = min(literal.lineno + fault.line - 1, literal.end_lineno or literal.lineno)
-    return Fault(line, f"{fault.message} in the C++ of a string")
-
-
-def _is_cpp(literal: ast.Constant) -> bool:
-    root = _cpp_root(literal)
-    return not root.has_error and any(child.type in _CPP_ITEMS for child in root.children)
+    bindings: Counter[str] = Counter()
+    values: dict[str, ast.expr] = {}
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bindings[name] += 1
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values[name] = value
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _COMPILING:
+                given += [*node.args, *(each.value for each in node.keywords)]
+    for argument in given:
+        for part in argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]:
+            if isinstance(part, ast.Name) and bindings[part.id] == 1:
+                part = values.get(part.id, part)  # noqa: PLW2901
+            match part:
+                case ast.Constant(value=str(text)) if "\n" in text:
+                    yield part

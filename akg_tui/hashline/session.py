@@ -76,6 +76,13 @@ class EditSession:
         self._shown: dict[int, frozenset[int]] = {}
         self._last_no_op: tuple[EditRequest, int] | None = None
 
+    def copied(self) -> EditSession:
+        """Return a session with the same record, whose edits do not change this one."""
+        other = EditSession(self.document, self._tagger)
+        other._lineage, other._shown = self._lineage.copied(), {**self._shown}
+        other._last_no_op = self._last_no_op
+        return other
+
     @property
     def document(self) -> Document:
         """The newest revision of the lineage."""

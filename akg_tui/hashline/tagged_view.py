@@ -67,30 +67,26 @@ def around(document: Document, numbers: Iterable[int]) -> list[int]:
 
 
 def render_result(result: EditResult, tagger: Tagger) -> str:
-    """Return the answer to an accepted edit: the changed lines and two lines on either side."""
+    """Return the answer to an accepted edit: the tags of the new lines.
+
+    The writer of the edit knows their text, and the tags of other lines still lead to them.
+    """
     document = result.document
+    tags = " ".join(f"{n}{tagger.tag(n, document.lines[n - 1])}" for n in result_lines(result))
     header = (
         f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
         f"+{result.added} -{result.removed}"
     )
-    body = render_around(document, tagger, _changed(result))
-    return f"{header}\n{body}" if body else header
+    return f"{header}; now {tags}" if tags else header
 
 
 def result_lines(result: EditResult) -> list[int]:
-    """Return the numbers of the lines that `render_result` shows."""
-    return around(result.document, _changed(result))
-
-
-def _changed(result: EditResult) -> list[int]:
-    near = [
+    """Return the numbers of the new lines, which `render_result` names."""
+    return [
         number
         for hunk in result.hunks
-        for number in range(hunk.new_start, hunk.new_start + max(1, len(hunk.added)))
+        for number in range(hunk.new_start, hunk.new_start + len(hunk.added))
     ]
-    # For a hunk that only removes lines, the lines on both sides are shown.
-    near += [hunk.new_start - 1 for hunk in result.hunks if not hunk.added]
-    return near
 
 
 def header_name(document: Document) -> str:

@@ -318,6 +318,12 @@ def _edit(event: ev.KernelEdited) -> EventWords:
     return EventWords(text, "log.tool", label=message("edit"), surfaces=_PLAIN)
 
 
+def _tried(event: ev.KernelTried) -> EventWords:
+    told = message("trial {number} for {item}: {outcome}", number=event.trial, item=event.item,
+                   outcome=_reason(event.told))  # fmt: skip
+    return EventWords(told, "log.tool", surfaces=WATCHED)
+
+
 WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SessionOpened: lambda e: EventWords(
         message("the run was resumed") if e.resumed else message("the run begins"), "muted",
@@ -336,6 +342,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.ItemsSuspended: _items,
     ev.ItemsDropped: _items,
     ev.KernelEdited: _edit,
+    ev.KernelTried: _tried,
     ev.ModelReplied: _replied,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,
@@ -437,6 +444,7 @@ SILENT = frozenset(
         ev.BaselineAccepted,
         ev.ReplyLost,
         ev.EndpointProbed,
+        ev.MachineDescribed,
         ev.ToolCalled,  # only the log shows it, in one entry with its answer
         ev.ToolAnswered,
         ev.TurnEnded,

@@ -242,6 +242,19 @@ def changed(old: str, new: str) -> str:
             "verify_then_profile is a workflow itself",
         ),
         (
+            "tools:\n  r:\n    type: call_agent\n    agent: crtic\n    function:\n      name: r\n"
+            "      description: d\n      parameters: {type: object}\n",
+            "tools.yaml:4: tools.r.agent: no agent crtic is declared under agents; there are: sub",
+        ),
+        (
+            "agents:\n  critic:\n    prompt: p\n    tools: [rm]\ntools: {}\n",
+            "tools.yaml:4: agents.critic.tools.0: rm is not a known tool",
+        ),
+        (
+            "agents:\n  critic: {tools: []}\ntools: {}\n",
+            "tools.yaml:2: agents.critic.prompt: Field required",
+        ),
+        (
             changed('            description: "文件路径"', "            default: 3"),
             "properties.file_path.default: the default is integer, expected string",
         ),

@@ -55,7 +55,7 @@ class Lent:
 
 def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for phase in Phase for tool in tools_in(phase)}
-    lent = Host(tools={"compile_report": Lent()}, agents={"subagent": Lent()})
+    lent = Host(tools={"write_report": Lent()}, agents={"subagent": Lent()})
     specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)
@@ -273,6 +273,8 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "check_python_code": {"file_path": "task/reference.py"},
         "check_markdown": {"file_path": "PLAN.md"},
         "search_knowledge": {"query": "how to raise max_rounds"},
+        "try_kernel": {"path": "task/reference.py"},
+        "submit_kernel": {"path": "work/kernel.py"},
         "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
         "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
     }

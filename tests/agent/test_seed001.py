@@ -149,8 +149,8 @@ async def test_c09_warnings_and_errors_are_summarised_in_the_result(tmp_path: Pa
         return ToolResult.success("made")
 
     async with held(tmp_path, hold=Phase.PLAN, agent=Agent(allow_script=True)) as engine:
-        call = Caller(engine, Host(tools={"compile_report": noisy}))
-        told = await call.good("compile_report")
+        call = Caller(engine, Host(tools={"write_report": noisy}))
+        told = await call.good("write_report")
         assert "the clock drifts" in told
         assert "quiet" not in told
         script = call.note("a.sh", "echo out; echo trouble >&2; exit 3\n")

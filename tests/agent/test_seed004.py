@@ -104,7 +104,8 @@ async def test_c13_a_subagent_makes_at_most_30_model_calls(tmp_path: Path) -> No
     told = result_of(lab, "toolu_t0")
     assert told["is_error"]
     assert "no result in 30 turns" in str(told["content"])
-    assert "not yet" not in str(told["content"])
+    assert "(incomplete: the subagent used up its model calls" in str(told["content"])
+    assert "not yet" in str(told["content"])
 
 
 async def test_c14_a_tools_output_is_cut_at_50_000_characters(tmp_path: Path) -> None:

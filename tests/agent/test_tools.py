@@ -138,7 +138,7 @@ async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_
             else ToolResult.success("done")
         )
 
-    async with calling(tmp_path, Host(tools={"compile_report": noisy}), hold=Phase.PLAN) as call:
+    async with calling(tmp_path, Host(tools={"write_report": noisy}), hold=Phase.PLAN) as call:
         log.warning("before: nobody's")
         result = await noisy_call(call, "html")
         assert result["error_information"].startswith("could not\nWARNING somebody: the disk")
@@ -153,7 +153,7 @@ async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_
 
 
 async def noisy_call(call: Caller, form: str) -> dict[str, str]:
-    await call("compile_report", format=form)
+    await call("write_report", format=form)
     found: dict[str, str] = call.kept("result.json")
     return found
 
@@ -162,9 +162,9 @@ async def test_a_tool_that_breaks_is_a_result_with_its_trace_kept(tmp_path) -> N
     async def broken(arguments: Mapping[str, Any]) -> ToolResult:
         raise RuntimeError("a bug")
 
-    async with calling(tmp_path, Host(tools={"compile_report": broken}), hold=Phase.PLAN) as call:
-        why = await call.refused("compile_report")
-        assert why.startswith("compile_report broke: RuntimeError: a bug")
+    async with calling(tmp_path, Host(tools={"write_report": broken}), hold=Phase.PLAN) as call:
+        why = await call.refused("write_report")
+        assert why.startswith("write_report broke: RuntimeError: a bug")
         assert "Traceback" in call.kept("captured_errors.log")
 
 
@@ -510,6 +510,10 @@ async def test_a_workflow_is_allowed_where_all_of_its_steps_are(tmp_path) -> Non
 
 
 AGENT = """\
+agents:
+  critic:
+    prompt: You doubt everything, {braces} too.
+    tools: [read_kernel, read_file]
 tools:
   reviewer:
     type: call_agent
@@ -548,7 +552,7 @@ async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> Non
 async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None:
     async with calling(tmp_path, tools=AGENT) as call:
         offered = {spec.name for spec in call.executor.specs}
-        assert not offered & {"reviewer", "compile_report"}
+        assert not offered & {"reviewer", "write_report"}
         assert "there is no tool" in await call.refused("reviewer", prompt="look")
 
 

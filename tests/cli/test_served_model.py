@@ -121,7 +121,7 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
 ) -> None:
     """The whole of it in one command: a plan, edits by tag, a KEEP, three failures, a diagnosis."""
     copy_sample(tmp_path / "task", "row_softmax")
-    report = call("compile_report", {}, "toolu_report")
+    report = call("write_report", {}, "toolu_report")
     family = Family(Player(softmax(), batch=4), ["which flags are set?"], blocks=(report,))
     async with Lab(family) as lab:
         code, out, errors = await akg(
@@ -148,7 +148,7 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
     ended = [event.status for event in events if isinstance(event, ev.SubagentEnded)]
     assert ended == ["done", "done"]
     answers = [event for event in events if isinstance(event, ev.ToolAnswered)]
-    (made,) = [event for event in answers if event.tool == "compile_report"]
+    (made,) = [event for event in answers if event.tool == "write_report"]
     assert (made.status, made.output.splitlines()[0]) == ("success", "report.md")
     edits = [e for e in events if isinstance(e, ev.ToolCalled) and e.tool == "edit_kernel"]
     assert len(edits) == 4

@@ -119,7 +119,7 @@ def test_a_kept_kernel_in_between_gives_the_item_to_the_agent_with_what_was_meas
         "An earlier kernel for p1 was measured against an earlier best kernel, not proved: +18.0 %"
     )
     assert told in visit_prompt(run.state)
-    assert told in situation(run.state)
+    assert told in situation(run.state, [])
     run.edit()
     assert until_measured(run).prior == ()
     run.perform(until_measured(run), unproved())
@@ -220,10 +220,12 @@ def test_plan_md_shows_that_an_item_waits_with_its_interval_and_reads_back_uncha
 def test_the_agent_hears_every_verdict_since_its_last_edit() -> None:
     run = planned("a", "b")
     run.tries(unproved())
-    assert "Last verdict: p1 INCONCLUSIVE: probably faster, not proved yet" in situation(run.state)
-    assert "Of these the harness measures again by itself: p1." in situation(run.state)
+    assert "Last verdict: p1 INCONCLUSIVE: probably faster, not proved yet" in situation(
+        run.state, []
+    )
+    assert "Of these the harness measures again by itself: p1." in situation(run.state, [])
     run.tries(faster(1.0), faster(1.2))
-    told = situation(run.state)
+    told = situation(run.state, [])
     assert "Last verdict: p2 DISCARD" in told
     assert "Last verdict: p1 KEEP, measured again: faster" in told
     assert "INCONCLUSIVE" not in told

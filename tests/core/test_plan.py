@@ -95,20 +95,21 @@ def test_a_rationale_has_substance(why: str, told: str) -> None:
     assert told in answer(settled("x"), item("vectorise  all of the loads", why))
 
 
-def test_a_plan_has_three_items_unless_policy_agent_or_rounds_say_otherwise() -> None:
+def test_a_plan_has_one_item_unless_the_policy_says_otherwise() -> None:
     run = settled("x")
     state = run.state
-    assert least_items(state) == 1  # the sweep may come to its last setting
+    assert least_items(state) == 1
     thinker = replace(state.task, agent=replace(state.task.agent, model="claude"))  # type: ignore[arg-type]
     run.state = replace(state, task=thinker)
-    assert answer(run, item("a"), item("b")) == "a plan has 3 to 50 items, not 2"
-    assert answer(run, item("a"), item("b"), item("c")) == ""
+    assert least_items(run.state) == 1
+    assert answer(run) == "a plan has 1 to 50 items, not 0"
+    assert answer(run, item("a")) == ""
 
     def with_policy(policy: Policy) -> RunState:
         return replace(state, task=replace(thinker, policy=policy))
 
     assert least_items(with_policy(Policy(min_plan_items=2))) == 2
-    assert least_items(with_policy(Policy(max_rounds=3))) == 2
+    assert least_items(with_policy(Policy(max_rounds=3, min_plan_items=3))) == 2
 
 
 def test_ids_are_never_used_again() -> None:

@@ -63,9 +63,17 @@ class FakeJudge:
         ratio = Interval(1.5, 1.485, 1.515, 0.99)
         return Measurement(outcome=Outcome.CORRECT, ratio=ratio, candidate_ms=2.0, baseline_ms=3.0)
 
-    async def probe(self, kernel: str, *, timed: bool, samples: int, warmups: int) -> Measurement:
+    async def probe(
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int,
+        warmups: int,
+    ) -> Measurement:
         self.probes.append((timed, samples, warmups))
-        found = await self.evaluate(kernel, None)
+        found = await self.evaluate(kernel, incumbent)
         if timed or found.outcome is not Outcome.CORRECT:
             return found
         return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)

@@ -193,6 +193,15 @@ def test_an_error_in_cpp_is_at_its_line_of_the_file(evaluated: Evaluated) -> Non
     assert found.message.startswith(f"kernel.py:{line_of(BROKEN, 'exq')}: C++ line 8: ")
 
 
+def test_an_error_in_cpp_with_escapes_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
+    twice = "static double e(double x) { return std::exq(x); }"
+    escaped = CPP.replace('r"""', '"""').replace(
+        'extern "C"', f'// \\t "\n{twice}\n{twice}\nextern "C"', 1
+    )
+    found = failed(evaluated, escaped)
+    assert found.message.startswith(f"kernel.py:{line_of(escaped, 'exq')}: C++ line ")
+
+
 def test_an_error_in_cpp_that_a_file_puts_together_is_found_by_its_text(
     evaluated: Evaluated,
 ) -> None:

@@ -74,6 +74,8 @@ UNSEEN = {
     "engine/run_report:compiled": "the agent reads it",
     "agent/tools/": "the agent reads it",
     "agent/prompt": "the agent reads it",
+    "agent/facts": "the agent reads it",
+    "agent/machine": "the agent reads it",
     "agent/visit:_reminder": "the agent reads it",
     "agent/subagents:": "the agent reads it",
     "agent/models/probe": "doctor",

@@ -95,7 +95,9 @@ def _blocks(message: Message) -> list[Block]:
 
 def _result(call: str, result: ToolResult) -> Block:
     failed = result.status != "success"
-    text = result.error_information if failed else result.output
+    text = result.output
+    if failed:
+        text = "\n".join(filter(None, (result.error_information, result.output)))
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n(cut: {len(text) - MAX_RESULT} more characters)"
     block: Block = {"type": "tool_result", "tool_use_id": call, "content": text or "done"}

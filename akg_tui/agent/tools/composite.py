@@ -15,11 +15,8 @@ from typing import Annotated, Any
 from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.resolver import Unresolved, resolve
-from akg_tui.agent.tools.run_access import NO_SUMMARY, Answer, SubagentCall
+from akg_tui.agent.tools.run_access import NO_SUMMARY, SUBAGENT, Answer, SubagentCall
 from akg_tui.core.phases import Phase
-
-SUBAGENT = "subagent"
-"""The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
 
 _ARGUMENT = re.compile(r"\$([A-Za-z_]\w*)")
 _EARLIER = re.compile(r"\$(\d+)")
@@ -48,8 +45,10 @@ async def run_workflow(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
 
 async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
     """Run the agent that the tool names, and return its final text as data."""
-    runner = call.host.agents[call.tool.agent]
-    asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox)
+    agents, declared = call.host.agents, call.tool.declared
+    runner = agents.get(call.tool.agent) or agents[SUBAGENT]
+    rules = declared.prompt if declared else ""
+    asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox, rules)
     result = await runner.run(asked)
     text = result.output.strip() or NO_SUMMARY
     return Answer(ToolResult(result.status, text, result.error_information), foreign=True)

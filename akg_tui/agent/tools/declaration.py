@@ -51,10 +51,18 @@ class Step(Struct, frozen=True):
     arguments: dict[str, Any] = {}
 
 
+class DeclaredAgent(Struct, frozen=True):
+    """A user's agent: what is added to a subagent's rules, and its tools (none: all of them)."""
+
+    prompt: str
+    tools: tuple[str, ...] = ()
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """The first argument of a tool's function: access to the run and to the call.
 
-    `node` is the call's folder on disk. `run_step` runs another tool with resolved arguments in a
+    `told` has keys of what the conversation has told and a tool need not repeat. `node` is the
+    call's folder on disk. `run_step` runs another tool with resolved arguments in a
     node of its own; `toolbox` returns the tools for the subagent of a name.
     """
 
@@ -62,6 +70,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     run: RunAccess
     files: FileAccess
     kernel: KernelSession
+    told: set[str]
     caller: Caller
     host: Host
     node: Node
@@ -75,7 +84,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     `parameters` is the JSON schema sent to a model; `run` takes arguments that fit this schema.
     `phases` are the phases in which the tool may be called; a workflow has none, because its
     steps decide. `main_agent_only` withholds a tool from subagents that a call started, because
-    the tool advances the run, asks a person or starts a subagent. `gate` is the gate at which a
+    the tool advances the run, asks a person or starts a subagent. `agent` is the agent that the
+    tool starts, `declared` its declaration if it is a user's. `gate` is the gate at which a
     person may have to approve the call. The tool is offered only with the host tool `needs_host`.
     """
 
@@ -90,6 +100,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     gate: Gate | None = None
     needs_host: str = ""
     agent: str = ""
+    declared: DeclaredAgent | None = None
     steps: tuple[Step, ...] = ()
 
     @property

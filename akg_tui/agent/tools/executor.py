@@ -19,7 +19,7 @@ from akg_tui.agent.tools.call_record import Node, node_for
 from akg_tui.agent.tools.declaration import BadArguments, Tool, ToolContext, checked
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.processes import Captured, capture
-from akg_tui.agent.tools.registry import offered, refused, specs_of
+from akg_tui.agent.tools.registry import allowed, offered, refused, specs_of
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess
 from akg_tui.core import commands as cmd
@@ -39,25 +39,39 @@ MAX_OUTPUT = 2 << 20
 class ToolExecutor:
     """The tools of one visit, with a record of the kernel lines shown to the agent.
 
-    `host` provides the engine's tools and agents; without it `compile_report` and the tools that
-    start a subagent are not offered. `caller` is the run's own agent or a subagent.
+    `host` provides the engine's tools and agents; without it `write_report` and the tools that
+    start a subagent are not offered. `caller` is the run's own agent or a subagent; `only` are
+    the names of its tools, if it does not have all of them.
     """
 
     def __init__(
-        self, run: RunAccess, host: Host | None = None, caller: Caller | None = None
+        self,
+        run: RunAccess,
+        host: Host | None = None,
+        caller: Caller | None = None,
+        only: tuple[str, ...] = (),
     ) -> None:
         self._run = run
         self._host = host or Host()
         self._caller = caller or Caller()
         self._folder = Path(run.path)
         self._files = FileAccess(self._folder, run.state.task.files.editable)
-        self._known = offered(self._folder, run.state.task, self._host)
+        known = offered(self._folder, run.state.task, self._host)
+        self._known = {name: known[name] for name in only if name in known} if only else known
         self.kernel = KernelSession(run)
+        self.told: set[str] = set()
+        """Keys of what the conversation has told; a tool need not tell it again."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The descriptions of the tools for a request: sorted, and constant over the run."""
         return specs_of(self._known)
+
+    @property
+    def allowed(self) -> list[str]:
+        """The sorted names of the tools that the caller may call in the present phase."""
+        phase = self._run.state.phase
+        return allowed(self._known, phase, subagent=self._caller.restricted)
 
     def starts_agent(self, use: ToolUse) -> bool:
         """Return whether a call starts a subagent, so that such calls may run concurrently."""
@@ -126,13 +140,15 @@ class ToolExecutor:
 
         def toolbox(subagent: str) -> ToolExecutor:
             caller = Caller(subagent, node.name, restricted=True, probes=self._caller.probes)
-            return ToolExecutor(self._run, Host(tools=self._host.tools), caller)
+            only = known.declared.tools if known.declared else ()
+            return ToolExecutor(self._run, Host(tools=self._host.tools), caller, only)
 
         context = ToolContext(
             tool=known,
             run=self._run,
             files=self._files,
             kernel=self.kernel,
+            told=self.told,
             caller=self._caller,
             host=self._host,
             node=node,

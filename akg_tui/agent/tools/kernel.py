@@ -7,16 +7,29 @@ from typing import Annotated, Any, Final
 from msgspec.structs import replace
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, Tools, tool
+from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.run_access import Answer
+from akg_tui.agent.tools.trials import AttemptNumber, TrialNumber, version
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import EDIT_SCHEMA, Tagger
 from akg_tui.hashline.formats import open_format
 
 
 @tool("domain_tool", AGENT_PHASES)
-def read_kernel(call: ToolContext) -> Answer:
-    """The kernel as it stands, every line with its number and tag: `12sr|text`."""
-    return Answer.success(call.kernel.show())
+def read_kernel(
+    call: ToolContext,
+    trial: TrialNumber = None,
+    attempt: AttemptNumber = None,
+) -> Answer:
+    """The kernel as it stands, or the text of a trial or an attempt, every line with its number
+    and tag: `12sr|text`.
+    """
+    if trial is None and attempt is None:
+        return Answer.success(call.kernel.show())
+    if trial is not None and attempt is not None:
+        raise Refused("give a trial or an attempt, not both")
+    name, text = version(call, trial, attempt)
+    return Answer.success(f"{name}:\n{call.kernel.show_draft(name, text, attempt or 0)}")
 
 
 @tool("domain_tool", (Phase.WRITE, Phase.EDIT), main_agent_only=True)
@@ -85,6 +98,9 @@ def in_format(known: Tools, form: str, path: str) -> Tools:
         )
     }
     if "read_kernel" in known:
-        seen = replace(known["read_kernel"], description="The kernel as it stands.")
+        seen = replace(
+            known["read_kernel"],
+            description="The kernel as it stands, or the text of a trial or an attempt.",
+        )
         changed["read_kernel"] = seen
     return {**known, **changed}

@@ -32,6 +32,11 @@ CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
 Device = Annotated[int, Arg(minimum=0)]
 Folder = Annotated[str, Arg("A folder under notes/ that gets a copy of the result.")]
 Framework = Literal["torch"]
+# A call, or a user's declaration, that leaves one out means the run's own target. The defaults of
+# the specification stand in the schema; a run's schema has those of its target instead.
+Backend = Annotated[str, Arg(schema={"type": "string", "default": "cuda"})]
+Arch = Annotated[str, Arg(schema={"type": "string", "default": "a100"})]
+Dsl = Annotated[str, Arg(schema={"type": "string", "default": "triton"})]
 Target = tuple[int, str, str, str]
 """Device, backend, arch and DSL in the arguments of a call."""
 
@@ -50,9 +55,9 @@ async def verify_kernel(
     ] = 300,
     cur_path: Folder = "",
     framework: Framework = "torch",
-    backend: str = "cuda",
-    arch: str = "a100",
-    dsl: str = "triton",
+    backend: Backend = "",
+    arch: Arch = "",
+    dsl: Dsl = "",
 ) -> Answer:
     """Compare generated code with the reference on fresh inputs, by the judge. Tells only;
     what counts is the evaluation that the harness makes of your edit.
@@ -94,9 +99,9 @@ async def profile_kernel(
     ] = 5,
     cur_path: Folder = "",
     framework: Framework = "torch",
-    backend: str = "cuda",
-    arch: str = "a100",
-    dsl: str = "triton",
+    backend: Backend = "",
+    arch: Arch = "",
+    dsl: Dsl = "",
 ) -> Answer:
     """Time generated code against the reference, by the judge. Does not verify, says nothing
     of correctness, and decides nothing.
@@ -148,7 +153,7 @@ def _kernel(
     device_id, *parts = target
     for name, given in zip(("backend", "arch", "dsl"), parts, strict=True):
         wanted = getattr(task.target, name)
-        if wanted and given != wanted:
+        if wanted and given and given != wanted:
             raise Refused(f"{name} is {given[:40]!r}, but this run's is {wanted!r}; leave it out")
     if device_id != 0:
         raise Refused(f"device {device_id}: this run's target has device 0 only")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.declaration import Tool, Tools
-from akg_tui.agent.tools.run_access import Host
+from akg_tui.agent.tools.run_access import SUBAGENT, Host
 from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Phase, Workflow
 from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import TOOL_FILES
@@ -22,7 +22,7 @@ from akg_tui.store.task_folder import TOOL_FILES
 TASK = "task"
 """The folder of a run that holds a copy of its task."""
 
-MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "scripts")
+MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "scripts", "trials")
 
 
 @functools.lru_cache(maxsize=1)
@@ -106,19 +106,31 @@ def specs_of(tools: Tools) -> tuple[ToolSpec, ...]:
 
 def _can_work(tool: Tool, known: Tools, host: Host) -> bool:
     if tool.kind == "call_agent":
-        return tool.agent in host.agents
+        return tool.agent in host.agents or bool(tool.declared and SUBAGENT in host.agents)
     if tool.kind == "call_workflow":
         return all(_can_work(known[step.tool], known, host) for step in tool.steps)
     return not tool.needs_host or tool.needs_host in host.tools
 
 
 def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
-    """Return the sorted names of our tools that may be called in `phase`, without workflows."""
-    return sorted(
-        tool.name
-        for tool in own_tools().values()
-        if phase in tool.phases and not (subagent and tool.main_agent_only)
-    )
+    """Return the sorted names of our tools that may be called in `phase`."""
+    return allowed(own_tools(), phase, subagent=subagent)
+
+
+def allowed(known: Tools, phase: Phase, *, subagent: bool = False) -> list[str]:
+    """Return the sorted names of the tools `known` that may be called in `phase`.
+
+    `subagent`: the caller is a subagent that a call started.
+    """
+    may = functools.partial(_may, known, phase=phase, subagent=subagent)
+    return sorted(name for name, tool in known.items() if may(tool))
+
+
+def _may(known: Tools, tool: Tool, phase: Phase, *, subagent: bool) -> bool:
+    if tool.kind == "call_workflow":
+        may = functools.partial(_may, known, phase=phase, subagent=subagent)
+        return all(step.tool in known and may(known[step.tool]) for step in tool.steps)
+    return phase in tool.phases and not (subagent and tool.main_agent_only)
 
 
 def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -> str | None:
@@ -127,17 +139,16 @@ def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -
     `subagent`: the caller is a subagent that a call started. A workflow is allowed where all its
     steps are. A user's tool that starts an agent has the phases of our tool `task`.
     """
+    if _may(known, tool, phase, subagent=subagent):
+        return None
     if tool.kind == "call_workflow":
         for step in tool.steps:
             if step.tool not in known:
                 return f"{tool.name} needs {step.tool}, which this run does not have"
             if why := refused(known, known[step.tool], phase, subagent=subagent):
                 return f"{tool.name}: {why}"
-        return None
-    if phase in tool.phases and not (subagent and tool.main_agent_only):
-        return None
-    allowed = tools_in(phase, subagent=subagent)
-    offer = ", ".join(allowed) if allowed else "no tool at all: the harness is at work"
+    names = allowed(known, phase, subagent=subagent)
+    offer = ", ".join(names) if names else "no tool at all: the harness is at work"
     caller = " to a subagent" if subagent else ""
     name = "task" if tool.kind == "call_agent" else tool.name
     return f"{name} is not allowed{caller} in phase {phase}. Allowed now: {offer}."

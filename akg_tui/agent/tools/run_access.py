@@ -18,7 +18,10 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.state import RunState
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import Refusal, open_reader
+from akg_tui.hashline.formats import EditReader, Proposed, Refusal, line_counts, open_reader
+
+SUBAGENT = "subagent"
+"""The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
 
 NO_SUMMARY = "(no summary)"
 """The output of a call if its subagent ended without a text."""
@@ -47,12 +50,19 @@ class RunAccess(Protocol):
         ...
 
     async def measure(
-        self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        timed: bool,
+        samples: int = 0,
+        warmups: int = 0,
     ) -> Measurement:
-        """Let the judge compare a kernel with the reference, for information only.
+        """Let the judge measure a kernel, for information only.
 
-        `samples` bounds the timed samples (0: the judge's own choice), `warmups` is the number
-        of untimed calls before them. Nothing is journaled, and no decision depends on it.
+        The kernel is timed against `incumbent`, or against the reference. `samples` bounds the
+        timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
+        them. Nothing is journaled, and no decision depends on it.
         """
         ...
 
@@ -63,6 +73,11 @@ class Toolbox(Protocol):
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
 
+    @property
+    def allowed(self) -> list[str]:
+        """The sorted names of the tools that the caller may call in the present phase."""
+        ...
+
     async def execute(self, use: ToolUse) -> ToolResult: ...
 
 
@@ -70,13 +85,14 @@ class SubagentCall(Struct, frozen=True):
     """A call of a tool of type `call_agent`, which a subagent must answer.
 
     `toolbox(subagent)` returns the tools for the subagent of that name; `node` is the folder on
-    disk of the call and of the subagent.
+    disk of the call and of the subagent; `rules` are those that a user's declaration adds.
     """
 
     agent: str
     arguments: Mapping[str, Any]
     node: Node
     toolbox: Callable[[str], Toolbox]
+    rules: str = ""
 
 
 class SubagentRunner(Protocol):
@@ -133,32 +149,106 @@ class Answer(Struct, frozen=True):
         return cls(ToolResult("error", output, why), foreign)
 
 
+class Draft(Struct, frozen=True):
+    """A version of the kernel that is not the run's: its text, and a reader that has seen it.
+
+    `told` is what the edit format says of the edit that made it, with the new tags.
+    """
+
+    text: str
+    reader: EditReader
+    told: str = ""
+
+
 class KernelSession:
-    """The kernel during one visit, in the run's edit format, with a record of the lines shown."""
+    """The kernel during one visit, in the run's edit format, with a record of the lines shown.
+
+    Beside it there are drafts, each under a name such as "trial 2", with records of their own.
+    """
 
     def __init__(self, run: RunAccess) -> None:
         self._run = run
-        self._reader = open_reader(run.state.task.agent.edits_in, Tagger(run.tag_key))
+        self._reader = self._new_reader()
+        self._drafts: dict[str, Draft] = {}
 
-    def _document(self) -> Document:
+    def _new_reader(self) -> EditReader:
+        return open_reader(self._run.state.task.agent.edits_in, Tagger(self._run.tag_key))
+
+    def _document(self, revision: int | None = None) -> Document:
         state = self._run.state
-        text = self._run.kernel(state.work_blob)
-        path = state.task.files.editable
-        return Document.from_text(text, path=path, revision=state.next_attempt - 1 + state.tries)
+        if revision is None:
+            # The number of its attempt, so that the incumbent has one revision in all rounds.
+            best = state.best
+            is_best = best is not None and best.blob == state.work_blob
+            revision = (
+                best.attempt if best is not None and is_best else state.next_attempt + state.tries
+            )
+        return self._text(self._run.kernel(state.work_blob), revision)
 
     def show(self) -> str:
         """Return the current kernel for the agent, and record its lines as shown."""
         return self._reader.render(self._document())
 
-    def recall(self) -> Document:
-        """Return the current kernel, and record it as shown, because an older message has it."""
-        document = self._document()
-        self._reader.assume_shown(document)
-        return document
+    def recall(self, revision: int) -> None:
+        """Record the current kernel as shown, because an older message has it as `revision`."""
+        self._reader.assume_shown(self._document(revision))
 
     @property
     def sha256(self) -> str:
         return self._document().sha256
+
+    @property
+    def revision(self) -> int:
+        """The number of the revision that `show` shows first in a visit."""
+        return self._document().revision
+
+    def show_draft(self, name: str, text: str, number: int) -> str:
+        """Return a draft for the agent as revision `number`, and record its lines as shown."""
+        if name not in self._drafts:
+            self._drafts[name] = Draft(text, self._new_reader())
+        return self._drafts[name].reader.render(self._text(text, number))
+
+    def reader_of(self, name: str) -> EditReader:
+        """Return a reader for the text of the draft `name`, which it has seen if it was shown."""
+        known = self._drafts.get(name)
+        return known.reader.copied() if known else self._new_reader()
+
+    def keep_draft(self, name: str, draft: Draft) -> None:
+        self._drafts[name] = draft
+
+    def drafted(self, arguments: Mapping[str, Any], name: str, text: str) -> Draft | Answer:
+        """Apply an edit to the draft `name` with this text, or to the kernel if it is "".
+
+        Neither changes; the result is a new draft, or an error answer with the reason.
+        """
+        known = self._drafts.get(name)
+        reader = self._reader if not name else known.reader if known else self._new_reader()
+        document = self._document() if not name else self._text(text, 0)
+        copied = reader.copied()  # the original has not seen the result
+        proposed = copied.propose(document, arguments)
+        if isinstance(proposed, Proposed):
+            return Draft(proposed.document.text, copied, proposed.accept())
+        if name:  # the refusal has shown lines
+            self._drafts[name] = Draft(text, copied)
+        else:
+            self._reader = copied
+        return Answer.error(proposed.message)
+
+    def _text(self, text: str, revision: int) -> Document:
+        path = self._run.state.task.files.editable
+        return Document.from_text(text, path=path, revision=revision)
+
+    def submit(self, text: str, note: str) -> Answer:
+        """Make a whole text the kernel, if core accepts it."""
+        before, after = self._document(), self._text(text, 0)
+        if before.sha256 == after.sha256:
+            return Answer.error("this is the kernel as it stands: there is nothing to evaluate")
+        added, removed = line_counts(before, after)
+        blob = self._run.keep_text(text)
+        edit = cmd.Edit(blob, after.sha256, added, removed, note)
+        if refused := self._run.send(edit):
+            return Answer.error(refused.why)
+        return Answer.success(f"submitted: {added} lines added, {removed} removed")
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
         """Check an edit by the format, send it to core, and accept it if core does."""

@@ -7,7 +7,8 @@ An open question therefore survives a restart of the process.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
@@ -18,6 +19,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Question
+
+if TYPE_CHECKING:
+    from akg_tui.knowledge import Page
 
 MAX_FOUND = 4
 WIDTH = 400
@@ -90,6 +94,7 @@ def ask_user(
         return Answer.success(
             f"question {question.number} waits for the person; end your turn, you will be told"
         )
+    call.told.add(f"question {question.number}")
     return Answer.success(answered(question))
 
 
@@ -116,13 +121,13 @@ def report_blocked(call: ToolContext, kind: ev.BlockedKind, reason: Text) -> Ans
     return Answer.success("recorded; your visit ends here")
 
 
-@tool("domain_tool", (Phase.PLAN,), needs_host="compile_report")
-async def compile_report(
+@tool("domain_tool", (Phase.PLAN,), needs_host="write_report")
+async def write_report(
     call: ToolContext,
     format: Literal["html", "md", "json"] = "md",  # noqa: A002 - the argument's name in a call
 ) -> Answer:
     """Write the report of the run so far; its path is the answer."""
-    made = await call.host.tools["compile_report"]({"format": format})
+    made = await call.host.tools["write_report"]({"format": format})
     return Answer(made, foreign=True)
 
 
@@ -143,11 +148,21 @@ def search_knowledge(
     target = call.run.state.task.target
     pages = library()
     if page := pages.page(query.strip()):
-        return Answer.success(page.whole())
+        return Answer.success(_once(call, [page]))
     found = pages.search(
         query, dsl=dsl or target.dsl, backend=backend or target.backend, limit=MAX_FOUND
     )
     if not found:
         ids = ", ".join(page.cited for page in pages.pages)
         return Answer.error(f"nothing was found; the pages are: {ids}")
-    return Answer.success("\n\n".join(page.whole() for page in found))
+    return Answer.success(_once(call, found))
+
+
+def _once(call: ToolContext, pages: Sequence[Page]) -> str:
+    """Return the pages, each whole only once in a conversation."""
+    texts: list[str] = []
+    for page in pages:
+        known = page.cited in call.told
+        texts.append(f"{page.cited}: {page.title} (told above)" if known else page.whole())
+        call.told.add(page.cited)
+    return "\n\n".join(texts)

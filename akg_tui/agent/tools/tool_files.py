@@ -16,8 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from akg_tui.agent.tools import BadTools
 from akg_tui.agent.tools.composite import run_subagent, run_workflow, task
-from akg_tui.agent.tools.declaration import Kind, Step, Tool, Tools, fault_in, object_schema
+from akg_tui.agent.tools.declaration import (
+    DeclaredAgent,
+    Kind,
+    Step,
+    Tool,
+    Tools,
+    fault_in,
+    object_schema,
+)
 from akg_tui.agent.tools.resolver import How
+from akg_tui.agent.tools.run_access import SUBAGENT
 
 _RESOLVE = "resolve"
 
@@ -115,9 +124,17 @@ class ToolEntry(_Shape):
         return self
 
 
+class AgentEntry(_Shape):
+    """An agent that a `call_agent` of this file may name."""
+
+    prompt: Annotated[str, Field(min_length=1, max_length=8_000)]
+    tools: list[Name] = []
+
+
 class ToolsFile(_Shape):
     """The content of one tool file."""
 
+    agents: Annotated[dict[Name, AgentEntry], Field(max_length=MAX_TOOLS)] = {}
     tools: Annotated[dict[Name, ToolEntry], Field(max_length=MAX_TOOLS)]
 
 
@@ -138,12 +155,29 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
     except (yaml.YAMLError, ValueError) as error:
         raise BadTools(path, 1, "", " ".join(str(error).split())) from None
     found = dict(known)
+    agents = {
+        name: DeclaredAgent(entry["prompt"], tuple(entry.get("tools", ())))
+        for name, entry in plain.get("agents", {}).items()
+    }
+    if SUBAGENT in agents:
+        raise bad(f"{SUBAGENT} is the agent of the tool task", "agents", SUBAGENT)
     for name, tool in plain["tools"].items():
         found[name] = new = _declaration(tool, known)
         if new.name != name:
             message = f"is {new.name!r}, expected {name!r} as in the line above"
             raise bad(message, "tools", name, "function", "name")
+        if new.kind == "call_agent" and new.agent != SUBAGENT:
+            if new.agent not in agents:
+                there = ", ".join([SUBAGENT, *sorted(agents)])
+                field = ("agent",) if "agent" in tool else ()
+                what = f"no agent {new.agent} is declared under agents; there are: {there}"
+                raise bad(what, "tools", name, *field)
+            found[name] = new = replace(new, declared=agents[new.agent])
         _check_tool(new, known, bad)
+    for name, agent in agents.items():
+        for number, tool in enumerate(agent.tools):
+            if tool not in found:
+                raise bad(f"{tool} is not a known tool", "agents", name, "tools", number)
     for name in plain["tools"]:
         for number, step in enumerate(found[name].steps):
             place = "tools", name, "steps", number, "tool"

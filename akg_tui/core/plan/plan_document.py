@@ -18,7 +18,7 @@ from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
-from akg_tui.core.summary import best_of
+from akg_tui.core.summary import Ratios, best_of
 from akg_tui.core.verdict import percent
 
 REASON_WIDTH = 120
@@ -31,6 +31,7 @@ SETTLED_ROOM = 8_000
 FOLDED_ROOM = 3_000
 MAX_ADVICE = 20  # lines of each kind (avoid, try) in a diagnosis
 
+PROVISIONAL = "provisional: the product of the kept ratios"
 PINNED = "!"  # marks an item that only a person can drop
 WAITING = "~"  # marks an item that waits for another measurement
 
@@ -101,9 +102,17 @@ def _front_matter(state: RunState) -> list[str]:
         f"items: {len(state.items)}",
         f"best_attempt: {best.attempt if best else '-'}",
         f"best_commit: {best.commit if best else '-'}",
-        f"best_over_seed: {ratios.over_seed.ratio:.3f}" if ratios else "best_over_seed: -",
+        f"best_over_seed: {_over_seed(ratios)}",
         f"fail_streak: {state.fail_streak}",
     ]
+
+
+def _over_seed(best: Ratios | None) -> str:
+    """Return the speed of the best kernel over the seed; an estimate is named as such."""
+    if best is None:
+        return "-"
+    told = f" ({PROVISIONAL})" if best.provisional else ""
+    return f"{best.over_seed.ratio:.3f}{told}"
 
 
 def open_items(state: RunState) -> list[Item]:

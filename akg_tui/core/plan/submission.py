@@ -1,7 +1,8 @@
 """The checks that a submitted plan or diagnosis must pass.
 
-Pure. A plan needs enough items, each with a meaningful rationale, and must not repeat a settled
-item or one that waits to be measured again; a diagnosis needs a cause and at least one direction.
+Pure. A plan needs one item, or as many as the policy says, each with a meaningful rationale, and
+must not repeat a settled item or one that waits to be measured again; a diagnosis needs a cause
+and at least one direction.
 `core.decide` assigns the items' ids.
 """
 
@@ -18,10 +19,9 @@ from akg_tui.core.state import Item, RunState
 MAX_PLAN_ITEMS = 50
 MAX_ITEM_TEXT = 400
 MIN_RATIONALE, MAX_RATIONALE = 15, 400
-LEAST_ITEMS = 3
+LEAST_ITEMS = 1
 
-# Agents that search a space of settings; when one setting is left, one item makes a plan. Other
-# agents must plan alternatives.
+# Agents that search a space of settings.
 SEARCHERS = frozenset({"sweep"})
 
 _FILLERS = frozenset({"and", "change", "only", "set", "the", "to", "try", "use", "using", "with"})
@@ -31,8 +31,7 @@ def least_items(state: RunState) -> int:
     """Return the minimum number of items in the next plan, at most the number of rounds left."""
     policy = state.task.policy
     least = policy.min_plan_items
-    if least is None:
-        least = 1 if state.task.agent.model in SEARCHERS else LEAST_ITEMS
+    least = LEAST_ITEMS if least is None else least
     return min(least, max(1, policy.max_rounds - state.settled))
 
 

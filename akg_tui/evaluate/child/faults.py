@@ -6,6 +6,7 @@ before it is shown or kept.
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 import shutil
@@ -95,11 +96,31 @@ def _line_of_cpp(text: str, trace: TracebackType | None, filename: str) -> tuple
     file = "".join(lines)
     if whole.strip() and (start := file.find(whole)) >= 0:
         return file.count("\n", 0, start) + number, text
+    if at := _line_in_literal(file, whole, number):
+        return at, text
     wanted = [*whole.splitlines(), ""][min(number, len(whole.splitlines()) + 1) - 1].strip()
     same = [at for at, line in enumerate(lines, 1) if wanted and line.strip() == wanted]
     if len(same) == 1:
         return same[0], text
     return None, f"{text} (that line of C++ is put together by the file: {wanted[:60]})"
+
+
+def _line_in_literal(file: str, whole: str, number: int) -> int | None:
+    """Return the line of the file with line `number` of `whole`, the value of one of its strings.
+
+    Escapes make a string's text differ from its value; its lines are those of the file unless it
+    holds escaped ends of lines.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            rows, start = (node.end_lineno or node.lineno) - node.lineno, node.value.find(whole)
+            if start >= 0 and rows == node.value.count("\n"):
+                return node.lineno + node.value.count("\n", 0, start) + number - 1
+    return None
 
 
 def _with_symbols(said: str) -> str:

@@ -12,6 +12,7 @@ from akg_tui.hashline.formats.contract import (
     PatchFormat,
     Proposed,
     Refusal,
+    line_counts,
 )
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
@@ -48,4 +49,14 @@ def open_reader(name: str, tagger: Tagger) -> EditReader:
     return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
 
 
-__all__ = ["FORMATS", "EditFormat", "Guarded", "Proposed", "Refusal", "open_format", "open_reader"]
+__all__ = [
+    "FORMATS",
+    "EditFormat",
+    "EditReader",
+    "Guarded",
+    "Proposed",
+    "Refusal",
+    "line_counts",
+    "open_format",
+    "open_reader",
+]

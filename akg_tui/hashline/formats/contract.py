@@ -55,6 +55,10 @@ class Proposed:
 class EditReader(Protocol):
     """The form of a format that a run uses: it records the shown file, and proposes edits."""
 
+    def copied(self) -> EditReader:
+        """Return a reader with the same record, whose edits do not change this one."""
+        ...
+
     def render(self, document: Document) -> str:
         """Return the current file in the form for its reader, and record it as shown."""
         ...
@@ -127,6 +131,11 @@ class Guarded:
         self._form = form
         self._shown = ""
 
+    def copied(self) -> Guarded:
+        other = Guarded(self._form)
+        other._shown = self._shown
+        return other
+
     def render(self, document: Document) -> str:
         self._shown = document.sha256
         return self._form.render(document)
@@ -145,7 +154,7 @@ class Guarded:
             return made
         if made.sha256 == document.sha256:
             return Refusal("nothing was written: the edit changes nothing")
-        added, removed = _line_counts(document, made)
+        added, removed = line_counts(document, made)
 
         def accept() -> str:
             self._shown = made.sha256
@@ -154,7 +163,7 @@ class Guarded:
         return Proposed(made, added, removed, accept)
 
 
-def _line_counts(before: Document, after: Document) -> tuple[int, int]:
+def line_counts(before: Document, after: Document) -> tuple[int, int]:
     """Return the numbers of lines added and removed."""
     codes = SequenceMatcher(None, before.lines, after.lines, autojunk=False).get_opcodes()
     changed = [code for code in codes if code[0] != "equal"]

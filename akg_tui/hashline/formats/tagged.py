@@ -19,6 +19,11 @@ class Hashline:
         self._tagger = tagger
         self._session: EditSession | None = None
 
+    def copied(self) -> Hashline:
+        other = Hashline(self._tagger)
+        other._session = self._session.copied() if self._session else None
+        return other
+
     @property
     def schema(self) -> dict[str, object]:
         return {

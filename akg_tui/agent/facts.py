@@ -1,0 +1,151 @@
+"""The facts about a task that a kernel engineer has on the desk, told once in a conversation.
+
+Made from the journal alone (the machine's description and the baseline measurements), so that
+every request and every restart has the same bytes. Does no I/O and measures nothing.
+"""
+
+from __future__ import annotations
+
+from akg_tui.core.measurement import Measurement
+from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
+
+_HEAD = "The facts. They were measured before the first plan and hold for the whole run:"
+
+
+def facts_text(state: RunState) -> str:
+    """Return the paragraph with the facts of a run: machine, times, correctness, DSL, rules."""
+    rows = [*_machine(state), *_times(state), *_correctness(state), *_dsl(state), *_allowed(state)]
+    return "\n".join([_HEAD, *(f"- {row}" for row in rows)])
+
+
+def _machine(state: RunState) -> list[str]:
+    described, measured = state.machine, state.baseline
+    if described is not None:
+        known = described.facts
+    elif measured is not None:
+        wanted = ("cpu", "cpus", "caches", "memory", "gpu", "compiler")
+        known = {
+            name: measured.environment[name] for name in wanted if name in measured.environment
+        }
+    else:
+        known = {}
+    return [f"{name}: {text}." for name, text in known.items()]
+
+
+def _times(state: RunState) -> list[str]:
+    seed = state.baseline
+    if seed is None or seed.candidate_ms is None or seed.baseline_ms is None:
+        return []
+    told = f"Time of a call: the seed kernel {_ms(seed.candidate_ms)}"
+    told += f", the reference run by PyTorch (eager) {_ms(seed.baseline_ms)}"
+    if seed.ratio is not None:
+        told += f"; the seed is {seed.ratio.ratio:.3g} times as fast as eager"
+    # Journals of runs that measured the reference under torch.compile have this measurement.
+    compiled: Measurement | None = getattr(state, "compiled", None)
+    if compiled is not None and compiled.candidate_ms is not None and compiled.ratio is not None:
+        told += f". The reference under torch.compile {_ms(compiled.candidate_ms)}"
+        told += f", {compiled.ratio.ratio:.3g} times as fast as eager"
+    rows = [f"{told}."]
+    if (roof := seed.roofline) is not None:
+        rows.append(
+            f"A call moves at least {roof.moved_bytes / 1e6:.3g} MB (inputs and outputs, each "
+            f"once); the nearest level that holds them is {roof.level}."
+        )
+    return rows
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds:.4g} ms"
+
+
+_VALUES = {
+    "any": "unusual values, with infinities and NaN where the reference accepts them",
+    "finite": "unusual finite values (no infinities, no NaN)",
+    "drawn": "no values but those that get_inputs() draws",
+}
+
+
+def _correctness(state: RunState) -> list[str]:
+    rules, seed = state.task.correctness, state.baseline
+    told = "Correct: |y - ref| / (|ref| + rms(ref)) of every element is within a bound, with ref in"
+    told += " double precision where the reference supports that. "
+    if rules.tolerance is not None:
+        told += f"The task sets the bound, {rules.tolerance:.3g}"
+    else:
+        told += "The bound of each input follows from its dtype and the reference's rounding error"
+    if seed is not None and seed.tolerance is not None and seed.max_error is not None:
+        origin = f" ({seed.tolerance_from})" if seed.tolerance_from else ""
+        told += f"; the seed came nearest to it with {seed.max_error:.3g} of {seed.tolerance:.3g}"
+        told += origin
+    tried = [f"{rules.trials} fresh draws of get_inputs()", _VALUES[rules.values]]
+    tried.append("only the declared shapes" if rules.fixed_shape else "other, small shapes too")
+    if rules.noncontiguous:
+        tried.append("non-contiguous inputs")
+    told += f". Integers and booleans must be equal. Tried are: {'; '.join(tried)}."
+    more = ["Shape, dtype and device of a result are the reference's"]
+    more.append(
+        "its memory layout is free" if rules.strides == "any" else "its strides no worse than its"
+    )
+    if rules.deterministic:
+        more.append("equal inputs must give equal bits")
+    return [told, f"{', '.join(more)}; inputs must stay unchanged."]
+
+
+_COMPILE = (
+    "`from akg_tui.dsl import compile_cpp, pointer`: `compile_cpp(source, flags)` compiles a C++ "
+    'string and returns a `ctypes.CDLL`; functions need extern "C", and argtypes, because ctypes '
+    "passes a plain int as 32 bits. It takes about a second once, and is loaded from a cache "
+    'later. It adds -std=c++17 -fPIC and no -O: give flags such as ("-O3", "-march=native"{more}). '
+    "`pointer(tensor, torch.float32)` is the address of a "
+    "contiguous CPU tensor, and raises for any other."
+)
+_INLINE = (
+    "torch's `load_inline` works too, but reads torch's headers: each change of its C++ costs 15 "
+    "to 60 s of building."
+)
+_INTERPRETED = (
+    "Triton runs in its interpreter here: kernels are verified, never timed, so no attempt can be "
+    "kept for its speed."
+)
+
+
+def _dsl(state: RunState) -> list[str]:
+    target, limit = state.task.target, state.task.timing.build_timeout_s
+    bound = f"Building and loading may take {limit:g} s."
+    if target.dsl == "triton":
+        return [*([_INTERPRETED] if target.backend == "cpu" else []), bound]
+    more = ', "-fopenmp"' if state.task.timing.threads > 1 else ""
+    helper = _COMPILE.format(more=more)
+    if target.dsl == "torch":
+        return [f"The kernel may call torch, and may compile C++. {helper} {_INLINE} {bound}"]
+    return [f"{helper} {_INLINE} {bound}"]
+
+
+def _allowed(state: RunState) -> list[str]:
+    task, rows = state.task, []
+    threads = task.timing.threads
+    rows.append(
+        "Threads gain nothing: a call runs on one CPU."
+        if threads == 1
+        else f"OpenMP has {threads} threads and a call as many CPUs, so more threads gain nothing."
+    )
+    rows.append(
+        "Allowed: packing, transposing or converting parameters once, at the first call, and "
+        "keeping that (they are set after __init__, and then stay); scratch memory kept over "
+        "calls. Not allowed: keeping results, or anything of an input, for a later call. A new "
+        "result needs memory of its own: one buffer for all results costs a copy of each."
+    )
+    rows += _guard(task)
+    return rows
+
+
+def _guard(task: Task) -> list[str]:
+    rows = []
+    if task.guard.kernel_must_do_the_work:
+        rows.append("Compute operations of torch are refused: the kernel's own code does the work.")
+    elif task.target.dsl != "torch":
+        rows.append("torch's own operations may do parts of the work.")
+    if not task.guard.allow_compile and task.guard.level == "strict":
+        rows.append("torch.compile is refused.")
+    return rows

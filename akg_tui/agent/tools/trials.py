@@ -1,0 +1,201 @@
+"""The tools try_kernel and submit_kernel: a version is measured without settling the item.
+
+A trial is journaled and decides nothing; the budget of trials is core's. Only what is submitted, by
+submit_kernel or edit_kernel, becomes the attempt that the harness evaluates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.file_access import NOTES, Refused
+from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.run_access import Answer, Draft
+from akg_tui.core import commands as cmd
+from akg_tui.core.commands import Refusal
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.phases import Phase
+from akg_tui.core.plan.trial_budget import check_trial, trials_left
+from akg_tui.hashline.document import Document
+from akg_tui.store.errors import HistoryError
+
+SAMPLES, WARMUPS = 50, 5
+MAX_DETAIL = 6_000
+
+TrialNumber = Annotated[int | None, Arg("Number of an earlier trial.", minimum=1)]
+AttemptNumber = Annotated[
+    int | None, Arg("Number of an earlier attempt; 0 is the seed.", minimum=0)
+]
+NotePath = Annotated[str | None, Arg("A .py file under notes/.")]
+Whole = Annotated[str | None, Arg("The whole file.", resolve="never")]
+
+
+class Source(Struct, frozen=True):
+    """The arguments that name a version; one of them is given."""
+
+    text: str | None
+    path: str | None
+    trial: int | None
+    attempt: int | None
+
+
+@tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
+async def try_kernel(
+    call: ToolContext,
+    *,
+    edit: Annotated[
+        dict[str, Any] | None,
+        Arg(
+            resolve="never",
+            schema={
+                "type": "object",
+                "description": "Arguments of edit_kernel, for a copy of the kernel, or of `trial` "
+                "or `attempt` with its own tags.",
+            },
+        ),
+    ] = None,
+    text: Whole = None,
+    path: NotePath = None,
+    trial: TrialNumber = None,
+    attempt: AttemptNumber = None,
+) -> Answer:
+    """Build, verify and time a version against the incumbent, without settling the item and
+    without changing the kernel. Give one source: an edit, a text, a path, a trial or an attempt.
+    A compile error here costs one trial.
+    """
+    draft, name = _chosen(call, Source(text, path, trial, attempt), edit)
+    if isinstance(draft, Answer):
+        return draft
+    if fault := _fault(draft.text):
+        return Answer.error(f"{fault}; no trial was made")
+    run = call.run
+    try:
+        check_trial(run.state)
+    except Refusal as refusal:
+        return Answer.error(str(refusal))
+    found = await _measured(call, draft.text)
+    if found.outcome is Outcome.ERROR and found.failure is FailureKind.JUDGE:
+        return Answer.error(f"the judge failed, and no trial was counted: {found.message}")
+    # What the trial of a kernel needs for its story; the machine's state is in the run's own.
+    kept = replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
+    if refused := run.send(cmd.RecordTrial(run.keep_text(draft.text), name, kept)):
+        return Answer.error(refused.why)
+    made = run.state.trials[-1]
+    call.kernel.keep_draft(f"trial {made.number}", draft)
+    return _told(call, made.number, made.told, found, draft)
+
+
+@tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
+def submit_kernel(
+    call: ToolContext,
+    *,
+    trial: TrialNumber = None,
+    attempt: AttemptNumber = None,
+    path: NotePath = None,
+    text: Whole = None,
+    note: Annotated[str, Arg("What was changed, in a few words.", resolve="never")] = "",
+) -> Answer:
+    """Make a version the attempt for the active item: a trial, an earlier attempt, a file of
+    notes/, or a whole text. It ends your turn, and the harness evaluates it.
+    """
+    draft, name = _chosen(call, Source(text, path, trial, attempt))
+    if isinstance(draft, Answer):
+        return draft
+    if fault := _fault(draft.text):
+        return Answer.error(f"{fault}; nothing was submitted")
+    return call.kernel.submit(draft.text, note or name)
+
+
+def _chosen(
+    call: ToolContext, source: Source, edit: dict[str, Any] | None = None
+) -> tuple[Draft | Answer, str]:
+    """Return the version that the arguments name, and its name. Raises `Refused`."""
+    named = [name for name, value in asdict(source).items() if value is not None]
+    if len(named) > 1:
+        raise Refused(f"give one source, not {' and '.join(named)}")
+    if edit is not None and (source.text is not None or source.path is not None):
+        raise Refused(f"an edit is made of the kernel, a trial or an attempt, not of a {named[0]}")
+    if edit is None and not named:
+        raise Refused("give a source: a trial, an attempt, a path, a text, or for a trial an edit")
+    name, base = "", ""
+    if source.path is not None:
+        name = call.files.relative(source.path)
+        if not (name.startswith(f"{NOTES}/") and name.endswith(".py")):
+            raise Refused(f"{name}: expected a .py file under {NOTES}/")
+        base = read_text(call.files, name)
+    elif source.text is not None:
+        name, base = "a whole text", source.text
+    elif named:
+        name, base = version(call, source.trial, source.attempt)
+    if edit is None:
+        return Draft(base, call.kernel.reader_of(name)), name
+    return call.kernel.drafted(edit, name, base), f"an edit of {name or 'the kernel'}"
+
+
+def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[str, str]:
+    """Return the name and the text of an earlier trial or attempt. Raises `Refused`."""
+    state = call.run.state
+    if trial is not None:
+        if not 1 <= trial <= len(state.trials):
+            raise Refused(f"there is no trial {trial}; {len(state.trials)} were made")
+        name, blob = f"trial {trial}", state.trials[trial - 1].blob
+    else:
+        found = next((each for each in state.attempts if each.number == attempt), None)
+        if found is None or found.lost:
+            raise Refused(f"there is no text of an attempt {attempt}")
+        name, blob = f"attempt {attempt}", found.blob
+    try:
+        return name, call.run.kernel(blob)
+    except HistoryError as error:
+        raise Refused(f"the text of {name} is lost: {error}") from None
+
+
+def _fault(text: str) -> str | None:
+    """Return why a text can be no kernel, which is told before anything is spent on it."""
+    from akg_tui.evaluate.kernel_text import syntax_fault
+
+    try:
+        Document.from_text(text, path="kernel.py")
+    except ValueError as error:
+        return str(error)
+    return syntax_fault(text)
+
+
+async def _measured(call: ToolContext, text: str) -> Measurement:
+    run = call.run
+    seconds, best = run.state.task.policy.trial_s, run.state.best
+    incumbent = run.kernel(best.blob) if best else None
+    try:
+        async with asyncio.timeout(seconds):
+            return await run.measure(text, incumbent, timed=True, samples=SAMPLES, warmups=WARMUPS)
+    except TimeoutError:
+        message = f"the trial was given up after {seconds:g} s"
+        return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=message)
+
+
+def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: Draft) -> Answer:
+    """Return what a trial found: the outcome, the figures, the new tags, and what is left."""
+    lines = [f"trial {number}: {told}"]
+    if found.max_error is not None and found.tolerance is not None:
+        lines.append(f"worst error {found.max_error:.3g}, bound {found.tolerance:.3g}")
+    if found.candidate_ms is not None and found.baseline_ms is not None:
+        times = f"{found.candidate_ms:.4g} ms a call, the incumbent {found.baseline_ms:.4g} ms"
+        lines.append(f"{times}; a short measurement, which decides nothing")
+    if found.roofline is not None:
+        share = f"{found.roofline.share:.0%} of the copy rate of {found.roofline.level}"
+        lines.append(f"it moves its inputs and outputs at {share}")
+    if found.detail:
+        lines.append(found.detail[:MAX_DETAIL])
+    if draft.told:
+        lines.append(draft.told)
+    left = trials_left(call.run.state)
+    lines.append(f"{left} trials of {call.run.state.active} are left")
+    text = "\n".join(lines)
+    if found.outcome is Outcome.CORRECT:
+        return Answer.success(text)
+    return Answer.error(text, foreign=True)

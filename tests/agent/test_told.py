@@ -1,0 +1,274 @@
+"""What a model is told is true: of the phase, its tools, the kernel's revisions, its own edits."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.agent.chat import ToolMessage, ToolResult
+from akg_tui.agent.facts import facts_text
+from akg_tui.agent.machine import describe, instructions
+from akg_tui.agent.models.messages_api import merged
+from akg_tui.agent.prompt import situation
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.plan.plan_document import render_plan
+from akg_tui.core.state import Question, RunState
+from tests.agent.live import held
+from tests.agent.test_declarations import SEED
+from tests.agent.test_tools import FAST, Caller, calling, measured
+from tests.lab.family import Family, says
+from tests.lab.player import Player
+from tests.lab.replies import Block, Reply, call, message
+from tests.lab.runs import create, directions, engine, of, play
+from tests.lab.server import Lab, Request
+
+
+@dataclass
+class ByRevision(Player):
+    """A player that names the revision which the view's header has."""
+
+    named: list[int] = field(default_factory=list)
+
+    def _edit(self, view: str, active: str, call_id: str) -> Block:
+        block = super()._edit(view, active, call_id)
+        header = re.search(r"^@\S+ r(\d+) ", view, re.M)
+        assert header
+        self.named.append(int(header[1]))
+        block["input"]["rev"] = self.named[-1]
+        return block
+
+
+async def test_the_revision_of_a_view_holds_in_later_rounds_too(tmp_path: Path) -> None:
+    player = ByRevision(directions())
+    async with Lab(player) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=6)
+        await play(engine(run, lab.url))
+    verdicts = [attempt.verdict for attempt in run.state.attempts[1:]]
+    assert verdicts.count(Verdict.DISCARD) >= 3
+    assert player.named == [0, 1, 1, 3, 3, 3]
+    assert not [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    run.close()
+
+
+async def test_a_diagnosis_is_opened_with_the_reason_it_has(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        await play(engine(run, lab.url))
+    state = replace(run.state, phase=Phase.DIAGNOSE, phase_reason="a person wants to know more")
+    assert state.attempts[-1].verdict is Verdict.KEEP
+    told = situation(state, [])
+    assert "Why you are asked: a person wants to know more." in told
+    assert "failed one after the other" not in told
+    assert "last 3 attempts failed" in situation(replace(state, fail_streak=3), [])
+    run.close()
+
+
+async def test_two_edits_in_one_reply_change_nothing(tmp_path: Path) -> None:
+    player = Player(directions())
+    twice: list[Request] = []
+
+    def script(request: Request) -> Reply:
+        reply = player(request)
+        edits = [b for b in player.last if b.get("name") == "edit_kernel"]
+        if not edits or twice:
+            return reply
+        twice.append(request)
+        (edit,) = edits
+        blocks: list[Block] = [edit, call("edit_kernel", edit["input"], "toolu_again")]
+        return message(blocks, message_id=f"msg_{player.calls}", usage=request.usage)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        await play(engine(run, lab.url))
+    refused = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    assert [a.tool for a in refused] == ["edit_kernel", "edit_kernel"]
+    assert "put all ops into one edit_kernel" in refused[0].error_information
+    assert len(of(run, ev.KernelEdited)) == 1
+    run.close()
+
+
+async def test_a_workflow_is_named_where_it_may_be_called(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        assert "verify_then_profile" in caller.executor.allowed
+        assert "write_report" not in caller.executor.allowed  # not offered here
+        why = await caller.refused("submit_plan", items=[])
+        assert "verify_then_profile" in why
+    async with held(tmp_path / "plan", hold=Phase.PLAN) as other:
+        assert "verify_then_profile" not in Caller(other).executor.allowed
+
+
+async def test_the_yaml_of_the_specification_measures_for_the_runs_target(tmp_path: Path) -> None:
+    async with calling(tmp_path, tools=SEED) as caller:
+        (spec,) = [s for s in caller.executor.specs if s.name == "verify_kernel"]
+        assert "backend" not in spec.parameters["properties"]
+        assert '"correct": true' in await caller.good("verify_kernel", **measured(FAST))
+        why = await caller.refused("profile_kernel", **measured(FAST), backend="cuda")
+        assert "this run's is 'cpu'" in why
+
+
+REVIEWER = """\
+agents:
+  critic:
+    prompt: You doubt {everything}.
+    tools: [read_kernel, read_file]
+tools:
+  reviewer:
+    type: call_agent
+    agent: critic
+    function:
+      name: reviewer
+      description: Ask for a second opinion.
+      parameters:
+        type: object
+        properties: {prompt: {type: string}}
+        required: [prompt]
+"""
+
+
+async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_path: Path) -> None:
+    def child(prompt: str, turn: int) -> list[Block]:
+        look: dict[str, Any] = {"query": "loops"}
+        return says("no") if turn else [call("search_knowledge", look, "toolu_look")]
+
+    ask = call("reviewer", {"prompt": "is it right?"}, "toolu_ask")
+    family = Family(Player(directions()), child=child, blocks=(ask,))
+    async with Lab(family) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        (run.path / "task" / "tools.yaml").write_text(REVIEWER)
+        await play(engine(run, lab.url))
+    first = family.children[0].body
+    assert [tool["name"] for tool in first["tools"]] == ["read_file", "read_kernel"]
+    system = first["system"][0]["text"]
+    assert system.startswith("You are a subagent")
+    assert system.endswith("\n\nYou doubt {everything}.")
+    assert "allowed are: read_file, read_kernel." in system
+    (started,) = of(run, ev.SubagentStarted)
+    assert started.agent == "critic"
+    looked = next(a for a in of(run, ev.ToolAnswered) if a.source)
+    assert "there is no tool 'search_knowledge'" in looked.error_information
+    run.close()
+
+
+KNOWN = ev.MachineDescribed(machine="m1", facts={"CPU": "a Zen", "reads": "L1 190 GB/s"})
+
+
+async def test_the_facts_of_machine_times_and_rules_are_told_once_and_frozen(
+    tmp_path: Path,
+) -> None:
+    asked: list[tuple[int, ev.MachineDescribed | None]] = []
+
+    async def describe(threads: int, known: ev.MachineDescribed | None) -> ev.MachineDescribed:
+        asked.append((threads, known))
+        return KNOWN
+
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        work = engine(run, lab.url)
+        work._loop.describe = describe
+        await play(work)
+    assert asked == [(1, None)]
+    systems = [request.body["system"] for request in lab.requests]
+    assert all(each == systems[0] for each in systems)
+    told = systems[0][0]["text"]
+    wanted = (
+        "- CPU: a Zen.\n- reads: L1 190 GB/s.\n",
+        "the seed kernel 4 ms, the reference run by PyTorch (eager) 3 ms; the seed is 0.75 times",
+        "|y - ref| / (|ref| + rms(ref))",
+        "from akg_tui.dsl import compile_cpp, pointer",
+        "load_inline",
+        "packing",
+        "Threads gain nothing",
+    )
+    for text in wanted:
+        assert told.count(text) == 1, text
+    assert "-fopenmp" not in told
+    assert run.state.machine == KNOWN
+    run.close()
+
+
+async def test_the_compiled_reference_is_told_where_it_was_measured(tmp_path: Path) -> None:
+    class WithCompiled:
+        """A state that has the measurement of the reference under torch.compile."""
+
+        def __init__(self, state: RunState) -> None:
+            self._state = state
+            ratio = Interval(2.5, 2.4, 2.6, 0.99)
+            self.compiled = Measurement(outcome=Outcome.CORRECT, candidate_ms=1.2, ratio=ratio)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._state, name)
+
+    async with calling(tmp_path) as caller:
+        state: Any = WithCompiled(caller.engine.state)
+        assert "under torch.compile 1.2 ms, 2.5 times as fast as eager." in facts_text(state)
+        assert "torch.compile" not in facts_text(caller.engine.state)
+
+
+async def test_the_machine_is_described_by_measuring_it_and_once(tmp_path: Path) -> None:
+    found = await describe(1, None)
+    assert found is not None
+    assert {"CPU", "compiler", "reads, one thread", "multiply-adds, one thread"} <= set(found.facts)
+    assert re.search(r"memory [\d.]+ GB/s", found.facts["reads, one thread"])
+    assert await describe(1, found) is None
+    other = await describe(2, found)
+    assert other is not None
+    assert "reads, 2 threads" in other.facts
+
+
+def test_instruction_sets_are_named_as_engineers_know_them() -> None:
+    assert instructions(["fpu", "avx2", "fma"]) == "AVX2, FMA, no AVX-512"
+    assert instructions(["avx2", "avx512f", "avx512_vnni"]) == "AVX2, AVX-512F, AVX-512-VNNI"
+
+
+async def test_the_speed_of_the_best_is_measured_or_named_provisional(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        await play(engine(run, lab.url))
+    state = replace(run.state, phase=Phase.PLAN)
+    assert state.final
+    assert "(measured)" in situation(state, [])
+    assert re.search(r"^best_over_seed: 4.000$", render_plan(state), re.M)
+    before = replace(state, final=None)
+    assert "4.00 times as fast as the seed (provisional" in situation(before, [])
+    assert "best_over_seed: 4.000 (provisional" in render_plan(before)
+    run.close()
+
+
+async def test_a_page_of_knowledge_is_told_whole_once(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        first = await caller.good("search_knowledge", query="vectorise the inner loop")
+        assert first.startswith("# k:cpp-vectorise: ")
+        again = await caller.good("search_knowledge", query="k:cpp-vectorise")
+        assert again.startswith("k:cpp-vectorise: ")
+        assert again.endswith("(told above)")
+
+
+async def test_a_verdict_and_an_answer_are_told_once_in_a_conversation(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=4)
+        await play(engine(run, lab.url))
+    texts = [
+        str(block.get("text", ""))
+        for entry in lab.requests[-1].body["messages"]
+        for block in entry["content"]
+    ]
+    verdicts = [line for text in texts for line in text.split("\n") if "Last verdict" in line]
+    assert len(verdicts) == len(set(verdicts)) == 3
+    question = Question(1, "May I?", (), None, None, attended=True, answer="yes", source="user")
+    state, told = replace(run.state, phase=Phase.PLAN, questions=(question,)), set[str]()
+    assert "the person answered: yes" in situation(state, [], told)
+    assert "the person answered: yes" not in situation(state, [], told)
+    run.close()
+
+
+def test_the_output_of_a_failed_tool_reaches_the_model_with_its_error() -> None:
+    result = ToolResult("error", "what it printed", "why it failed")
+    sent = list(merged((ToolMessage((("toolu_1", result),)),)))
+    assert "why it failed\\nwhat it printed" in json.dumps(sent)

@@ -1,0 +1,204 @@
+"""Trials: a version is measured, journaled and told, and nothing of the run is settled by it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.prompt import situation
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.phases import Gate, Phase, Verdict
+from akg_tui.core.task import Policy
+from tests.agent.live import held
+from tests.agent.test_tools import Caller, calling
+from tests.engine.runs import KERNEL
+from tests.lab.player import Player
+from tests.lab.replies import Block, Reply, call, message
+from tests.lab.runs import check_sound, create, directions, engine, play
+from tests.lab.server import Lab, Request
+
+FAST = KERNEL.replace('"A"  #', '"C"  #')
+SLOW = KERNEL.replace("WIDTH = 1", "WIDTH = 3")
+WRONG = KERNEL.replace('"A"  #', '"WRONG"  #')
+
+
+def events(caller: Caller, kind: type) -> list[Any]:
+    return [r.event for r in caller.engine.records if isinstance(r.event, kind)]
+
+
+async def test_a_trial_is_journaled_with_its_figures_and_changes_nothing(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        before = caller.engine.state
+        told = await caller.good("try_kernel", text=FAST)
+        assert told.startswith(
+            "trial 1: correct, +300.0 % (+296.0 to +304.0) against the incumbent"
+        )
+        assert "1 ms a call, the incumbent 4 ms" in told
+        assert told.endswith("4 trials of p1 are left")
+        (tried,) = events(caller, ev.KernelTried)
+        assert (tried.trial, tried.item, tried.made_from) == (1, "p1", "a whole text")
+        assert caller.engine.kernel(tried.blob) == FAST
+        assert tried.measurement.candidate_ms == 1.0
+        after = caller.engine.state
+        assert (after.work_blob, after.edited) == (before.work_blob, False)
+        assert (after.attempts, after.active) == (before.attempts, before.active)
+
+
+async def test_a_failed_trial_tells_why_and_its_item_goes_on(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        why = await caller.refused("try_kernel", text=WRONG)
+        assert "trial 1: wrong: wrong values" in why
+        assert "4 trials of p1 are left" in why
+        assert caller.engine.state.item("p1").state == "ACTIVE"
+        await caller.good("submit_kernel", text=FAST)
+        (edited,) = events(caller, ev.KernelEdited)
+        assert caller.engine.kernel(edited.blob) == FAST
+
+
+async def test_an_edit_is_tried_then_edited_further_by_its_new_tags_and_submitted(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        view = await caller.good("read_kernel")
+        first = re.findall(r"^(\d+[a-z]{2})\|", view, re.M)[0]
+        op: dict[str, Any] = {"op": "sub", "at": first, "find": '"A"  #', "with": '"B"  #'}
+        told = await caller.good("try_kernel", edit={"ops": [op]})
+        (tag,) = re.findall(r"; now (\w+)$", told, re.M)
+        op = {"op": "sub", "at": tag, "find": '"B"  #', "with": '"C"  #'}
+        assert "trial 2: correct" in await caller.good("try_kernel", trial=1, edit={"ops": [op]})
+        # The tags of the kernel itself still hold, and those of a trial belong to it alone.
+        op = {"op": "sub", "at": first, "find": '"A"  #', "with": '"B"  #'}
+        assert "REJECTED" in await caller.refused("edit_kernel", ops=[{**op, "at": tag}])
+        await caller.good("submit_kernel", trial=2)
+        (edited,) = events(caller, ev.KernelEdited)
+        assert caller.engine.kernel(edited.blob) == FAST
+        assert [t.made_from for t in events(caller, ev.KernelTried)] == [
+            "an edit of the kernel",
+            "an edit of trial 1",
+        ]
+
+
+async def test_a_draft_of_the_notes_and_an_earlier_attempt_can_be_tried_and_submitted(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        path = caller.note("x.py", FAST)
+        await caller.good("try_kernel", path=path)
+        await caller.good("try_kernel", attempt=0)
+        assert KERNEL.split("\n")[0] in await caller.good("read_kernel", attempt=0)
+        assert FAST.split("\n")[0] in await caller.good("read_kernel", trial=1)
+        assert "as it stands" in await caller.refused("submit_kernel", attempt=0)
+        assert "no text of an attempt 7" in await caller.refused("submit_kernel", attempt=7)
+        assert "there is no trial 3" in await caller.refused("submit_kernel", trial=3)
+        await caller.good("submit_kernel", path=path)
+        assert caller.engine.kernel(caller.engine.state.work_blob) == FAST
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({}, "give a source"),
+        ({"trial": 1, "path": "notes/a.py"}, "give one source, not path and trial"),
+        ({"text": "x", "edit": {"ops": []}}, "an edit is made of the kernel"),
+        ({"text": "x = ("}, "line 1: '(' was never closed; no trial was made"),
+        ({"text": "x = 1\n"}, "the file defines no class ModelNew; no trial was made"),
+        ({"path": "notes/none.py"}, "No such file"),
+    ],
+)
+async def test_what_can_be_no_kernel_costs_no_trial(
+    tmp_path: Path, arguments: dict[str, Any], why: str
+) -> None:
+    async with calling(tmp_path) as caller:
+        assert why in await caller.refused("try_kernel", **arguments)
+        assert caller.engine.state.trials == ()
+        assert caller.engine._judge.probes == []  # type: ignore[attr-defined]
+
+
+async def test_trials_of_an_item_are_bounded_by_number_and_by_time(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        for _ in range(Policy().trials):
+            await caller.good("try_kernel", text=SLOW)
+        assert "all 5 trials of p1 are made" in await caller.refused("try_kernel", text=SLOW)
+    async with held(tmp_path / "slow") as other:
+
+        async def endless(*_: Any, **__: Any) -> Measurement:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        other._judge.probe = endless  # type: ignore[method-assign]
+        assert other.send(cmd.ChangePolicy(Policy(trial_s=0.05))) is None
+        why = await Caller(other).refused("try_kernel", text=SLOW)
+        assert "trial 1: timeout: the trial was given up after 0.05 s" in why
+
+
+async def test_a_lost_judge_costs_no_trial(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+
+        async def lost(*_: Any, **__: Any) -> Measurement:
+            return Measurement(outcome=Outcome.ERROR, failure=FailureKind.JUDGE, message="gone")
+
+        caller.engine._judge.probe = lost  # type: ignore[method-assign]
+        assert "no trial was counted: gone" in await caller.refused("try_kernel", text=SLOW)
+        assert caller.engine.state.trials == ()
+
+
+async def test_no_trial_runs_code_that_a_person_must_approve(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        assert caller.engine.send(cmd.SetGate(Gate.EDIT, on=True)) is None
+        assert "approves new code" in await caller.refused("try_kernel", text=SLOW)
+
+
+async def test_trials_belong_to_the_agent_in_phase_edit(tmp_path: Path) -> None:
+    async with held(tmp_path, hold=Phase.PLAN) as other:
+        assert "not allowed in phase PLAN" in await Caller(other).refused("try_kernel", text=SLOW)
+
+
+async def test_a_compile_error_costs_a_trial_and_no_round(tmp_path: Path) -> None:
+    """A model that tries a wrong kernel first, mends it, and submits the trial."""
+    player = Player(directions())
+    shown: list[str] = []
+
+    def script(request: Request) -> Reply:
+        reply = player(request)
+        if not any(block.get("name") == "edit_kernel" for block in player.last):
+            return reply
+        asked = [b for m in request.body["messages"] for b in m["content"]]
+        shown.append(str(asked[-1]))
+        turn = len(shown) % 3
+        name = f"toolu_{player.calls}"
+        blocks: list[Block]
+        if turn == 1:
+            blocks = [call("try_kernel", {"text": WRONG}, name)]
+        elif turn == 2:
+            (edit,) = [b["input"] for b in player.last if b.get("name") == "edit_kernel"]
+            blocks = [call("try_kernel", {"edit": {"ops": edit["ops"]}}, name)]
+        else:
+            blocks = [call("submit_kernel", {"trial": len(shown) // 3 * 2}, name)]
+        return message(blocks, message_id=f"msg_{player.calls}", usage=request.usage)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        await play(engine(run, lab.url))
+    state = run.state
+    assert [a.verdict for a in state.attempts[1:]] == [
+        Verdict.KEEP,
+        Verdict.DISCARD,
+        Verdict.KEEP,
+    ]
+    assert len(state.trials) == 6
+    assert sum("wrong: wrong values" in trial.told for trial in state.trials) == 3
+    assert "4 trials of p1 are left" in shown[1]
+    check_sound(run)
+
+
+async def test_the_trials_so_far_are_told_when_the_item_is_taken_up_again(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        await caller.refused("try_kernel", text=WRONG)
+        told = situation(caller.engine.state, [])
+        assert "Trial 1: wrong: wrong values\nTrials left for p1: 4 of 5." in told
