@@ -11,6 +11,7 @@ from typing import Any
 from akg_tui.cli.usage_error import EXIT_OK, UsageError, task_word
 
 REFERENCE_SEED = "reference"
+INDUCTOR_SEED = "inductor"
 
 
 def add_new(add: Callable[..., Any]) -> None:
@@ -46,8 +47,9 @@ def add_new(add: Callable[..., Any]) -> None:
     )
     new.add_argument(
         "--seed",
-        metavar="FILE|reference",
-        help="the first kernel: a file, or (the default) what the reference does, as ModelNew",
+        metavar="FILE|reference|inductor",
+        help="the first kernel: a file, (the default) what the reference does, as ModelNew, or what "
+        "torch.compile generates for it, in C++",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
     new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
@@ -126,8 +128,9 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         format=arguments.format or "",
         fit=arguments.fit,
         sizes=arguments.sizes,
-        seed=None if seed in (None, REFERENCE_SEED) else Path(seed),
+        seed=None if seed in (None, REFERENCE_SEED, INDUCTOR_SEED) else Path(seed),
         own_seed=seed is None,
+        inductor=seed == INDUCTOR_SEED,
         backend=arguments.backend,
         dsl=arguments.dsl or "",
         arch=arguments.arch,
