@@ -48,8 +48,8 @@ def add_new(add: Callable[..., Any]) -> None:
     new.add_argument(
         "--seed",
         metavar="FILE|reference|inductor",
-        help="the first kernel: a file, (the default) what the reference does, as ModelNew, or what "
-        "torch.compile generates for it, in C++",
+        help="the first kernel: a file, what the reference does, as ModelNew (the default), or "
+        "what torch.compile generates for it, in C++",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
     new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")

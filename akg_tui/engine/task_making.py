@@ -178,7 +178,9 @@ class _Making:
             self._generated = text
         if is_library_only(generated):
             self._dsl = self._wanted.dsl or "torch"
-            self.decide("torch.compile generates no code of its own: all is calls of torch's library")
+            self.decide(
+                "torch.compile generates no code of its own: all is calls of torch's library"
+            )
 
     def kernel(self) -> str:
         """Return the text of the first kernel."""

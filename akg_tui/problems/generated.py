@@ -1,4 +1,4 @@
-"""What torch.compile generated for a reference, as it comes from the process that ran it. Plain data.
+"""What torch.compile generated for a reference, as the process that ran it tells. Plain data.
 
 Every text in it comes from untrusted code: it may go into a kernel, which runs confined, and after
 escaping onto a screen.
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """A parameter of `forward`: a tensor of this shape, stride and dtype, or the text of a value."""
+    """A parameter of `forward`: a tensor of such shape, stride and dtype, or a value's text."""
 
     name: str
     shape: tuple[int, ...] | None = None
@@ -23,10 +23,11 @@ class Generated(Struct, frozen=True, kw_only=True):
     """The module that Inductor wrote for one call of a reference, and how it is called.
 
     `arguments` are the expressions, in `forward`, for the arguments of the module's `call`;
-    `described` says what each is. `results` are the expressions for the results, where `results[i]`
-    is one of the `returned` ones of the call; `single` tells that `forward` returns a tensor and no tuple. `constants`
-    are expressions for the tensors that the module names and does not make. `options` are the flags
-    of Inductor's compiler, `macro` tells at::vec the vector instructions `isa`.
+    `described` says what each is. `results` are the expressions for the results of `forward`, where
+    `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
+    and no tuple. `constants` are expressions for the tensors that the module names and does not
+    make. `options` are the flags of Inductor's compiler without their dash; `macro` tells at::vec
+    the vector instructions, which `isa` names.
     """
 
     module: str

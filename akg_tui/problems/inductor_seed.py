@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from akg_tui.problems.generated import Generated, Given
@@ -48,6 +48,13 @@ KNOBS = {
 }
 """The flags of Inductor's compiler that become knobs: name, choices, what the knob does."""
 
+EXP = (
+    "# The exponential function of vectors: within 1, or within 20 units in the last place.",
+    'EXP = "exp"  # tune: ["exp", "exp_u20"]',
+)
+_EXP = ".exp()"
+"""How generated code calls it; scalars have `std::exp`."""
+
 _BUILD_ONLY = re.compile(r"shared|fPIC|W.*|pedantic|g\d?|fno-omit-frame-pointer|std=.*|fopenmp")
 _INCLUDE = re.compile(r"\s*#include <torch/csrc/inductor/cpp_prefix\.h>\n")
 _SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
@@ -73,7 +80,7 @@ class NoSeed(ValueError):
 
 @dataclass(frozen=True)
 class _Kernel:
-    """One C++ function of the module: its name, the types of its arguments, and its text."""
+    """One C++ function of the module: its name, its arguments' types in ctypes, and its text."""
 
     name: str
     types: tuple[str, ...]
@@ -118,7 +125,7 @@ def kernel_of(generated: Generated, model: str, origin: str) -> str:
     parts = [
         _head(generated, origin, bool(kernels)),
         future + _imports(body, kernels, model),
-        model,
+        "# The reference: for its weights, and for inputs of other shapes.\n" + model,
     ]
     if kernels:
         parts += [_flags(generated, kernels), _source(kernels.values(), told), _loading(kernels)]
@@ -169,8 +176,17 @@ def _kernels(tree: ast.Module) -> Iterator[_Kernel]:
             ):
                 if kind != "cpp_pybinding":
                     raise NoSeed(f"the generated code has a kernel of {kind}, which is no C++")
-                types, text = (ast.literal_eval(each) for each in given[:2])
-                yield _Kernel(name, tuple(types), text)
+                listed, text = (ast.literal_eval(each) for each in given[:2])
+                yield _Kernel(name, tuple(_ctype(name, each) for each in listed), text)
+
+
+def _ctype(kernel: str, kind: str) -> str:
+    """Return the name in ctypes of a type of C++."""
+    if kind.endswith("*"):
+        return "c_void_p"
+    if kind.removeprefix("const ") not in CTYPES:
+        raise NoSeed(f"{kernel} of the generated code has an argument of unknown type")
+    return CTYPES[kind.removeprefix("const ")]
 
 
 def _call(tree: ast.Module, module: str) -> list[str]:
@@ -197,8 +213,9 @@ def _names(generated: Generated) -> dict[str, str]:
         if not expression.isidentifier():
             words = re.findall(r"\w+", expression.removeprefix("self."))
             name = "_".join(words)
-            name = name if name.isidentifier() else f"weight_{name}"
-            while name in taken or re.match(r"(buf|arg)\d", name):
+            if not name.isidentifier() or re.match(r"(buf|arg)\d", name):
+                name = f"weight_{name}"
+            while name in taken:
                 name += "_"
         taken.add(name)
         names[expression] = name
@@ -226,9 +243,10 @@ def _body(
             continue
         if line in ("args.clear()", "") or line.startswith(("del arg", "assert_alignment(")):
             continue
+        named = line
         for argument, expression in zip(arguments, generated.arguments, strict=False):
-            line = re.sub(rf"\b{argument}\b", names[expression], line)
-        body += _statement(line, kernels, made, told, set(names.values()))
+            named = re.sub(rf"\b{argument}\b", names[expression], named)
+        body += _statement(named, kernels, made, told, set(names.values()))
     _replace_return(body, generated)
     return body, told
 
@@ -283,7 +301,7 @@ def _kernel_call(
     if kernel.name not in told:
         told[kernel.name] = [f"{text} {made.get(text, '')}".strip() for text in given]
     passed = [
-        f"{text}.data_ptr()" if kind.endswith("*") else text
+        f"{text}.data_ptr()" if kind == "c_void_p" else text
         for text, kind in zip(given, kernel.types, strict=True)
     ]
     whole = f"library.{kernel.name}({', '.join(passed)})"
@@ -320,9 +338,10 @@ def _check_names(body: Sequence[str], known: set[str]) -> None:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     allowed = known | bound | {"torch", "aten", "library", "view", "inf", "nan", "self", "float"}
-    for node in names:
-        if node.id not in allowed:
-            raise NoSeed(f"the generated code uses {node.id}, a part of torch._inductor")
+    used = [node.id for node in names if node.id not in allowed]
+    parts = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    for name in [*used, *(part for part in parts if part == "inductor")]:
+        raise NoSeed(f"the generated code uses {name}, a part of torch._inductor")
 
 
 def _head(generated: Generated, origin: str, has_code: bool) -> str:
@@ -344,7 +363,18 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 OWN_NAMES = frozenset(
-    {"ModelNew", "library", "view", "fits", "aten", "compile_cpp", "SOURCE", "FLAGS", "BUILD"}
+    {
+        "ModelNew",
+        "library",
+        "view",
+        "fits",
+        "aten",
+        "compile_cpp",
+        "SOURCE",
+        "FLAGS",
+        "BUILD",
+        "EXP",
+    }
     | {"TORCH", "LIBRARIES", *(name for name, _, _ in KNOBS.values())}
 )
 """The names that a kernel binds besides those of the reference."""
@@ -365,8 +395,7 @@ def _without_future(model: str) -> tuple[str, str]:
 
 
 def _imports(body: Sequence[str], kernels: Mapping[str, _Kernel], model: str) -> str:
-    types = {CTYPES[t] for k in kernels.values() for t in k.types if not t.endswith("*")}
-    types |= {"c_void_p"} if kernels else set()
+    types = {each for kernel in kernels.values() for each in kernel.types}
     lines = [f"from ctypes import {', '.join(sorted(types))}"] if types else []
     lines += ["from math import inf, nan"] if _uses(body, "inf") or _uses(body, "nan") else []
     lines += ["from pathlib import Path"] if kernels else []
@@ -379,21 +408,22 @@ def _imports(body: Sequence[str], kernels: Mapping[str, _Kernel], model: str) ->
 
 def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
     fixed = [
-        each
-        for each in generated.options
-        if each not in KNOBS and not _BUILD_ONLY.fullmatch(each)
+        each for each in generated.options if each not in KNOBS and not _BUILD_ONLY.fullmatch(each)
     ]
     if any("#pragma omp" in each.text for each in kernels.values()):
         fixed.append("fopenmp")
     words = ["-std=c++20", *(f"-{each}" for each in fixed)]
     words += [f"-D{generated.macro}"] if generated.macro else []
     knobs = [KNOBS[each] for each in generated.options if each in KNOBS]
-    lines = ["# The compiler's flags are Inductor's; those that it can do without are knobs."]
+    lines = ["# The compiler's flags are Inductor's; those with a choice are knobs."]
     for name, choices, about in knobs:
         listed = ", ".join(f'"{choice}"' for choice in choices)
         lines += [f"# {about}", f'{name} = "{choices[0]}"  # tune: [{listed}]']
-    lines += ["FLAGS = (", *(f'    "{line} "' for line in _wrapped(" ".join(words), 90)), ")"]
     used = " ".join(f"{{{name}}}" for name, _, _ in knobs)
+    if any(_EXP in each.text for each in kernels.values()):
+        lines += EXP
+        used += " -DEXP={EXP}"
+    lines += ["FLAGS = (", *(f'    "{line} "' for line in _wrapped(" ".join(words), 90)), ")"]
     lines += [
         "# at::vec, the vectors of the code below, is in torch's headers, its functions in torch.",
         "TORCH = Path(torch.__file__).parent",
@@ -403,7 +433,7 @@ def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
     return "\n".join(lines)
 
 
-def _source(kernels: Iterator[_Kernel] | Sequence[_Kernel], told: Mapping[str, list[str]]) -> str:
+def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]]) -> str:
     parts = ["#include <torch/csrc/inductor/cpp_prefix.h>", "", "using at::vec::Vectorized;"]
     for kernel in kernels:
         parts += ["", *_commented(kernel, told.get(kernel.name, []))]
@@ -431,15 +461,15 @@ def _plain(text: str) -> str:
         text = bare
 
     def uncast(found: re.Match[str]) -> str:
-        inner = found[1]
+        inner, before = found[1], found.string[: found.start()]
         if not _INDEX.fullmatch(inner):
             return found[0]
-        alone = re.fullmatch(r"[\w]+", inner) or text[found.start() - 1] == "["
         # In brackets of its own, a sum needs none.
-        return inner if alone and "(" not in found[0][: len("static_cast")] else f"({inner})"
+        return inner if before.endswith("[") or re.fullmatch(r"\w+", inner) else f"({inner})"
 
     text = _INDEX_CAST.sub(uncast, text)
     text = text.replace("at::vec::Vectorized<", "Vectorized<")
+    text = text.replace(_EXP, ".EXP()")
     text = re.sub(r"\bC10_LIKELY\((.*)\)\)\n", r"\1)\n", text)
     return re.sub(r'extern "C"\s+void\s+', 'extern "C" void ', text)
 
@@ -447,13 +477,10 @@ def _plain(text: str) -> str:
 def _loading(kernels: Mapping[str, _Kernel]) -> str:
     lines = ["library = compile_cpp(SOURCE, BUILD)"]
     for kernel in kernels.values():
-        types = ["c_void_p" if t.endswith("*") else CTYPES.get(t, "") for t in kernel.types]
-        if "" in types:
-            raise NoSeed(f"{kernel.name} of the generated code has an argument of unknown type")
-        if len(set(types)) == 1:
-            lines.append(f"library.{kernel.name}.argtypes = [{types[0]}] * {len(types)}")
-        else:
-            lines.append(f"library.{kernel.name}.argtypes = [{', '.join(types)}]")
+        types = list(kernel.types)
+        same = len(set(types)) == 1
+        listed = f"[{types[0]}] * {len(types)}" if same else f"[{', '.join(types)}]"
+        lines.append(f"library.{kernel.name}.argtypes = {listed}")
         lines.append(f"library.{kernel.name}.restype = None")
     return "\n".join(lines)
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import inspect
 import os
+import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from keyword import iskeyword
 from pathlib import Path
 
 import msgspec
 import torch
 
-from akg_tui.evaluate.child.faults import Fault
+from akg_tui.evaluate.child.faults import Fault, located
 from akg_tui.evaluate.child.input_generator import ReferenceServer
-from akg_tui.evaluate.child.kernel_server import seed_all
+from akg_tui.evaluate.child.kernel_server import first_line, seed_all
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Status
 from akg_tui.problems.generated import Generated, Given
 
@@ -71,10 +73,10 @@ class CodeGenerator(ReferenceServer):
                 result = compiled(*inputs)
             except _Unusable:
                 raise
-            except Exception as error:
-                if caught.failure is not None:
-                    error = caught.failure
-                raise _Unusable(f"torch.compile can't take it as one graph: {_said(error)}") from error
+            except BaseException as error:
+                cause = caught.failure or error
+                what = f"torch.compile can't take it as one graph: {_said(cause)}"
+                raise Fault(Status.REFERENCE, self._located(what, cause)) from error
             if caught.module is None:
                 raise _Unusable("torch.compile finds nothing to compute in forward()")
             isa = pick_vec_isa()
@@ -97,6 +99,13 @@ class CodeGenerator(ReferenceServer):
             macro=next(iter(isa.build_macro()), "") if isa else "",
             options=tuple(options),
         )
+
+    def _located(self, what: str, error: BaseException) -> str:
+        """Return `what` with the last line of the file that torch.compile's message names."""
+        filename = self.plan.filename
+        lines = re.findall(rf'File "{re.escape(filename)}", line (\d+)', str(error))
+        line = int(lines[-1]) if lines else first_line(self._forward)
+        return located(filename, line, what)
 
     def _input_names(self, inputs: Sequence[object]) -> list[str]:
         known = list(self._parameters())
@@ -138,7 +147,7 @@ class _Caught:
         from torch._inductor.graph import GraphLowering
 
         self.results_of(graph)
-        GraphLowering.save_output_code = self._keep  # type: ignore[method-assign]
+        GraphLowering.save_output_code = self._keep
         try:
             compile_fx(graph, list(examples))
         except _Written:
@@ -175,13 +184,18 @@ class _Caught:
 
 @contextlib.contextmanager
 def _settings() -> Iterator[None]:
-    """Set torch.compile up so that it compiles for these shapes, starts no process, keeps nothing."""
+    """Make torch.compile compile for these shapes only, start no process and keep nothing."""
     import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config
 
     with (
-        torch._dynamo.config.patch(automatic_dynamic_shapes=False, assume_static_by_default=True),
+        torch._dynamo.config.patch(
+            automatic_dynamic_shapes=False,
+            assume_static_by_default=True,
+            # They would end the graph; a kernel says nothing.
+            reorderable_logging_functions={print, warnings.warn},
+        ),
         torch._functorch.config.patch(enable_autograd_cache=False),
         torch._inductor.config.patch(
             {
@@ -198,8 +212,10 @@ def _settings() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """Return the first line of what went wrong."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    """Return the explanation of what went wrong, or the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    explained = [s.removeprefix("Explanation: ") for s in lines if s.startswith("Explanation: ")]
+    said = next(iter([*explained, *lines]), "")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
@@ -220,23 +236,32 @@ def _described(value: torch.Tensor) -> str:
 
 def _places(model: torch.nn.Module, inputs: dict[str, object]) -> list[tuple[str, object]]:
     """Return expressions in `forward` with the tensors that they stand for."""
-    found = [(name, value) for name, value in inputs.items()]
+    found = list(inputs.items())
     for name, value in inputs.items():
         if isinstance(value, list | tuple):
             found += [(f"{name}[{i}]", each) for i, each in enumerate(value)]
-    for path, owner in model.named_modules(remove_duplicate=False):
-        start = "self" + "".join(_step(part) for part in path.split(".") if path)
-        held = {**owner._parameters, **owner._buffers, **vars(owner)}
-        found += [
-            (start + _step(name), each)
-            for name, each in held.items()
-            if isinstance(each, torch.Tensor)
-        ]
+    waiting, seen = [("self", model)], {id(model)}
+    while waiting:
+        start, owner = waiting.pop(0)
+        for table in ("_parameters", "_buffers", "__dict__"):
+            found += [
+                (start + _step(owner, table, name), each)
+                for name, each in getattr(owner, table).items()
+                if isinstance(each, torch.Tensor)
+            ]
+        for name, part in owner._modules.items():
+            if part is not None and id(part) not in seen:
+                seen.add(id(part))
+                waiting.append((start + _step(owner, "_modules", name), part))
     return found
 
 
-def _step(name: str) -> str:
-    return f".{name}" if name.isidentifier() else f"[{name}]" if name.isdigit() else f"[{name!r}]"
+def _step(owner: torch.nn.Module, table: str, name: str) -> str:
+    """Return what follows the expression of a module for one of the things that it holds."""
+    lists = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ParameterList)
+    if isinstance(owner, lists) and name.isdigit():
+        return f"[{name}]"
+    return f".{name}" if name.isidentifier() and not iskeyword(name) else f".{table}[{name!r}]"
 
 
 def _place(value: torch.Tensor, places: Sequence[tuple[str, object]]) -> str:
