@@ -120,11 +120,11 @@ def kernel_of(generated: Generated, model: str, origin: str) -> str:
     if lacking := [name for name, text in used.items() if not text]:
         raise NoSeed(f"the generated code needs {lacking[0]}, whose values are not known")
     _check_names(body, {*names.values(), *used, *(each.name for each in generated.inputs)})
-    future, model = _without_future(model)
+    future, model = _without_first_imports(model)
     _check_free(model)
     parts = [
         _head(generated, origin, bool(kernels)),
-        future + _imports(body, kernels, model),
+        future + _imports([*body, *used.values()], kernels),
         "# The reference: for its weights, and for inputs of other shapes.\n" + model,
     ]
     if kernels:
@@ -278,6 +278,7 @@ def _statement(
         made[same[1]] = made.get(same[2], "")
     line = _EMPTY.sub(r"torch.empty_strided(\1, \2, dtype=\3)", line)
     line = re.sub(r"\breinterpret_tensor\(", "view(", line)
+    line = re.sub(r"(?<![\w.])device\(", "torch.device(", line)
     for name in re.findall(r"\bextern_kernels\.(\w+)", line):
         if name not in LIBRARY_CALLS:
             raise NoSeed(f"the generated code calls {name}, a function of torch._inductor")
@@ -386,21 +387,20 @@ def _check_free(model: str) -> None:
             raise NoSeed(f"the reference binds {name}, a name that the kernel needs")
 
 
-def _without_future(model: str) -> tuple[str, str]:
-    """Return the imports that must be the first of a file, and the rest of the text."""
+def _without_first_imports(model: str) -> tuple[str, str]:
+    """Return the imports that must be a file's first, and the text without them and `torch`."""
     lines = model.splitlines(keepends=True)
     first = [line for line in lines if line.startswith("from __future__ ")]
-    rest = [line for line in lines if not line.startswith("from __future__ ")]
+    rest = [line for line in lines if line not in first and line.rstrip() != "import torch"]
     return "".join(first) + ("\n" if first else ""), "".join(rest).strip("\n")
 
 
-def _imports(body: Sequence[str], kernels: Mapping[str, _Kernel], model: str) -> str:
+def _imports(body: Sequence[str], kernels: Mapping[str, _Kernel]) -> str:
     types = {each for kernel in kernels.values() for each in kernel.types}
     lines = [f"from ctypes import {', '.join(sorted(types))}"] if types else []
     lines += ["from math import inf, nan"] if _uses(body, "inf") or _uses(body, "nan") else []
     lines += ["from pathlib import Path"] if kernels else []
-    if "import torch" not in model.splitlines():
-        lines += ["", "import torch"] if lines else ["import torch"]
+    lines += ["", "import torch"] if lines else ["import torch"]
     lines += ["", "from akg_tui.dsl import compile_cpp"] if kernels else []
     lines += ["", "aten = torch.ops.aten"] if _uses(body, "aten") else []
     return "\n".join(lines)
@@ -464,6 +464,8 @@ def _plain(text: str) -> str:
         inner, before = found[1], found.string[: found.start()]
         if not _INDEX.fullmatch(inner):
             return found[0]
+        # Templates deduce their types from it, so it stays an int64_t.
+        inner = re.sub(r"\b(\d+)\b", r"\1L", inner)
         # In brackets of its own, a sum needs none.
         return inner if before.endswith("[") or re.fullmatch(r"\w+", inner) else f"({inner})"
 

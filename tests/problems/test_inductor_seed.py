@@ -199,7 +199,7 @@ extern "C"  void  kernel(float* in_out_ptr0,
     std::atomic<int> inductor_cpu_integer_div_error{0};
     inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;
     auto tmp0 = in_out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] + static_cast<int64_t>(tmp3);
-    auto tmp1 = at::vec::Vectorized<float>::loadu(static_cast<int64_t>(x0), 8);
+    auto tmp1 = at::vec::Vectorized<int>::loadu(static_cast<int64_t>(x0), static_cast<int64_t>(8));
     if(C10_LIKELY(x0 >= static_cast<int64_t>(0) && x0 < static_cast<int64_t>(32L)))
     inductor_cpu_integer_div_error_flag = nullptr;
     inductor_cpu_throw_if_integer_div_error(inductor_cpu_integer_div_error);
@@ -272,8 +272,8 @@ def test_the_cpp_loses_casts_of_indices_only() -> None:
     source = kernel.partition('SOURCE = r"""')[2].partition('"""')[0]
     assert "// in_out_ptr0: buf1 library result (2, 2)" in source
     assert "auto tmp0 = in_out_ptr0[x1 + 4L*x0] + static_cast<int64_t>(tmp3);" in source
-    assert "auto tmp1 = Vectorized<float>::loadu(x0, 8);" in source
-    assert "if(x0 >= 0 && x0 < 32L)\n" in source
+    assert "auto tmp1 = Vectorized<int>::loadu(x0, 8L);" in source
+    assert "if(x0 >= 0L && x0 < 32L)\n" in source
     assert "inductor_cpu_integer_div_error" not in source
 
 
@@ -285,9 +285,10 @@ def test_checks_of_divisions_stay_where_the_code_divides() -> None:
 
 def test_a_constant_that_the_code_uses_is_written_out() -> None:
     module = MODULE.replace("extern_kernels.mm(arg0_1, ", "extern_kernels.mm(_tensor_constant0, ")
-    constants = {"_tensor_constant0": "torch.tensor([1.0, 2.0], dtype=torch.float32)"}
+    constants = {"_tensor_constant0": "torch.tensor([1.0, inf], dtype=torch.float32)"}
     kernel = kernel_of(replace(RECORDED, module=module, constants=constants), MODEL, "p.py")
-    assert "\n_tensor_constant0 = torch.tensor([1.0, 2.0], dtype=torch.float32)\n" in kernel
+    assert "\n_tensor_constant0 = torch.tensor([1.0, inf], dtype=torch.float32)\n" in kernel
+    assert "from math import inf, nan" in kernel
     assert "_tensor_constant0" not in kernel_of(replace(RECORDED, constants=constants), MODEL, "p")
 
 

@@ -202,6 +202,8 @@ def _settings() -> Iterator[None]:
                 "compile_threads": 1,
                 "fx_graph_cache": False,
                 "fx_graph_remote_cache": False,
+                # As the reference rounds: a comparison of half precision needs it.
+                "emulate_precision_casts": True,
                 # Found by building and running a program otherwise.
                 "cpp.vec_isa_ok": True,
                 "cpp.threads": torch.get_num_threads(),
