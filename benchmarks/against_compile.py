@@ -7,6 +7,7 @@ process has both, calls them in turns on the same inputs, and prints a log ratio
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from typing import Any
 
 from akg_tui.evaluate.sandbox import run_confined
 from akg_tui.evaluate.statistics import trimmed_bounds
+from akg_tui.store.reference_constants import with_constants
 from akg_tui.store.task_folder import TaskFolder
 
 PROCESSES = 2
@@ -43,14 +45,10 @@ def against_compile(made: TaskFolder, scratch: Path) -> dict[str, Any]:
 
     `why` instead where one of both can't be run.
     """
-    from akg_tui.store.reference_constants import with_constants
-
     scratch.mkdir()
     constants = made.task.reference.constants
     (scratch / "reference.py").write_text(with_constants(made.reference, constants), "utf-8")
     (scratch / "kernel.py").write_text(made.kernel, "utf-8")
-    import importlib.util
-
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {"why": "torch is not installed"}
@@ -70,7 +68,7 @@ def against_compile(made: TaskFolder, scratch: Path) -> dict[str, Any]:
             )
             lines = done.stdout.decode("utf-8", "replace").splitlines()
             values += [float(value) for value in json.loads(lines[-1])["log_ratios"]]
-        except (OSError, ValueError, KeyError, IndexError, TypeError):
+        except (ValueError, KeyError, IndexError, TypeError):
             last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             return {"why": "".join(last) or "the process told nothing"}
         except subprocess.TimeoutExpired:
