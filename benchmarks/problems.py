@@ -1,7 +1,8 @@
-"""Tasks of a folder of problem files: `python -m benchmarks problems FOLDER [--limit N]`.
+"""Tasks of a folder of problem files: `python -m benchmarks problems FOLDER [--seed inductor]`.
 
-Makes a task of each file or folder of a known format with `--fit --seed reference`, evaluates it
-without timing, and prints a JSON line each and a table: made and correct, or the reason why not.
+Makes a task of each file or folder of a known format with `--fit` and the seed `reference` or
+`inductor`, evaluates it without timing, and prints a JSON line each and a table: made and correct,
+or the reason why not. With `--seed inductor` a correct kernel is timed against torch.compile.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems.formats import FOLDERS
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
+from benchmarks.against_compile import against_compile
 
 SUFFIXES = (".py", ".json")
 
@@ -56,19 +58,29 @@ async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
     return state, found.message
 
 
-def tried(origin: Path, probe: SizeProbe) -> dict[str, Any]:
-    """Return what became of a problem: `correct`, `not correct` or `refused`, and why."""
+def tried(origin: Path, probe: SizeProbe, *, inductor: bool = False) -> dict[str, Any]:
+    """Return what became of a problem: `correct`, `not correct` or `refused`, and why.
+
+    With `inductor` also whether the kernel has code of its own, and its speed.
+    """
     start = time.monotonic()
+    speed: dict[str, Any] = {}
     told: list[str] = []
     with tempfile.TemporaryDirectory(prefix="akg-problems-") as scratch:
         folder = Path(scratch) / "task"
         try:
-            wanted = NewTask(folder=folder, origin=origin, fit=True, own_seed=False)
+            wanted = NewTask(
+                folder=folder, origin=origin, fit=True, own_seed=False, inductor=inductor
+            )
             made = make_task(wanted, told.append, probe)
         except BadTask as error:
             state, why = "refused", error.message
         else:
             state, why = asyncio.run(_evaluated(made, Path(scratch) / "judge"))
+            if inductor and state == "correct":
+                speed = against_compile(made, Path(scratch) / "speed")
+                why = speed.pop("why", why)
+            speed |= {"dsl": made.task.target.dsl} if inductor else {}
     fitted = next((line for line in told if "a call" in line), "")
     return {
         "benchmark": "problems",
@@ -76,6 +88,7 @@ def tried(origin: Path, probe: SizeProbe) -> dict[str, Any]:
         "state": state,
         "why": one_line(why, 200),
         "fitted": one_line(fitted, 200),
+        **speed,
         "seconds": round(time.monotonic() - start, 1),
     }
 
@@ -85,16 +98,33 @@ def main(words: list[str]) -> bool:
     parser = argparse.ArgumentParser(prog="python -m benchmarks problems", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=int, help="at most this many problems")
+    parser.add_argument("--seed", choices=("reference", "inductor"), default="reference")
     arguments = parser.parse_args(words)
+    inductor = arguments.seed == "inductor"
     results = []
-    with SizeProbe(Task(op="problems", target=Target(dsl="torch"))) as probe:
+    task = Task(op="problems", target=Target(dsl="cpp" if inductor else "torch"))
+    with SizeProbe(task, generates=inductor) as probe:
         for origin in found_in(arguments.folder)[: arguments.limit]:
-            results.append(tried(origin, probe))
+            results.append(tried(origin, probe, inductor=inductor))
             print(json.dumps(results[-1]), flush=True)
     width = max((len(Path(each["problem"]).name) for each in results), default=0)
     for each in results:
         name = one_line(Path(each["problem"]).name)
-        print(f"{name:{width}}  {each['state']:11}  {each['seconds']:6.1f} s  {each['why']}")
+        print(
+            f"{name:{width}}  {each['state']:11}  {each['seconds']:6.1f} s  "
+            f"{_speed(each)}{each['why']}"
+        )
     counted = Counter(each["state"] for each in results)
     print(", ".join(f"{count} {state}" for state, count in counted.items()) or "no problem found")
+    if inductor:
+        timed = [each for each in results if "ratio" in each]
+        level = sum(each["high"] >= 1 for each in timed)
+        print(f"{level} of {len(timed)} timed kernels are no slower than torch.compile")
     return bool(results) and not counted["not correct"]
+
+
+def _speed(result: dict[str, Any]) -> str:
+    if "ratio" not in result:
+        return ""
+    low, high = result["low"], result["high"]
+    return f"{result['ratio']:.2f} x of torch.compile ({low:.2f} to {high:.2f})  "

@@ -12,6 +12,8 @@ from akg_tui.cli.usage_error import EXIT_OK, UsageError, task_word
 
 REFERENCE_SEED = "reference"
 WRITE_SEED = "write"
+INDUCTOR_SEED = "inductor"
+NAMED_SEEDS = (REFERENCE_SEED, WRITE_SEED, INDUCTOR_SEED)
 
 
 def add_new(add: Callable[..., Any]) -> None:
@@ -47,9 +49,9 @@ def add_new(add: Callable[..., Any]) -> None:
     )
     new.add_argument(
         "--seed",
-        metavar="FILE|reference|write",
-        help="the first kernel: a file, (the default) what the reference does, as ModelNew, or "
-        "none: a model writes it",
+        metavar="FILE|reference|inductor|write",
+        help="the first kernel: a file, what the reference does, as ModelNew (the default), what "
+        "torch.compile generates for it, in C++, or none: a model writes it",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
     new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
@@ -132,9 +134,10 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         format=arguments.format or "",
         fit=arguments.fit,
         sizes=arguments.sizes,
-        seed=None if seed in (None, REFERENCE_SEED, WRITE_SEED) else Path(seed),
+        seed=Path(seed) if seed is not None and seed not in NAMED_SEEDS else None,
         own_seed=seed is None,
         unwritten=seed == WRITE_SEED,
+        inductor=seed == INDUCTOR_SEED,
         backend=arguments.backend,
         dsl=arguments.dsl or "",
         arch=arguments.arch,

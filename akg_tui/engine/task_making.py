@@ -18,13 +18,15 @@ from msgspec.structs import replace
 from akg_tui.core.phases import WRITE_THEN_TUNE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import ReferenceChanges, Task
+from akg_tui.dsl import find_compiler
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
 from akg_tui.evaluate.adapters import lacking
 from akg_tui.evaluate.sizing.needs import Needs
 from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
 from akg_tui.problems.formats import read_problem
+from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
 from akg_tui.problems.problem import Problem, readme
-from akg_tui.problems.seeds import UNWRITTEN, kernel_from
+from akg_tui.problems.seeds import UNWRITTEN, kernel_from, model_text
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -56,8 +58,9 @@ class NewTask:
     """A task to make in `folder` of the problem at `origin`.
 
     `seed` is the file of a first kernel; without it the kernel is the problem's own, if it has
-    one and `own_seed` is set, or else made from the reference. With `unwritten` there is none: the
-    agent writes it. `dsl` "": the problem's, or `torch`.
+    one and `own_seed` is set, or else made from the reference: by torch.compile if `inductor` is
+    set. With `unwritten` there is none: the agent writes it. `dsl` "": the problem's, or `torch`;
+    `cpp` where torch.compile generates C++.
     """
 
     folder: Path
@@ -68,6 +71,7 @@ class NewTask:
     seed: Path | None = None
     own_seed: bool = True
     unwritten: bool = False
+    inductor: bool = False
     backend: str = "cpu"
     dsl: str = ""
     arch: str = ""
@@ -76,7 +80,8 @@ class NewTask:
 def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> TaskFolder:
     """Make the folder; `tell` is called with each decision, in one line.
 
-    A running `probe` of the same target and DSL saves the time of starting one.
+    A running `probe` of the same target and DSL saves the time of starting one; with
+    `wanted.inductor` it must be one that generates.
 
     Raises
     ------
@@ -90,8 +95,9 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
     tell(f"{problem.what}: {_about(problem)}")
     making = _Making(wanted, problem, tell)
     making.check_sizes()
-    making.kernel()  # a fault of the seed is told before the reference is run
+    making.check_seed()  # before the reference is run
     if why := lacking(making.task()):
+        making.refuse_to_generate(why)
         making.decide(f"not checked, because it can't run here: {why}")
     else:
         making.fit_and_examine(probe)
@@ -125,6 +131,8 @@ class _Making:
         self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
         self._cases = problem.cases
         self._tolerance = problem.tolerance
+        self._generated: str | None = None
+        self._dsl = wanted.dsl or ("cpp" if wanted.inductor else problem.dsl or "torch")
         self.decisions: list[str] = []
         """What was decided, in one line each, for the README."""
 
@@ -158,10 +166,53 @@ class _Making:
         if self._values and not self._cases:
             self.decide(f"sizes: {self._changes(self._values)}")
 
+    def check_seed(self) -> None:
+        """Refuse a seed that can't be used, as far as that is known before the reference runs."""
+        if not self._wanted.inductor:
+            self.kernel()
+            return
+        target = f"{self._wanted.backend} and {self._dsl}"
+        if self._wanted.backend != "cpu" or self._dsl != "cpp":
+            self.refuse_to_generate(f"it writes C++ for the CPU (cpp), not yet for {target}")
+        if not find_compiler():
+            self.refuse_to_generate("it needs a C++ compiler, such as g++")
+
+    def refuse_to_generate(self, why: str) -> None:
+        """Refuse the seed `inductor`, if that is wanted."""
+        if self._wanted.inductor:
+            raise BadTask(self._problem.origin, None, "--seed inductor", why)
+
+    def generate(self, probe: SizeProbe) -> None:
+        """Make the first kernel of what torch.compile generates."""
+        problem = self._problem
+        self._tell("letting torch.compile generate code, in a sandboxed process")
+        task = self.task()
+        if task.cases:
+            first = task.cases[0]
+            self.decide(f"generated for case {first.name}; in the others Model's own forward runs")
+            changed = ReferenceChanges(constants=task.constants(first))
+            task = replace(task, reference=changed, cases=())
+        generated = probe.generate(task, problem.reference, problem.filename)
+        try:
+            model = model_text(problem.reference, self._values)
+            text = kernel_of(generated, model, one_line(problem.origin.name, 60))
+            check_kernel(Path("kernel.py"), text.encode())
+        except (NoSeed, BadTask) as error:
+            self.refuse_to_generate(one_line(str(error), 300))
+        else:
+            self._generated = text
+        if is_library_only(generated):
+            self._dsl = self._wanted.dsl or "torch"
+            self.decide(
+                "torch.compile generates no code of its own: all is calls of torch's library"
+            )
+
     def kernel(self) -> str:
         """Return the text of the first kernel."""
         if self._wanted.unwritten:
             return UNWRITTEN
+        if self._generated is not None:
+            return self._generated
         if self._wanted.seed is not None:
             text = file_text(self._wanted.seed)
             check_kernel(self._wanted.seed, text.encode())
@@ -180,7 +231,7 @@ class _Making:
         return task_text(
             problem.op,
             backend=self._wanted.backend,
-            dsl=self._wanted.dsl or problem.dsl or "torch",
+            dsl=self._dsl,
             arch=self._wanted.arch or one_line(problem.arch, 100),
             constants=self._values,
             cases=self._cases,
@@ -198,7 +249,8 @@ class _Making:
         """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
         problem = self._problem
         self._tell("looking at what it needs, in a sandboxed process")
-        sizing = SizeProbe(self.task()) if given is None else contextlib.nullcontext(given)
+        own = SizeProbe(self.task(), generates=self._wanted.inductor)
+        sizing = own if given is None else contextlib.nullcontext(given)
         with self._faults(), sizing as probe:
             search = SizeSearch(
                 probe,
@@ -214,6 +266,8 @@ class _Making:
                 self._fit_time(search)
             self._tell("checking it as the judge will")
             self._examine(search)
+            if self._wanted.inductor:
+                self.generate(probe)
 
     def _fit_cases(self, search: SizeSearch) -> None:
         """Leave out the cases that do not fit; fewer than two are none."""

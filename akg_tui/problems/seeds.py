@@ -28,14 +28,19 @@ def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]
 
     `path` is for messages. Raises `BadTask` if the file has a `ModelNew` that `Model` needs.
     """
-    source = with_constants(reference, constants)
-    module = ast.parse(source)
-    kept = {id(each) for each in needed_for(module, {"Model"})}
-    order = [id(each) in kept for each in module.body]
-    dropped = {each.lineno for each, keeps in zip(module.body, order, strict=True) if not keeps}
-    text = without(source, lambda each: each.lineno in dropped)
+    text = model_text(reference, constants)
     for statement in ast.parse(text).body:
         if "ModelNew" in bound_by(statement):
             message = "is bound in the reference too: state a first kernel with --seed FILE"
             raise BadTask(path, statement.lineno, "ModelNew", message)
     return HEAD + "\n" + renamed(text, "Model", "ModelNew")
+
+
+def model_text(reference: str, constants: Mapping[str, int | float]) -> str:
+    """Return what `Model` needs of a reference, with other values of its constants."""
+    source = with_constants(reference, constants)
+    module = ast.parse(source)
+    kept = {id(each) for each in needed_for(module, {"Model"})}
+    order = [id(each) in kept for each in module.body]
+    dropped = {each.lineno for each, keeps in zip(module.body, order, strict=True) if not keeps}
+    return without(source, lambda each: each.lineno in dropped)

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from akg_tui.core.task import Task
+from akg_tui.problems.generated import Generated
 
 
 class Needs(Struct, frozen=True, kw_only=True):
@@ -43,8 +44,9 @@ class Needs(Struct, frozen=True, kw_only=True):
         return self.flops / 2e10 + self.moved / 4e9
 
 
-Question = Literal["estimate", "measure", "examine"]
-"""`estimate`: with fake tensors. `measure`: by a real call. `examine`: as the judge examines it."""
+Question = Literal["estimate", "measure", "examine", "generate"]
+"""`estimate`: with fake tensors. `measure`: by a real call. `examine`: as the judge examines it.
+`generate`: what torch.compile makes of it."""
 
 
 class Ask(Struct, frozen=True):
@@ -57,7 +59,8 @@ class Ask(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """The needs (none for `examine`), or the reason why the reference can't be used."""
+    """The needs (none for `examine`) or what was generated, or why the reference can't be used."""
 
     needs: Needs | None = None
+    generated: Generated | None = None
     refused: str = ""

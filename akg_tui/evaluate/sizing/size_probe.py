@@ -20,6 +20,7 @@ import msgspec
 from akg_tui.core.task import Task
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs, Question
+from akg_tui.problems.generated import Generated
 
 END_S = 12.0
 
@@ -33,9 +34,13 @@ class ProbeLost(Exception):
 
 
 class SizeProbe:
-    """A sizing process for references of one target and DSL, as a context manager."""
+    """A sizing process for references of one target and DSL, as a context manager.
 
-    def __init__(self, task: Task) -> None:
+    One that `generates` loads torch.compile at its start, which takes seconds.
+    """
+
+    def __init__(self, task: Task, *, generates: bool = False) -> None:
+        self._generates = generates
         self._target, self._dsl = adapters(task)
         self._threads = task.timing.threads
 
@@ -56,6 +61,7 @@ class SizeProbe:
                 [
                     *(sys.executable, "-P", "-m", "akg_tui.evaluate.sizing.size_process"),
                     *(str(theirs.fileno()), self._target.name, self._dsl.name, str(os.getpid())),
+                    *(["generates"] if self._generates else []),
                 ],
                 env=environment,
                 cwd=scratch,
@@ -85,6 +91,16 @@ class SizeProbe:
         ProbeLost
             There is no sizing process.
         """
+        return self._answer(question, task, source, filename).needs
+
+    def generate(self, task: Task, source: str, filename: str) -> Generated:
+        """Return what torch.compile generates for a reference; raises as `ask` does."""
+        found = self._answer("generate", task, source, filename).generated
+        if found is None:
+            raise ProbeLost("the sizing process did not answer")
+        return found
+
+    def _answer(self, question: Question, task: Task, source: str, filename: str) -> Answer:
         try:
             self._socket.sendall(msgspec.json.encode(Ask(question, task, source, filename)) + b"\n")
             answer = msgspec.json.decode(self._answers.readline(), type=Answer)
@@ -93,7 +109,7 @@ class SizeProbe:
             raise ProbeLost(lines[-1] if lines else "the sizing process ended") from error
         if answer.refused:
             raise ReferenceRefused(answer.refused)
-        return answer.needs
+        return answer
 
     def _end(self) -> None:
         """Wait for the process, whose socket is closed; kill it if it stays."""

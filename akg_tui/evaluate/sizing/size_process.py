@@ -18,6 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from akg_tui.evaluate.child import child_main
+from akg_tui.evaluate.child.code_generator import GENERATE, CodeGenerator, preload_compiler
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Op, Plan
 from akg_tui.evaluate.child.size_server import FAKE, REAL, SizeServer, preload
 from akg_tui.evaluate.child.zygote import fork_zygote
@@ -29,6 +30,7 @@ from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.sandbox import confinement, protections
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs
+from akg_tui.problems.generated import Generated
 from akg_tui.store.reference_constants import with_constants
 
 CHILDREN = Path("children")
@@ -38,13 +40,16 @@ CHILDREN = Path("children")
 def main(arguments: list[str]) -> None:
     """Answer the questions on the inherited socket, whose descriptor is the first argument.
 
-    The others are the target, the DSL and the process id of the asker, with which this one ends.
+    The others are the target, the DSL, the process id of the asker, with which this one ends, and
+    `generates` if code is to be generated.
     """
     # Only here: the judge's zygote need not import what fake tensors need.
-    child_main.SERVERS.update({FAKE: SizeServer, REAL: SizeServer})
+    child_main.SERVERS.update({FAKE: SizeServer, REAL: SizeServer, GENERATE: CodeGenerator})
     preload()
     connection = socket.socket(fileno=int(arguments[0]))
-    target, dsl, parent = arguments[1:]
+    target, dsl, parent, *generates = arguments[1:]
+    if generates:
+        preload_compiler()
     process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
     confinement.adopt_orphans()
     if not confinement.die_with_parent(int(parent)):
@@ -92,8 +97,9 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
     if ask.question == "examine":
         Reference(pool, ask.source, ask.filename, ask.task.constants()).examine()
         return Answer()
+    kinds = {"estimate": FAKE, "measure": REAL, "generate": GENERATE}
     plan = Plan(
-        kind=FAKE if ask.question == "estimate" else REAL,
+        kind=kinds[ask.question],
         source=with_constants(ask.source, ask.task.constants()),
         filename=ask.filename,
         seed=secrets.randbits(63),
@@ -106,9 +112,11 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
         size = pool.await_load(worker)
         text = bytes(report.map[: min(size, REPORT_BYTES)])
     try:
+        if ask.question == "generate":
+            return Answer(generated=msgspec.json.decode(text, type=Generated))
         return Answer(msgspec.json.decode(text, type=Needs))
     except msgspec.MsgspecError as error:
-        return Answer(refused=f"{ask.filename}: its sizes were told wrongly: {error}")
+        return Answer(refused=f"{ask.filename}: it was told of wrongly: {error}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+"""What torch.compile generated for a reference, as the process that ran it tells. Plain data.
+
+Every text in it comes from untrusted code: it may go into a kernel, which runs confined, and after
+escaping onto a screen.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """A parameter of `forward`: a tensor of such shape, stride and dtype, or a value's text."""
+
+    name: str
+    shape: tuple[int, ...] | None = None
+    stride: tuple[int, ...] = ()
+    dtype: str = ""
+    value: str = ""
+
+
+class Generated(Struct, frozen=True, kw_only=True):
+    """The module that Inductor wrote for one call of a reference, and how it is called.
+
+    `arguments` are the expressions, in `forward`, for the arguments of the module's `call`;
+    `described` says what each is. `results` are the expressions for the results of `forward`, where
+    `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
+    and no tuple. `constants` are expressions for the tensors that the module names and does not
+    make. `options` are the flags of Inductor's compiler without their dash; `macro` tells at::vec
+    the vector instructions, which `isa` names.
+    """
+
+    module: str
+    inputs: tuple[Given, ...]
+    arguments: tuple[str, ...]
+    described: tuple[str, ...]
+    results: tuple[str, ...]
+    returned: int
+    single: bool
+    constants: dict[str, str]
+    torch: str
+    isa: str
+    macro: str
+    options: tuple[str, ...]
