@@ -6,7 +6,7 @@ every request and every restart has the same bytes. Does no I/O and measures not
 
 from __future__ import annotations
 
-from akg_tui.core.measurement import Measurement
+from akg_tui.core.measurement import CaseTiming
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
 
@@ -41,18 +41,24 @@ def _times(state: RunState) -> list[str]:
     told += f", the reference run by PyTorch (eager) {_ms(seed.baseline_ms)}"
     if seed.ratio is not None:
         told += f"; the seed is {seed.ratio.ratio:.3g} times as fast as eager"
-    # Journals of runs that measured the reference under torch.compile have this measurement.
-    compiled: Measurement | None = getattr(state, "compiled", None)
+    compiled = state.compiled
     if compiled is not None and compiled.candidate_ms is not None and compiled.ratio is not None:
         told += f". The reference under torch.compile {_ms(compiled.candidate_ms)}"
         told += f", {compiled.ratio.ratio:.3g} times as fast as eager"
     rows = [f"{told}."]
+    if by_case := [_case(case) for case in seed.cases if case.ratio is not None]:
+        rows.append(f"By case, seed and eager: {'; '.join(by_case)}.")
     if (roof := seed.roofline) is not None:
         rows.append(
             f"A call moves at least {roof.moved_bytes / 1e6:.3g} MB (inputs and outputs, each "
             f"once); the nearest level that holds them is {roof.level}."
         )
     return rows
+
+
+def _case(case: CaseTiming) -> str:
+    seed, eager = (_ms(value or 0.0) for value in (case.candidate_ms, case.baseline_ms))
+    return f"{case.name} {seed} and {eager}"
 
 
 def _ms(milliseconds: float) -> str:

@@ -16,10 +16,10 @@ from akg_tui.agent.machine import describe, instructions
 from akg_tui.agent.models.messages_api import merged
 from akg_tui.agent.prompt import situation
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan
-from akg_tui.core.state import Question, RunState
+from akg_tui.core.state import Question
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
 from tests.agent.test_tools import FAST, Caller, calling, measured
@@ -193,22 +193,20 @@ async def test_the_facts_of_machine_times_and_rules_are_told_once_and_frozen(
     run.close()
 
 
-async def test_the_compiled_reference_is_told_where_it_was_measured(tmp_path: Path) -> None:
-    class WithCompiled:
-        """A state that has the measurement of the reference under torch.compile."""
-
-        def __init__(self, state: RunState) -> None:
-            self._state = state
-            ratio = Interval(2.5, 2.4, 2.6, 0.99)
-            self.compiled = Measurement(outcome=Outcome.CORRECT, candidate_ms=1.2, ratio=ratio)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._state, name)
-
+async def test_the_compiled_reference_and_the_cases_are_told_where_they_were_measured(
+    tmp_path: Path,
+) -> None:
     async with calling(tmp_path) as caller:
-        state: Any = WithCompiled(caller.engine.state)
-        assert "under torch.compile 1.2 ms, 2.5 times as fast as eager." in facts_text(state)
-        assert "torch.compile" not in facts_text(caller.engine.state)
+        state = caller.engine.state
+        assert state.baseline is not None
+        assert "torch.compile" not in facts_text(state)
+        assert "By case" not in facts_text(state)
+        ratio = Interval(2.5, 2.4, 2.6, 0.99)
+        compiled = Measurement(outcome=Outcome.CORRECT, candidate_ms=1.2, ratio=ratio)
+        cases = (CaseTiming(name="short", candidate_ms=0.5, baseline_ms=0.25, ratio=ratio),)
+        known = replace(state, compiled=compiled, baseline=replace(state.baseline, cases=cases))
+        assert "under torch.compile 1.2 ms, 2.5 times as fast as eager." in facts_text(known)
+        assert "By case, seed and eager: short 0.5 ms and 0.25 ms." in facts_text(known)
 
 
 async def test_the_machine_is_described_by_measuring_it_and_once(tmp_path: Path) -> None:
@@ -236,7 +234,7 @@ async def test_the_speed_of_the_best_is_measured_or_named_provisional(tmp_path: 
     assert "(measured)" in situation(state, [])
     assert re.search(r"^best_over_seed: 4.000$", render_plan(state), re.M)
     before = replace(state, final=None)
-    assert "4.00 times as fast as the seed (provisional" in situation(before, [])
+    assert "4.00x seed · 3.00x eager (provisional" in situation(before, [])
     assert "best_over_seed: 4.000 (provisional" in render_plan(before)
     run.close()
 
