@@ -20,7 +20,7 @@ from typing import Any
 
 from akg_tui.core.measurement import PRECISE, Measurement, Outcome
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.adapters import adapters
+from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
 

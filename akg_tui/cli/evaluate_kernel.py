@@ -30,7 +30,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.adapters import lacking
+    from akg_tui.evaluate.targets.adapters import lacking
     from akg_tui.store.task_folder import load_task
 
     with options_at_fault(arguments):

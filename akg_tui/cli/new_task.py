@@ -84,7 +84,7 @@ def _sizes(text: str) -> dict[str, int | float]:
 
 def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plan.knobs import find_knobs
-    from akg_tui.evaluate.adapters import lacking
+    from akg_tui.evaluate.targets.adapters import lacking
 
     made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
     if why := lacking(made.task):

@@ -123,17 +123,16 @@ def baseline_failed(state: RunState) -> str:
         return ""
     if measured.outcome is Outcome.ERROR:
         return measured.message
-    when = "" if Phase.WRITE in state.workflow.rows else " before any change"
+    if Phase.WRITE in state.workflow.rows:
+        return f"the kernel is not correct: {measured.message}"
     match measured.failure:
         case FailureKind.WRONG:
-            what = "the kernel is not correct"
+            return f"the kernel is not correct before any change: {measured.message}"
         case FailureKind.TIMEOUT:
-            what = "the kernel ran out of time"
+            return f"the kernel ran out of time before any change: {measured.message}"
         case FailureKind.GUARD | FailureKind.IMPOSSIBLE:
-            what = "the kernel is refused"
-        case _:
-            what = "the kernel does not run"
-    return f"{what}{when}: {measured.message}"
+            return f"the kernel is refused before any change: {measured.message}"
+    return f"the kernel does not run before any change: {measured.message}"
 
 
 def _compile_owed(state: RunState) -> bool:

@@ -87,20 +87,12 @@ def not_proved(measurement: Measurement, times: int) -> Decision:
 def _slower_cases(slower: Sequence[CaseTiming], ratio: Interval) -> str:
     """Return the reason of a kernel that is slower in some cases, the worst case first."""
     worst = sorted(slower, key=lambda case: case.ratio.ratio if case.ratio else 0.0)
-    named = ", ".join(
-        f"case {case.name}: {percent(case.ratio)}" for case in worst[:MOST_CASES] if case.ratio
-    )
-    more = f" and {len(worst) - MOST_CASES} more" if len(worst) > MOST_CASES else ""
-    return f"slower in {named}{more}; over all cases {percent(ratio)}"
+    named = _some([f"case {case.name}: {percent(case.ratio)}" for case in worst if case.ratio])
+    return f"slower in {named}; over all cases {percent(ratio)}"
 
 
-def _open_cases(measurement: Measurement) -> str:
-    """Return what is not known of the cases of a faster kernel, or ""."""
-    names = [case.name for case in measurement.cases if case.open]
-    if not names:
-        return ""
-    more = f" and {len(names) - MOST_CASES} more" if len(names) > MOST_CASES else ""
-    return f"; not known whether slower in {', '.join(names[:MOST_CASES])}{more}"
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:MOST_CASES], *(["…"] if len(names) > MOST_CASES else [])])
 
 
 def _figures(measurement: Measurement, ratio: Interval) -> str:
@@ -145,7 +137,10 @@ def is_surely_slower(ratio: Interval) -> bool:
 def _confirmed(measurement: Measurement, ratio: Interval) -> Decision:
     again = measurement.confirmation
     if again is None or again.agrees:
-        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}{_open_cases(measurement)}")
+        if unknown := _some([case.name for case in measurement.cases if case.open]):
+            why = f"faster: {percent(ratio)}; not known whether slower in {unknown}"
+            return Decision(Verdict.KEEP, why)
+        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}")
     if again.ratio is None:
         why = "no time was left to confirm it"
     elif again.ratio.low <= 1:

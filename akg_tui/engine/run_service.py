@@ -268,7 +268,7 @@ def check_sandbox(task: Task, *, required: bool = False) -> None:
 
 def check_target(task: Task, path: Path) -> None:
     """Raise `RunFault` unless this machine can run and time the kernels of the task at `path`."""
-    from akg_tui.evaluate.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters
 
     target, dsl = adapters(task)
     if why := target.lacking():

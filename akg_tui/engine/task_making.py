@@ -20,9 +20,9 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.dsl import find_compiler
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
-from akg_tui.evaluate.adapters import lacking
 from akg_tui.evaluate.sizing.needs import Needs
 from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
+from akg_tui.evaluate.targets.adapters import lacking
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
 from akg_tui.problems.problem import Problem, readme

@@ -19,13 +19,13 @@ import torch
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
-from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
 from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification

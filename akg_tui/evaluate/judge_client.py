@@ -23,10 +23,10 @@ from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome,
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import Task
 from akg_tui.evaluate import engine_protocol, static_guard
-from akg_tui.evaluate.adapters import adapters, lacking
 from akg_tui.evaluate.dsls import compiled_reference
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.kernel_text import syntax_fault
+from akg_tui.evaluate.targets.adapters import adapters, lacking
 
 CANCEL_S = 10.0
 CLOSE_S = 12.0

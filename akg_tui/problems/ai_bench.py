@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.problems import kernelbench
-from akg_tui.problems.cases import cases_of
+from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask

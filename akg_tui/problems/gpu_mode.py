@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.core.task import Case
-from akg_tui.problems.cases import cases_of
+from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, replaced_strings, without

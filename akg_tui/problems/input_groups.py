@@ -10,7 +10,7 @@ import ast
 import json
 from pathlib import Path
 
-from akg_tui.problems.cases import GROUP, groups
+from akg_tui.problems.case_lists import GROUP, groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by
 from akg_tui.problems.problem import Problem

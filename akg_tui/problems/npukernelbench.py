@@ -11,7 +11,7 @@ import csv
 import io
 from pathlib import Path
 
-from akg_tui.problems.cases import groups
+from akg_tui.problems.case_lists import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.problems.problem import Problem

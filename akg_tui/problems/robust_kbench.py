@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.core.task import Case
-from akg_tui.problems.cases import cases_of
+from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import read_object
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, renamed

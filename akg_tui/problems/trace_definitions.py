@@ -15,7 +15,7 @@ from typing import Any
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case
-from akg_tui.problems.cases import cases_of
+from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask

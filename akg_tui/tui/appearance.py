@@ -38,7 +38,6 @@ from akg_tui.view.controls.preferences import (
     preferences,
     utf8_terminal,
 )
-from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -282,6 +281,8 @@ class Appearance:
 
     def sent(self, codes: str) -> str:
         """Return control codes with the signs that are allowed in this terminal."""
+        from akg_tui.view.glyphs import ascii_twin  # not for the first screen
+
         ascii_only = any(isinstance(each, AsciiOnly) for each in self.filters)
         return ascii_twin(codes) if ascii_only else codes
 

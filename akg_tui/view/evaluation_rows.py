@@ -13,7 +13,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
-from akg_tui.view.case_rows import case_rows
+from akg_tui.view.attempt_rows import case_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width

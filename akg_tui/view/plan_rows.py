@@ -18,7 +18,7 @@ from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
-from akg_tui.view.case_rows import case_rows
+from akg_tui.view.attempt_rows import case_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -135,7 +135,7 @@ def _no_plan(state: RunState) -> tuple[str, ...]:
         return tr("no plan:"), tr("the agent writes the kernel")
     if state.phase is Phase.DONE:
         return tr("no plan:"), tr("the run ended before it")
-    if state.phase in (Phase.INIT, Phase.BASELINE):
+    if state.best is None and state.phase in (Phase.INIT, Phase.BASELINE):
         return tr("no plan yet:"), tr("the baseline comes first")
     if state.best is None:
         return tr("no plan yet:"), tr("a correct kernel comes first")

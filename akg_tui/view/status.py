@@ -46,6 +46,8 @@ def header(
     name = clean(task.op)
     best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
+        (7, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
+        (0, line((name, "strong"))),
         (5, line((target, "muted"))),
         (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, best),
@@ -59,17 +61,17 @@ def header(
         (spent, "text"),
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
-    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
     # Leave out the least important parts until the row fits; before the figures, cut the name.
-    for least in (9, 6, 5, 4, 3, 2, 1):
-        rest = [part for rank, part in parts if rank < least]
-        left = join([brand, line((name, "strong")), *rest], _SEPARATOR)
+    for least in (9, 7, 6, 5, 4, 3, 2, 1):
+        shown = [part for rank, part in parts if rank < least]
+        left = join(shown, _SEPARATOR)
         if width(left) + width(right) + 3 > room:
-            rest = [brief if part is best else part for part in rest]
-            left = join([brand, line((name, "strong")), *rest], _SEPARATOR)
+            shown = [brief if part is best else part for part in shown]
+            left = join(shown, _SEPARATOR)
         over = width(left) + width(right) + 3 - room
         if 0 < over <= cells(name) - _LEAST_NAME and least <= 4:
-            left = join([brand, line((cut(name, cells(name) - over), "strong")), *rest], _SEPARATOR)
+            short = line((cut(name, cells(name) - over), "strong"))
+            left = join([short, *shown[1:]], _SEPARATOR)
             break
         if over <= 0:
             break
@@ -358,13 +360,14 @@ def sparkline(state: RunState, room: int) -> Line:
 def no_attempt(state: RunState) -> str:
     if verified_only(state):
         return tr("verified only: there are no times to draw")
+    writes = Phase.WRITE in state.workflow.rows and state.phase is not Phase.DONE
+    if writes and state.best is None and state.baseline is not None:
+        return tr("no attempt yet: no kernel is correct")
     if baseline_lost(state):
         return tr("no attempt: the baseline failed")
     if state.phase is Phase.DONE:
         return tr("no attempt: the run ended before the first one")
     if state.best is None:
-        if state.phase is Phase.WRITE or state.tries:
-            return tr("no attempt yet: no kernel is correct")
         if state.running is None:
             return tr("no attempt yet: the baseline comes first")
         return tr("no attempt yet: the baseline is being measured")

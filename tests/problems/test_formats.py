@@ -11,7 +11,7 @@ import pytest
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.cases import MOST, cases_of
+from akg_tui.problems.case_lists import MOST, cases_of
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from

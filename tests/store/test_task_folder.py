@@ -55,7 +55,7 @@ BAD_TOML = {
         4,
         "policy.max_round: is not a known field, did you mean max_rounds?",
     ),
-    'op = "a"\nzzz = 3\n': (2, "zzz: is not a known field, expected one of: op, files"),
+    'op = "a"\nzzz = 3\n': (2, "zzz: is not a known field, expected one of: op, baselines, files"),
     'op = "a"\n[policy]\n# a note\nmax_rounds = 0\n': (
         4,
         "policy.max_rounds: 0 is not allowed, expected integer >= 1",

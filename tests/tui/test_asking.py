@@ -24,8 +24,8 @@ def answered(handle: FakeHandle) -> list[cmd.Command]:
     return [command for command in handle.sent if isinstance(command, ANSWERS)]
 
 
-def keeping() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW).work()
+def keeping(agent: str = "sweep") -> FakeHandle:
+    handle = FakeHandle(mode=Mode.REVIEW, agent=agent).work()
     assert handle.state.gate
     return handle
 

@@ -173,7 +173,7 @@ def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
 
 
 async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
-    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=2)) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=2), (200, 60)) as stage:
         await stage.press("colon", *"keymap emacs", "enter")
         await stage.press("4")
         stage.handle.now += 10
@@ -200,7 +200,7 @@ async def test_no_key_leaves_a_run_without_the_question() -> None:
 
 
 async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text() -> None:
-    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=7)) as stage:
+    async with on_stage(FakeHandle(agent="claude").to_phase(Phase.EVAL, settled=7)) as stage:
         await stage.press("colon", *"keymap vim", "enter", "4", "k", "k")
         log = stage.deck.log_pane
         assert not log.follow, "k picks the entry before, which is reading"

@@ -113,7 +113,7 @@ async def test_the_review_is_answered_by_name(line: str, approve: bool) -> None:
 
 
 async def test_the_review_is_sent_back_from_the_palette() -> None:
-    async with on_stage(keeping()) as stage:
+    async with on_stage(keeping("claude")) as stage:
         await stage.press("r", "c", *"no", "enter")
         await stage.arm()
         await found(stage, "review: send back")

@@ -83,7 +83,7 @@ async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens(
                 raise JournalWriteError("event 9 was not written: No space left on device")
             return super().send(command)
 
-    async with on_stage(Full().to_phase(Phase.PLAN)) as stage:
+    async with on_stage(Full(agent="claude").to_phase(Phase.PLAN)) as stage:
         await stage.press("space")
         assert "not done: event 9 was not written: No space left" in " ".join(stage.text().split())
         assert not stage.handle.state.paused

@@ -36,7 +36,7 @@ def test_the_header_tells_task_round_best_mode_and_time() -> None:
 def test_in_a_narrow_header_a_long_name_gives_way_and_the_figures_stay(room: int) -> None:
     handle = FakeHandle(the_task=replace(task(), op="fused_" * 10)).to_phase(Phase.EVAL, settled=3)
     row = plain(header(handle.state, handle.now, room))
-    assert "best 2.31× attempt 3" in row
+    assert "~2.31× seed · 0.97× eager" in row
     assert "round 4/12" in row
     assert "fused_" in row
     assert width(header(handle.state, handle.now, room)) <= room

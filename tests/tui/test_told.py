@@ -115,6 +115,7 @@ UNSEEN = {
     "evaluate/correctness:_given": "the command line",
     "evaluate/correctness:_ceiling": "the command line",
     "evaluate/correctness:_sums": "the command line",
+    "evaluate/child/code_generator": "the command line",
     "evaluate/child/size_server": "the command line",
     "evaluate/sizing/": "the command line",
     "evaluate/kernel_text:": "names",

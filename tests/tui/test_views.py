@@ -20,9 +20,8 @@ from akg_tui.core.measurement import (
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.view.agent_rows import AgentList, agent_rows
-from akg_tui.view.attempt_rows import AttemptRows, InputRows
+from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Series
-from akg_tui.view.case_rows import CaseRows
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width

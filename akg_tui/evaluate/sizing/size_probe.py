@@ -18,8 +18,8 @@ from typing import Self
 import msgspec
 
 from akg_tui.core.task import Task
-from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs, Question
+from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.problems.generated import Generated
 
 END_S = 12.0

@@ -7,8 +7,7 @@ from textual.content import Content
 from akg_tui.core.state import Attempt
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.attempt_rows import AttemptRows, InputRows
-from akg_tui.view.case_rows import CaseRows
+from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 

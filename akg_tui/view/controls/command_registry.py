@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from akg_tui.core.task import SWEEP
 from akg_tui.view.controls import keymap, panes
 from akg_tui.view.language import tr
 
@@ -420,7 +419,7 @@ def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[s
         keys = command.keys_now
         if not (command.footed or command in own) or not keys or (over and command.group == "Run"):
             continue
-        if command.id == "review.back" and state is not None and state.agent == SWEEP:
+        if command.id == "review.back" and state is not None and _reads_no_comment(state):
             continue
         label = tr(command.label)
         if command.id == "run.pause" and state is not None and _held(state):
@@ -442,3 +441,10 @@ def _footed(where: Where) -> tuple[Command, ...]:
 def _held(state: RunState) -> bool:
     """Return whether the pause key would resume the run."""
     return state.paused or bool(state.api_failure)
+
+
+def _reads_no_comment(state: RunState) -> bool:
+    # Not imported for the first screen, which has no run.
+    from akg_tui.core.task import SWEEP
+
+    return state.agent == SWEEP

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.core import events as ev
-from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
-from akg_tui.view import formatting
 from akg_tui.view.controls.preferences import Notify
 from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
+    # At run time they are imported where they are used, so that the first screen needs none.
+    from akg_tui.core import events as ev
     from akg_tui.core.state import RunState
     from akg_tui.view.controls.approvals import Request
 
@@ -55,7 +54,9 @@ class Notice:
 
     def as_json(self, state: RunState) -> dict[str, Any]:
         """Return what the hook command reads on its standard input."""
-        best = state.best
+        from akg_tui.core.summary import best_of
+
+        best = best_of(state)
         return {
             "type": "notice",
             "kind": self.kind,
@@ -68,11 +69,13 @@ class Notice:
             "round": state.settled,
             "max_rounds": state.task.policy.max_rounds,
             "best_attempt": best.attempt if best else None,
-            "best_over_seed": best.over_seed if best else None,
+            "best_over_seed": best.over_seed.ratio if best else None,
         }
 
 
 def _asked(ask: Request, state: RunState) -> Notice:
+    from akg_tui.view import formatting
+
     op = state.task.op
     what = {"keep": f"KEEP? {op}", "plan": f"PLAN? {op}", "edit": f"EDIT? {op}",
             "script": f"SCRIPT? {op}"}.get(ask.kind, f"? {op}: {ask.title}")  # fmt: skip
@@ -85,6 +88,11 @@ def _asked(ask: Request, state: RunState) -> Notice:
 
 def _happened(event: ev.AnyEvent, state: RunState) -> Notice | None:
     """Return the notice of an event, or None; `state` is at or after the event."""
+    from akg_tui.core import events as ev
+    from akg_tui.core.phases import Verdict
+    from akg_tui.core.summary import best_of
+    from akg_tui.view import formatting
+
     op = state.task.op
     match event:
         case ev.Decided(verdict=Verdict.KEEP):
@@ -95,8 +103,9 @@ def _happened(event: ev.AnyEvent, state: RunState) -> Notice | None:
         case ev.RunFinished():
             kind, sign = ("end", "■") if event.ok else ("fail", "✗")
             over = tr("the run is over: ") + retold(one_line(event.reason))
-            best = f" {formatting.times(state.best.over_seed)}" if state.best and event.ok else ""
-            return Notice(kind, f"{sign} {op}{best}", f"{op}: {over}")
+            best = best_of(state) if event.ok else None
+            gained = f" {formatting.times(best.over_seed.ratio)}" if best else ""
+            return Notice(kind, f"{sign} {op}{gained}", f"{op}: {over}")
         case ev.ApiFailed() | ev.SessionBroke():
             return Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}")
     return None
