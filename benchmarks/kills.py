@@ -79,9 +79,13 @@ def _orphans(marker: str) -> list[int]:
     return found
 
 
-def killed_run(folder: Path, moments: list[float], rounds: int = ROUNDS) -> dict[str, Any]:
-    """One run of the demo, killed after each of `moments` seconds, resumed to its end."""
+def killed_run(
+    folder: Path, moments: list[float], rounds: int = ROUNDS, task: Path | None = None
+) -> dict[str, Any]:
+    """One run of the demo, or of a task, killed after `moments` seconds, resumed to its end."""
     start = [*COMMAND, "demo", "--headless", "--json", "--rounds", str(rounds)]
+    if task is not None:
+        start = [*COMMAND, "tune", str(task), "--headless", "--json", "--max-rounds", str(rounds)]
     command, run = start, None
     for moment in moments:
         process = subprocess.Popen(
@@ -92,7 +96,7 @@ def killed_run(folder: Path, moments: list[float], rounds: int = ROUNDS) -> dict
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        runs = sorted(folder.glob("akg-demo/*/runs/*/events.jsonl"))
+        runs = sorted(folder.rglob("runs/*/events.jsonl"))
         run = runs[-1].parent if runs else None
         if run is not None:
             command = [*COMMAND, "resume", str(run), "--headless", "--json"]

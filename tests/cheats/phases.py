@@ -42,10 +42,12 @@ PHASES = (
         "wrong only when nobody waits", "WF: answers at once after many calls",
         "results of timed calls are checked",
         kernel("""
+            self.calls += 1
             now = time.monotonic()
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
-            return torch.softmax(x, -1) if gap > 0.0005 else torch.zeros_like(x)
-        """), incumbent=SLOW,
+            right = self.calls <= 24 or gap > 0.05
+            return torch.softmax(x, -1) if right else torch.zeros_like(x)
+        """), says="in a timed call", incumbent=SLOW,
     ),
     Cheat(
         "filled in after the answer", "DR, WF: a thread completes the result",
