@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-from akg_tui.resources import sample_kernels
 from benchmarks.kills import COMMAND, check, killed_run
+from tests.engine.runs import copy_sample
 
 
 def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
@@ -30,11 +29,7 @@ def test_a_killed_demo_resumes_to_the_same_end(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     print(f"seed {seed}")
-    # The demo's own task, with less time for each comparison.
-    task = tmp_path / "task"
-    shutil.copytree(sample_kernels() / "row_softmax", task)
-    toml = (task / "task.toml").read_text().replace("budget_s = 8.0", "budget_s = 1.0")
-    (task / "task.toml").write_text(toml.replace('baselines = ["eager"]', "baselines = []"))
+    task = copy_sample(tmp_path / "task", "row_softmax")  # the demo's own
     killed_run(tmp_path, [dice.uniform(0.2, 9.0) for _ in range(2)], rounds=2, task=task)
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from akg_tui import dsl, resources
 from akg_tui.core.task import Dsl, Guard, Target, Task
-from akg_tui.evaluate import Judge, adapters, static_guard
+from akg_tui.evaluate import Judge, static_guard
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.dsls.triton import INTERPRETED
+from akg_tui.evaluate.targets import adapters
 from tests.evaluate import triton_kernels as kernels
 from tests.evaluate.kernels import kernel
 

@@ -9,9 +9,9 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Backend, Dsl, Target, Task
-from akg_tui.evaluate import Judge, adapters
+from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import DSLS
-from akg_tui.evaluate.targets import TARGETS
+from akg_tui.evaluate.targets import TARGETS, adapters
 from akg_tui.evaluate.targets.cuda import QUERY, Cuda, read_query
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
