@@ -54,7 +54,7 @@ class ModelNew(nn.Module):
         mask = self.mask(length)
         if not BLOCK:
             return self.attend_all(q, k, v, mask)
-        out = torch.empty_like(q)
+        out = torch.empty(q.shape)  # contiguous, whatever the strides of q
         for first in range(0, length, BLOCK):
             last = min(first + BLOCK, length)
             near = first - self.window + 1
