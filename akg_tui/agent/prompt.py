@@ -38,8 +38,8 @@ inconclusive."""
 
 SYSTEM_WRITING = """\
 You write one compute kernel inside a state machine, by edits. After each edit the harness
-verifies the kernel against the reference. The run ends when the kernel is correct, so make
-it correct first of all, and as fast as that allows. What you wrote stays until you change it."""
+verifies the kernel against the reference. The run ends with the first kernel that is correct:
+correctness comes before speed. Each edit starts from the kernel that your last edit left."""
 
 _DUTY = {
     Phase.WRITE: "No kernel is correct yet. With edit_kernel, make it a ModelNew in the task's DSL "

@@ -177,7 +177,7 @@ class Judge:
             modules=compiled_reference.PRELOADED,
             environment=compiled_reference.ENVIRONMENT,
         )
-        kernel = compiled_reference.kernel_of(self._begin.reference)
+        kernel = compiled_reference.kernel_of(self._task, self._begin.reference)
         async with self._evaluating:
             try:
                 async with asyncio.timeout(compiled_reference.LIMIT_S):

@@ -208,7 +208,8 @@ class TimingStage:
     def _settle_cases(self, runners: Runners) -> Standing:
         """Run clusters of the cases in which a faster kernel seems to be slower than allowed.
 
-        FUTILE: it is slower beyond doubt. What is open when the budget ends is no obstacle.
+        FUTILE: a case is slower beyond doubt. A case that is undecided when the budget ends
+        prevents no KEEP.
         """
         most = self._timing.max_regression
         stop = time.monotonic() + CASE_SHARE * self._timing.budget_s

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from akg_tui.core.task import Case
 
@@ -48,6 +49,26 @@ def cases_of(listed: Sequence[Values]) -> tuple[tuple[Case, ...], tuple[str, ...
         for name, each in zip(names, chosen, strict=True)
     )
     return cases, told
+
+
+def numeric_cases(
+    listed: Sequence[Mapping[str, object]],
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Return some of the listed cases as `cases_of` does, if all differ in numbers only."""
+    first = listed[0]
+    numbers = [name for name, value in first.items() if _is_number(value)]
+    found: list[Values] = []
+    for each in listed:
+        values = {name: value for name in numbers if _is_number(value := each.get(name))}
+        same = all(each.get(name) == first[name] for name in first if name not in numbers)
+        if not same or len(values) < len(numbers) or each.keys() != first.keys():
+            return (), (f"{len(listed)} cases differ in more than numbers: the first is tuned",)
+        found.append(values)
+    return cases_of(found)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def groups(count: int) -> tuple[tuple[Case, ...], tuple[str, ...]]:

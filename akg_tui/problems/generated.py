@@ -1,7 +1,7 @@
-"""What torch.compile generated for a reference, as the process that ran it tells. Plain data.
+"""The code that torch.compile generated for a reference, and how it is called. Plain data.
 
-Every text in it comes from untrusted code: it may go into a kernel, which runs confined, and after
-escaping onto a screen.
+A confined process makes it, so every text in it is untrusted: it may go into a kernel, which runs
+confined too, and onto a screen after escaping.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from akg_tui.core.task import Case
-from akg_tui.problems.case_lists import cases_of
+from akg_tui.problems.case_lists import numeric_cases
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, replaced_strings, without
@@ -81,7 +80,9 @@ def read(path: Path) -> Problem:
     written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
     names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
-    cases, told = _cases(listed, names)
+    cases, told = numeric_cases(
+        [{names.get(key, key): each[key] for key in each if key != "seed"} for each in listed]
+    )
     kept_out += told
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
         where=where, sizes=sizes, arguments=arguments, copies=copies
@@ -119,24 +120,6 @@ def _listed(
             told = [f"{tests} tests: the benchmarks are the cases"] if tests else []
             return listed, f"the first of {key}", told
     raise BadTask(path, 1, "benchmarks", "is missing, expected the arguments of generate_input")
-
-
-def _cases(
-    listed: list[dict[str, Any]], names: dict[str, str]
-) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """Return the listed arguments as cases, if they differ in numbers only."""
-    first = listed[0]
-    numbers = {key for key, value in first.items() if key in names and _is_number(value)}
-    for each in listed:
-        others = {key: value for key, value in each.items() if key not in numbers | {"seed"}}
-        same = others == {key: first[key] for key in others} and each.keys() == first.keys()
-        if not same or not all(_is_number(each[key]) for key in numbers):
-            return (), (f"{len(listed)} cases differ in more than numbers: the first is tuned",)
-    return cases_of([{names[key]: each[key] for key in sorted(numbers)} for each in listed])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _tolerance(module: ast.Module) -> float | None:

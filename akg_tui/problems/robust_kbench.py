@@ -11,8 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from akg_tui.core.task import Case
-from akg_tui.problems.case_lists import cases_of
+from akg_tui.problems.case_lists import numeric_cases
 from akg_tui.problems.json_files import read_object
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, renamed
@@ -72,7 +71,7 @@ def read(path: Path) -> Problem:
         ]
     )
     check_reference(found, (made + tail).encode())
-    cases, told = _cases(configs, names)
+    cases, told = numeric_cases([_by_name(each, names) for each in configs])
     kept_out += told
     if found.name == BACKWARD:
         kept_out.append("only the function of this file is tuned, not the forward pass")
@@ -92,31 +91,10 @@ def read(path: Path) -> Problem:
     )
 
 
-def _cases(
-    configs: list[dict[str, dict[str, Any]]], names: dict[str, str]
-) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """Return the configurations as cases, if they differ in numbers only."""
-    flat = [
-        {
-            names[key]: value
-            for given in each.values()
-            for key, value in given.items()
-            if key in names
-        }
-        for each in configs
-    ]
-    numbers = {name for name, value in flat[0].items() if _is_number(value)}
-    for each in flat:
-        same = all(
-            each.get(name) == value for name, value in flat[0].items() if name not in numbers
-        )
-        if not same or not all(_is_number(each.get(name)) for name in numbers):
-            return (), (f"{len(configs)} configurations differ in more than numbers: one is tuned",)
-    return cases_of([{name: each[name] for name in flat[0] if name in numbers} for each in flat])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _by_name(config: dict[str, dict[str, Any]], names: dict[str, str]) -> dict[str, object]:
+    """Return the settings of a configuration, by the names that they have in the reference."""
+    settings = [item for given in config.values() for item in given.items()]
+    return {names[key]: value for key, value in settings if key in names}
 
 
 def _configs(path: Path) -> list[dict[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
+from akg_tui.core.task import Correctness, Guard, ReferenceChanges, Target, Task, Timing
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import DSLS, compiled_reference
 from akg_tui.evaluate.sandbox import confinement
@@ -19,33 +19,36 @@ REFERENCE = """\
 import torch
 import torch.nn.functional as F
 
+WIDTH = 4096
+
 
 class Model(torch.nn.Module):
-    def __init__(self, width):
+    def __init__(self):
         super().__init__()
-        self.norm = torch.nn.LayerNorm(width)
+        self.norm = torch.nn.LayerNorm(WIDTH)
 
     def forward(self, x):
         return F.gelu(self.norm(x)) * 2 + 1
 
 
 def get_inputs():
-    return [torch.randn(128, 256)]
+    return [torch.randn(128, WIDTH)]
 
 
 def get_init_inputs():
-    return [256]
+    return []
 """
 
 
 def task(**changes: object) -> Task:
     timing = Timing(budget_s=1.0)
-    return Task(op="op", target=Target(dsl="cpp"), timing=timing, **changes)  # type: ignore[arg-type]
+    reference = ReferenceChanges(constants={"WIDTH": 256})
+    return Task(op="op", reference=reference, target=Target(dsl="cpp"), timing=timing, **changes)  # type: ignore[arg-type]
 
 
 def test_the_kernel_is_the_reference_with_a_model_that_compiles_itself() -> None:
-    text = compiled_reference.kernel_of(REFERENCE)
-    assert text.startswith(REFERENCE.rstrip())
+    text = compiled_reference.kernel_of(task(), REFERENCE)
+    assert text.startswith(REFERENCE.replace("4096", "256").rstrip())
     classes = [n.name for n in ast.parse(text).body if isinstance(n, ast.ClassDef)]
     assert classes == ["Model", "ModelNew"]
 
@@ -56,7 +59,7 @@ def test_no_rule_of_the_task_that_is_about_kernels_refuses_it() -> None:
         correctness=Correctness(deterministic=True, noncontiguous=True, tolerance=1e-3),
     )
     terms = compiled_reference.terms_of(strict)
-    found = findings(compiled_reference.kernel_of(REFERENCE), terms)
+    found = findings(compiled_reference.kernel_of(strict, REFERENCE), terms)
     assert not any(each.refused for each in found)
     assert (terms.correctness.values, terms.correctness.fixed_shape) == ("drawn", True)
     assert terms.correctness.tolerance == 1e-3

@@ -81,7 +81,7 @@ async def try_kernel(
     found = await _measured(call, draft.text)
     if found.outcome is Outcome.ERROR and found.failure is FailureKind.JUDGE:
         return Answer.error(f"the judge failed, and no trial was counted: {found.message}")
-    # What the trial of a kernel needs for its story; the machine's state is in the run's own.
+    # The journal has machine and sandbox with the run's own measurements.
     kept = replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
     if refused := run.send(cmd.RecordTrial(run.keep_text(draft.text), name, kept)):
         return Answer.error(refused.why)

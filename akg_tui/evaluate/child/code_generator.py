@@ -130,7 +130,7 @@ class _Written(BaseException):
 
 
 class _Caught:
-    """What a call of a compiled model shows: the module's text, its arguments and its results."""
+    """Catches the module that Inductor writes in a call, with its arguments and results."""
 
     def __init__(self) -> None:
         self.module: str | None = None

@@ -9,12 +9,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from akg_tui.core.task import Correctness, Guard, Task
+from akg_tui.store.reference_constants import with_constants
 
 NAME = "torch_compile.py"
 """The file of the kernel, in messages about it."""
 
 PRELOADED = ("akg_tui.evaluate.child.torch_compiler",)
-"""What the zygote loads. It takes seconds, which each pair of processes would need otherwise."""
+"""Modules that the zygote loads before it forks, because loading them takes seconds."""
 
 ENVIRONMENT = {
     # Inside the kernel's process: it may start no workers.
@@ -43,9 +44,12 @@ class ModelNew(Model):
 '''
 
 
-def kernel_of(reference: str) -> str:
-    """Return the kernel: the whole text of the reference, and a `ModelNew` that compiles it."""
-    return reference.rstrip("\n") + _TAIL
+def kernel_of(task: Task, reference: str) -> str:
+    """Return the kernel: the reference with the task's constants, and a compiled `ModelNew`.
+
+    Raises `UnknownConstant` if the reference has no such constants.
+    """
+    return with_constants(reference, task.constants()).rstrip("\n") + _TAIL
 
 
 def terms_of(task: Task) -> Task:
