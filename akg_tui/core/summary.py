@@ -199,3 +199,29 @@ def summarize(state: RunState) -> dict[str, Any]:
         "stop_conditions": list(state.stop_conditions),
         "goals_met": state.goals_met,
     }
+
+
+def _exactly(ratio: float) -> Interval:
+    return Interval(ratio, ratio, ratio, 1.0)
+
+
+class CasesOverSeed:
+    """Each case's ratio over the seed, an estimate like an attempt's `over_seed`, for the chart.
+
+    Takes the attempts in their order, because a ratio is multiplied with those of the kernels
+    that were kept before.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, float]] = {}  # by the kernel's blob, then by case
+
+    def read(self, attempt: Attempt) -> dict[str, Interval]:
+        """Return the ratio of each timed case of the next attempt, by the case's name."""
+        timed = {each.name: each.ratio for each in attempt.measurement.cases if each.ratio}
+        if not attempt.number:
+            return dict.fromkeys(timed, _exactly(1.0))
+        before = self._kept.get(attempt.incumbent, {})
+        found = {name: _exactly(before.get(name, 1.0)).chained(r) for name, r in timed.items()}
+        if attempt.verdict is Verdict.KEEP:
+            self._kept[attempt.blob] = before | {name: r.ratio for name, r in found.items()}
+        return found

@@ -149,11 +149,12 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True):
-    """From this round on, the incumbent's estimated speedup over the seed."""
+    """From this round on, the incumbent's estimated speedup over the seed, in all and by case."""
 
     after_round: int
     attempt: int
     over_seed: float
+    cases: dict[str, float] = {}
 
 
 class Tokens(Struct, frozen=True):

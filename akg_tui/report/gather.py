@@ -22,7 +22,13 @@ from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.state import Rule as LearnedRule
 from akg_tui.core.stopping import export_guard
 from akg_tui.core.stopping.export_guard import Channel
-from akg_tui.core.summary import best_of, compile_problem, reference_lines, summarize
+from akg_tui.core.summary import (
+    CasesOverSeed,
+    best_of,
+    compile_problem,
+    reference_lines,
+    summarize,
+)
 from akg_tui.report.contents import (
     SCHEMA,
     About,
@@ -125,6 +131,11 @@ class _JournalWalk:
         self._state = run.state
         self._items = {item.id: item for item in run.state.items}
         self._incumbent_of: dict[int, float] = {}
+        by_case = CasesOverSeed()
+        self._cases = {
+            attempt.number: {name: over.ratio for name, over in by_case.read(attempt).items()}
+            for attempt in run.state.attempts
+        }
         before: RunState | None = None
         for record, state in run.states():
             self._see(record, before, state)
@@ -153,7 +164,8 @@ class _JournalWalk:
                 pass
         best = state.best
         if best is not None and (not self.steps or self.steps[-1].attempt != best.attempt):
-            self.steps.append(Step(state.settled, best.attempt, best.over_seed))
+            cases = self._cases.get(best.attempt, {})
+            self.steps.append(Step(state.settled, best.attempt, best.over_seed, cases))
 
     def _see_noise(self, event: ev.EvalFinished) -> None:
         found = event.measurement

@@ -9,7 +9,7 @@ from __future__ import annotations
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.report import wording
 from akg_tui.report.contents import Report, Round
-from akg_tui.report.svg_chart import MAX_MARKS, draw
+from akg_tui.report.svg_chart import MAX_MARKS, draw, draw_cases
 from akg_tui.syntax import highlight
 from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
 
@@ -32,6 +32,8 @@ def render_page(report: Report) -> str:
         wording.parts(report),
         # The drawing is the only trusted markup: it contains no untrusted text.
         chart=Markup(draw(report)),
+        # Names of cases are checked words (`core/task.py`), escaped by the drawing besides.
+        case_chart=Markup(draw_cases(report)),
         difference=_marked(shown),
         added=added,
         removed=removed,

@@ -7,8 +7,9 @@ page sets them for light, dark and print; shapes carry the same information as c
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import Interval
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_MARKS = 400
 WIDTH_IN, HEIGHT_IN = 9.6, 4.3
+CASES_HEIGHT_IN = 2.6
+LABEL_HEIGHT = 0.085  # of the height of the chart by case
 
 # Placeholder colours that matplotlib accepts; the page's variables replace them. They are so near
 # to black that no other colour of the drawing equals one of them.
@@ -68,6 +71,16 @@ def _height(drawn: Round) -> float:
 
 def draw(report: Report) -> str:
     """Return the chart as an `<svg>` element. Equal reports produce equal bytes."""
+
+    def curves(axes: Axes, report: Report) -> None:
+        _rounds(axes, thinned(report.rounds))
+        _lines(axes, report)
+        _limits(axes, report)
+
+    return _drawn(report, HEIGHT_IN, curves)
+
+
+def _drawn(report: Report, height_in: float, curves: Callable[[Axes, Report], None]) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -81,15 +94,44 @@ def draw(report: Report) -> str:
     with mpl.rc_context():
         mpl.rcdefaults()  # a user's style file must not change a report
         mpl.rcParams.update(settings)
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
         axes = figure.subplots()
         _furnish(figure, axes, report)
-        _rounds(axes, thinned(report.rounds))
-        _lines(axes, report)
-        _limits(axes, report)
+        curves(axes, report)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     return _themed(drawn.getvalue())
+
+
+def draw_cases(report: Report) -> str:
+    """Return the incumbent's speedup over the seed in each case as an `<svg>` element.
+
+    Empty for a task without cases.
+    """
+    names = report.incumbents[-1].cases if report.incumbents else {}
+    return _drawn(report, CASES_HEIGHT_IN, _case_lines) if names else ""
+
+
+def _case_lines(axes: Axes, report: Report) -> None:
+    """Draw a step line for each case, with its name at the end of the line."""
+    steps, last = report.incumbents, max(report.about.rounds, 1) + 0.5
+    axes.axhline(1.0, color=_STAND_INS["grid"], linewidth=1.0)
+    for name in steps[-1].cases:
+        x = [step.after_round for step in steps if name in step.cases]
+        y = [step.cases[name] for step in steps if name in step.cases]
+        axes.step([*x, last], [*y, y[-1]], where="post", color=_STAND_INS["line"], linewidth=1.5)
+    _limits(axes, report)
+    low, high = axes.get_ylim()
+    free = 0.0
+    for name, value in sorted(steps[-1].cases.items(), key=lambda each: each[1]):
+        # Labels of lines that end close together are put one above the other.
+        at = max(math.log(value / low) / math.log(high / low), free)
+        free = at + LABEL_HEIGHT
+        axes.annotate(
+            f"{name} {value:.2f}×", (1.0, at), xycoords="axes fraction", xytext=(4, 0),
+            textcoords="offset points", va="center", color=_STAND_INS["ink"], fontsize=9,
+            parse_math=False,
+        )  # fmt: skip
 
 
 def _furnish(figure: Figure, axes: Axes, report: Report) -> None:

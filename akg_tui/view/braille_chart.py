@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from akg_tui.core.measurement import Interval
+from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt, Item, RunState
-from akg_tui.core.summary import best_of, reference_lines
+from akg_tui.core.summary import CasesOverSeed, best_of, reference_lines
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
@@ -26,15 +26,17 @@ from akg_tui.view.spans import Line, Span, cells, cut, fit, line
 from akg_tui.view.status import no_attempt
 
 UNITS = ("ratio", "ms", "tokens", "roof")
+CASE = "case"  # the unit of one case's ratio over the seed
 LEAST_X = 8
 NOISE_OF = 20  # newest attempts from which the noise is estimated
 
 
 class AttemptSeries:
-    """The series of one run in one unit, up to the last attempt read."""
+    """The series of one run in one unit, up to the last attempt read. `case` is that of `CASE`."""
 
-    def __init__(self, unit: str = "ratio") -> None:
-        self.unit = unit
+    def __init__(self, unit: str = "ratio", case: str = "") -> None:
+        self.unit, self.case = unit, case
+        self.cases: tuple[str, ...] = ()  # names of the cases of the attempts read
         self._tokens = 0
         self._clear()
 
@@ -46,10 +48,14 @@ class AttemptSeries:
         self._promised = Series(PROMISED, "figure")
         self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt number, x, y
         self._halves: list[tuple[int, float]] = []  # attempt number, half interval / ratio
+        self._by_case = CasesOverSeed()
 
-    def turn(self, unit: str) -> None:
-        """Change the unit and clear the series: the next `read` takes all attempts again."""
-        self.unit = unit
+    def turn(self) -> None:
+        """Take the next unit and clear the series: the next `read` takes all attempts again."""
+        units = [*((unit, "") for unit in UNITS), *((CASE, name) for name in self.cases)]
+        here = (self.unit, self.case)
+        after = units.index(here) + 1 if here in units else 0
+        self.unit, self.case = units[after % len(units)]
         self._clear()
 
     @property
@@ -74,7 +80,7 @@ class AttemptSeries:
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
-            known = ()
+            self.cases, known = (), ()
         self._tokens = state.tokens
         self._undone, self._count = state.undone, len(attempts)
         fresh = attempts[len(known) :]
@@ -89,12 +95,19 @@ class AttemptSeries:
         return attempt.tokens if self.unit == "tokens" else attempt.number
 
     def _add(self, attempt: Attempt, item: Item | None) -> None:
-        x, y = self._x(attempt), self._y(attempt)
+        by_case = self._by_case.read(attempt)
+        if not self.cases and by_case:
+            self.cases = tuple(by_case)
+        if self.unit == CASE:
+            interval = by_case.get(self.case)
+            y = interval.ratio if interval else None
+        else:
+            interval, y = attempt.measurement.ratio, self._y(attempt)
+        x = self._x(attempt)
         if y is not None and attempt.verdict is Verdict.KEEP:
             self._kept.append((attempt.number, x, y))
         if not attempt.number:
             return
-        interval = attempt.measurement.ratio
         low = high = None
         if y is not None and interval is not None:
             half = (interval.high - interval.low) / 2 / interval.ratio
@@ -135,7 +148,7 @@ class AttemptSeries:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
-        fresh = _fresh(state, self.unit) if self._count == len(state.attempts) else None
+        fresh = self._fresh(state) if self._count == len(state.attempts) else None
         if fresh is not None and steps:
             # The line ends at the figure that the run is quoted with.
             next_x = max(next_x, steps[-1][0] + 1)
@@ -161,23 +174,36 @@ class AttemptSeries:
             empty,
             band,
             formatting.tokens if tokens else str,
-            _references(state, self.unit),
+            self._references(state),
         )
 
+    def _fresh(self, state: RunState) -> Interval | None:
+        """Return the best kernel as measured afresh, in the unit of the chart."""
+        best = best_of(state)
+        if best is None or not best.fresh or state.final is None:
+            return None
+        if self.unit == CASE:
+            return _ratio_of_case(state.final, self.case)
+        if self.unit in ("ratio", "tokens"):
+            return best.over_seed
+        time = state.final.candidate_ms
+        return Interval(time, time, time, 1.0) if self.unit == "ms" and time is not None else None
 
-def _fresh(state: RunState, unit: str) -> Interval | None:
-    """Return the best kernel as measured afresh, in the unit of the chart."""
-    best = best_of(state)
-    if best is None or not best.fresh or state.final is None:
-        return None
-    if unit in ("ratio", "tokens"):
-        return best.over_seed
-    time = state.final.candidate_ms
-    return Interval(time, time, time, 1.0) if unit == "ms" and time is not None else None
+    def _references(self, state: RunState) -> tuple[Reference, ...]:
+        """Return eager and compile as lines with their bands, in the unit of the chart."""
+        if self.unit != CASE:
+            return _references(state, self.unit)
+        seed = _ratio_of_case(state.baseline, self.case) if state.baseline else None
+        eager = seed.inverse if seed else None
+        return (Reference("eager", eager.ratio, eager.low, eager.high),) if eager else ()
+
+
+def _ratio_of_case(found: Measurement, name: str) -> Interval | None:
+    return next((each.ratio for each in found.cases if each.name == name), None)
 
 
 def _references(state: RunState, unit: str) -> tuple[Reference, ...]:
-    """Return eager and compile as lines with their bands, in the unit of the chart."""
+    """Return eager and compile as lines with their bands, over all cases."""
     found = []
     seed_ms = state.baseline.candidate_ms if state.baseline else None
     for name, over in reference_lines(state):

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
+from akg_tui.core.measurement import CaseTiming, Interval
 from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
@@ -338,3 +339,29 @@ def test_a_compile_that_was_not_measured_is_told_with_its_reason(tmp_path: Path)
     report = replace(report, figures=figures)
     assert "torch.compile was not measured: no compiler &lt;b&gt;here" in render_page(report)
     assert f"- torch.compile was not measured: `{why}`" in render_markdown(report)
+
+
+def test_a_chart_shows_the_incumbent_over_the_seed_in_each_case(
+    report: Report, tmp_path: Path
+) -> None:
+    run = runs.begun(tmp_path / "task")
+    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
+        if isinstance(effect, fx.Measure):
+            found = measurement(1 if effect.incumbent is None else effect.attempt)
+            cases = tuple(
+                CaseTiming(name=name, ratio=Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99))
+                for name, ratio in (("short", 2.0), ("long", 1.1))
+            )
+            send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+            send(run, cmd.FinishEval(replace(found, cases=cases if found.ratio else ())))
+        else:
+            perform(run, effect)
+    found = read_report(runs.closed(run), channel="cli")
+    kept = len(found.incumbents) - 1
+    assert kept > 1
+    assert found.incumbents[0].cases == {"short": 1.0, "long": 1.0}
+    assert found.incumbents[-1].cases == pytest.approx({"short": 2.0**kept, "long": 1.1**kept})
+    text = render(found, "html")
+    assert f"short {2.0**kept:.2f}×" in text
+    assert f"long {1.1**kept:.2f}×" in text
+    assert "Speedup of the incumbent over the seed" not in render(report, "html")

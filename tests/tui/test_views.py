@@ -417,3 +417,29 @@ def test_a_time_that_contradicts_the_ratio_beside_it_is_left_out() -> None:
     assert "106.0 % faster" in rows
     assert "3.35 ms a call, 8 pairs" in rows
     assert "4.63" not in rows
+
+
+def test_a_chart_shows_each_case_over_the_seed_after_the_other_units() -> None:
+    def timed(ratio: float) -> Interval:
+        return Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99)
+
+    attempts = []
+    for attempt in finished().attempts:
+        short = CaseTiming(name="short", ratio=timed(0.5 if attempt.number == 0 else 2.0))
+        attempts.append(with_more(attempt, cases=(short, CaseTiming(name="long"))))
+    state = msgspec.structs.replace(
+        finished(), attempts=tuple(attempts), baseline=attempts[0].measurement, final=None
+    )
+    series = AttemptSeries("roof")
+    series.read(state)
+    series.turn()
+    assert (series.unit, series.case) == ("case", "short")
+    series.read(state)
+    plot = series.plot(state, None)
+    heights = [y for _, y in plot.steps]
+    assert heights == [2.0**kept for kept in range(len(heights))]
+    assert len(heights) > 2
+    (eager,) = plot.references
+    assert eager.value == pytest.approx(2.0)
+    series.turn()
+    assert (series.unit, series.case) == ("ratio", "")

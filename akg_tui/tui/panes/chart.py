@@ -9,7 +9,7 @@ from textual.content import Content
 from akg_tui.core.phases import Verdict
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot
+from akg_tui.view.braille_chart import CASE, AttemptSeries, Chart, Plot
 from akg_tui.view.glyphs import FRESH, PROMISED, VERDICT
 from akg_tui.view.language import marked, tr
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -21,6 +21,7 @@ _WHAT = {
     "ms": marked("time a call"),
     "tokens": marked("× by tokens spent"),
     "roof": marked("% of the memory roofline"),
+    CASE: marked("× over the seed, {case}"),
 }
 
 
@@ -33,12 +34,12 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     @property
     def unit(self) -> str:
-        """The unit of the axes: `ratio` over the seed, `ms`, ratio by `tokens`, or `roof`line."""
+        """The unit of the axes, one of `UNITS`, or `CASE`: the ratio over the seed in one case."""
         return self.series.unit
 
     def _title(self, plot: Plot = _NOTHING) -> None:
         noise = self.series.noise
-        title = tr("chart: {what}", what=tr(_WHAT[self.unit]))
+        title = tr("chart: {what}", what=tr(_WHAT[self.unit], case=self.series.case))
         if noise is not None:
             title += tr(", noise ±{percent} %", percent=f"{noise * 100:.1f}")
         self.entitle(title)
@@ -55,7 +56,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     def cycle(self) -> bool:
         """Show the next unit."""
-        self.series.turn(UNITS[(UNITS.index(self.unit) + 1) % len(UNITS)])
+        self.series.turn()
         self.forget()
         return True
 
