@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
 
-DEMO_SAMPLE = "row_softmax"
+DEMO_SAMPLE = "gelu_bias"
 DEMO_ROUNDS = 12
 
 

@@ -13,7 +13,7 @@ from tests.engine.runs import copy_sample
 
 
 def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
-    command = [*COMMAND, "demo", "--headless", "--json", "--rounds", "2"]
+    command = [*COMMAND, "demo", "row_softmax", "--headless", "--json", "--rounds", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -29,13 +29,13 @@ def test_a_killed_demo_resumes_to_the_same_end(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     print(f"seed {seed}")
-    task = copy_sample(tmp_path / "task", "row_softmax")  # the demo's own
+    task = copy_sample(tmp_path / "task", "row_softmax")
     killed_run(tmp_path, [dice.uniform(0.2, 9.0) for _ in range(2)], rounds=2, task=task)
 
 
 def test_an_interrupt_ends_with_130_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "demo", "--headless", "--json"],
+        [*COMMAND, "demo", "row_softmax", "--headless", "--json"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

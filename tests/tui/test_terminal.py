@@ -65,7 +65,7 @@ def the_run(folder: Path) -> Path:
 def test_a_closed_terminal_ends_the_run_cleanly_and_leaves_no_process(
     open_terminal: Callable[..., PtyTerminal], tmp_path: Path
 ) -> None:
-    terminal = open_terminal([*COMMAND, "demo", "--rounds", "30"])
+    terminal = open_terminal([*COMMAND, "demo", "row_softmax", "--rounds", "30"])
     evaluated = re.compile("baseline evaluation: (verify|time)")
     terminal.until(lambda: bool(evaluated.search(terminal.screen())), "a kernel that is run")
     below = terminal.descendants()
