@@ -105,7 +105,9 @@ _TUNING = """\
   turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis."""
 _TRYING = (
     "try_kernel builds, verifies and times a version and settles nothing, up to "
-    "{most} times an item: a compile error is then mended before it costs a round. "
+    "{most} times an item: a compile error is then mended before it costs a round. With submit a "
+    "good one is submitted in the same call. Values of knobs are for one sweep_kernel, not for "
+    "items of their own. "
 )
 _SUBAGENT = """\
 You are a subagent of an agent that tunes the compute kernel {op} (target {target}, DSL {dsl})
@@ -268,7 +270,15 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
 def _trials(state: RunState, item: Item) -> list[str]:
     """Return the trials of the active item, and how many are left."""
     most = state.task.policy.trials
-    lines = [f"Trial {trial.number}: {trial.told}" for trial in trials_of(state, item.id)]
+    made = trials_of(state, item.id)
+    lines = [f"Trial {trial.number}: {trial.told}" for trial in made if not trial.sweep]
+    for sweep in dict.fromkeys(trial.sweep for trial in made if trial.sweep):
+        swept = [trial for trial in made if trial.sweep == sweep]
+        # The last measurement of a whole sweep is the comparison of its best setting.
+        lines.append(
+            f"Sweep {sweep}: trials {swept[0].number} to {swept[-1].number}, the last: "
+            f"{swept[-1].told}"
+        )
     return [*lines, f"Trials left for {item.id}: {trials_left(state)} of {most}."] if most else []
 
 

@@ -36,6 +36,9 @@ from akg_tui.core.user_commands import at_work
 T = TypeVar("T")
 EDITS = ("edit_kernel", "submit_kernel")
 """The tools that make the kernel which the harness evaluates when the turn ends."""
+
+TRIALS = ("try_kernel", "sweep_kernel")
+"""The tools that do so if their argument `submit` says it."""
 Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
@@ -208,14 +211,18 @@ def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
     The turn ends with an accepted edit, so the kernel would be evaluated with the first of them
     even if a later one is refused.
     """
-    edits = sum(use.name in EDITS and not use.fault for use in uses)
+    edits = sum(_edits(use) and not use.fault for use in uses)
     if edits < 2:
         return tuple(uses)
     why = (
         f"{edits} kernels in one reply: put all ops into one edit_kernel, or submit one kernel; "
         "nothing was done"
     )
-    return tuple(replace(use, fault=use.fault or why) if use.name in EDITS else use for use in uses)
+    return tuple(replace(use, fault=use.fault or why) if _edits(use) else use for use in uses)
+
+
+def _edits(use: ToolUse) -> bool:
+    return use.name in EDITS or (use.name in TRIALS and use.arguments.get("submit") is True)
 
 
 async def _answers(
