@@ -96,7 +96,8 @@ class LoopContext:
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
-    `describe` is called before the first visit of a language model, and then is None.
+    `describe` is called before the first visit of a language model, and then is None. `open_model`
+    returns another model of the same server, for a subagent that a user declared with it.
     """
 
     run: RunAccess
@@ -108,6 +109,7 @@ class LoopContext:
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
     describe: Describe | None = None
+    open_model: Callable[[str], ChatModel] | None = None
     source: str = ""
     inner: bool = False
 

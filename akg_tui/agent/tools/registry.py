@@ -23,8 +23,8 @@ TASK = "task"
 """The folder of a run that holds a copy of its task."""
 
 MODULES = (
-    "checks", "composite", "files", "kernel", "measuring", "steering", "scripts", "sweeps",
-    "trials",
+    "checks", "composite", "files", "kernel", "measuring", "searching", "steering", "scripts",
+    "sweeps", "trials",
 )  # fmt: skip
 
 
