@@ -22,6 +22,7 @@ MODULES = {
     "fold": "fold",
     "past": "workbench.past",
     "context": "context",
+    "trial_twin": "trial_twin",
     "kills": "kills",
     "crashlab": "crashlab.lab",
     "soak": "judge.soak",

@@ -1,9 +1,10 @@
 """Cost of a long run's prompts: a scripted model over a simulated prompt cache.
 
-The run, the engine, the SDK and the socket are real; the server plays a competent model and
-simulates the cache of the Messages API with its lives, on a clock that moves twenty seconds a
-call. Kernels are not measured (a fake judge answers at once), so that only prompts count.
-Tokens are four characters of JSON.
+The model edits, tries and submits, sweeps knobs, and searches the task's context files. The run,
+the engine, the SDK and the socket are real; the server plays a competent model and simulates the
+cache of the Messages API with its lives, on a clock that moves twenty seconds a call. Kernels are
+not measured (a fake judge answers at once), so that only prompts count. Tokens are four characters
+of JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,6 +26,7 @@ from akg_tui.resources import sample_kernels
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import KERNEL
 from tests.lab.player import Direction, Player
+from tests.lab.replies import Block, call
 from tests.lab.runs import create, engine, of, play
 from tests.lab.server import Lab
 
@@ -34,6 +37,7 @@ LEAST_SHARE = 0.95
 MOST_GROWTH = 1.2
 SETTLED_IN = 3  # rounds until the cache must hold
 EARLY = 30
+WINDOW = 40  # rounds that a mean is taken over, more than a conversation has
 
 
 def directions() -> Iterator[Direction]:
@@ -56,11 +60,61 @@ def kernel() -> str:
     return KERNEL + "\n" + "\n".join(f"# {line}" for line in sample.split("\n"))
 
 
+CONTEXT = {
+    "README.md": "".join(
+        f"Line {n} of what the person knows about this kernel.\n" for n in range(60)
+    ),
+    "src/old_kernel.cpp": "".join(f"// line {n}\nfloat sum{n} = 0;\n" for n in range(400)),
+}
+
+
+WRONG = KERNEL.replace('SPEED = "A"', 'SPEED = "WRONG"')
+
+
+@dataclass
+class Busy(Player):
+    """A player that first tries a wrong kernel for every fourth edit, sweeps a knob for another
+    fourth, and searches the context files before every third plan."""
+
+    plans: int = 0
+    edits: int = 0
+    pending: list[Block] = field(default_factory=list)
+
+    def _act(self, phase: str, texts: str, since: list[Block], body: Mapping[str, Any]) -> Block:
+        call_id = f"toolu_{self.calls:05d}"
+        if phase == "EDIT" and self.pending:
+            return {**self.pending.pop(0), "id": call_id}
+        searched = any(block["type"] == "tool_result" for block in since)
+        if phase == "PLAN" and not searched:
+            self.plans += 1
+            if self.plans % 3 == 0:
+                look = {"pattern": rf"sum{self.plans}\d?\b", "path": "task/context", "context": 1}
+                return call("grep", look, call_id)
+        block = super()._act(phase, texts, since, body)
+        return self._varied(block) if block.get("name") == "edit_kernel" else block
+
+    def _varied(self, block: Block) -> Block:
+        self.edits += 1
+        (op,) = block["input"]["ops"]
+        (line,) = op["lines"]
+        if self.edits % 4 == 1 and line.startswith("WIDTH = "):
+            width = int(line.split()[2])
+            lines = [f"WIDTH = {width}  # tune: {[width, width + 1, width + 2]}"]
+            given = {"edit": {"ops": [{**op, "lines": lines}]}, "knobs": ["WIDTH"], "submit": True}
+            return {**block, "name": "sweep_kernel", "input": given}
+        if self.edits % 4 == 3:
+            self.pending = [
+                {**block, "name": "try_kernel", "input": {"edit": {"ops": [op]}, "submit": True}}
+            ]
+            return {**block, "name": "try_kernel", "input": {"text": WRONG}}
+        return block
+
+
 async def scripted(folder: Path, rounds: int, budget: int) -> tuple[RunFolder, Lab]:
     """Play the whole run; the cache's clock moves with the calls."""
     now = itertools.count(0.0, CALL_S)
-    async with Lab(Player(directions()), clock=lambda: next(now)) as lab:
-        run = create(folder, lab.url, rounds=rounds, kernel=kernel())
+    async with Lab(Busy(directions()), clock=lambda: next(now)) as lab:
+        run = create(folder, lab.url, rounds=rounds, kernel=kernel(), context=CONTEXT)
         await play(engine(run, lab.url, budget=budget), limit_s=1_800.0)
     return run, lab
 
@@ -70,16 +124,18 @@ def figures(run: RunFolder, lab: Lab, rounds: int) -> dict[str, Any]:
     report = usage_report(run.records)
     late = Totals()
     prompts: dict[int, list[int]] = {}
-    for call in report.calls:
-        prompts.setdefault(call.round, []).append(call.usage.prompt)
+    for made in report.calls:
+        prompts.setdefault(made.round, []).append(made.usage.prompt)
     for number, totals in report.by_round.items():
         if number > SETTLED_IN:
             late = Totals(late.calls + totals.calls, late.usage + totals.usage)
     last = max(number for number in prompts if number <= rounds)
     rebuilds = len(of(run, ev.ContextRebuilt))
     diagnoses = len(of(run, ev.DiagnosisReported))
-    ten = range(EARLY - 4, EARLY + 6), range(last - 9, last + 1)
-    early, end = (_mean(prompts, numbers) for numbers in ten)
+    # A conversation grows until it is begun anew, so one round's prompt is a matter of luck.
+    half = WINDOW // 2
+    windows = range(EARLY - half, EARLY + half), range(last - WINDOW + 1, last + 1)
+    early, end = (_mean(prompts, numbers) for numbers in windows)
     return {
         "rounds": run.state.settled,
         "calls": report.total.calls,
@@ -87,10 +143,13 @@ def figures(run: RunFolder, lab: Lab, rounds: int) -> dict[str, Any]:
         "cache_read_share_after_round_3": round(late.cache_read_share or 0.0, 4),
         f"prompt_tokens_round_{EARLY}": round(_mean(prompts, [EARLY])),
         f"prompt_tokens_round_{last}": round(_mean(prompts, [last])),
-        "prompt_tokens_ten_rounds_early": round(early),
-        "prompt_tokens_ten_rounds_late": round(end),
-        "growth": round(_mean(prompts, [last]) / _mean(prompts, [EARLY]), 3),
+        f"prompt_tokens_{WINDOW}_rounds_early": round(early),
+        f"prompt_tokens_{WINDOW}_rounds_late": round(end),
+        "growth": round(end / early, 3),
         "largest_prompt": max(max(each) for each in prompts.values()),
+        "trials": len([trial for trial in run.state.trials if not trial.sweep]),
+        "swept": len([trial for trial in run.state.trials if trial.sweep]),
+        "searches": len([e for e in of(run, ev.ToolCalled) if e.tool == "grep"]),
         "rebuilds": rebuilds,
         "diagnoses": diagnoses,
         "broken_prefixes": len(lab.memory.faults),
@@ -114,6 +173,7 @@ def held(found: dict[str, Any], rounds: int) -> bool:
         and found["broken_prefixes"] == 0
         and found["unexplained_conversations"] == 0
         and found["refused_requests"] == 0
+        and min(found["trials"], found["swept"], found["searches"]) >= rounds // 20
     )
 
 

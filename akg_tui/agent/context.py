@@ -22,6 +22,7 @@ from akg_tui.agent.chat import (
 from akg_tui.agent.facts import facts_text
 from akg_tui.agent.prompt import (
     SYSTEM,
+    failures_told,
     hints_told,
     kernel_again,
     kernel_text,
@@ -157,8 +158,12 @@ class Context:
         else:
             now = old
         executor.told = now.told
+        failures: list[str] = []
+        if run.state.phase is Phase.DIAGNOSE:
+            failures = failures_told(run.state, run.kernel, now.told)
         news = situation(run.state, executor.allowed, now.told)
         said = f"{opening(run.state)}\n\n{news}" if now is not old else news
+        said = "\n\n".join([said, *failures])
         if now is not old or run.state.phase in (Phase.WRITE, Phase.EDIT):
             said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)

@@ -6,10 +6,11 @@ once, in the next request; a verdict, an answer and an undone KEEP once in a con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Sequence
 
 from akg_tui.agent.tools.steering import answered
-from akg_tui.core.phases import TUNE, WORKFLOWS, Phase
+from akg_tui.core.phases import TUNE, WORKFLOWS, Phase, Verdict
 from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
     measured_before,
@@ -22,9 +23,12 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
+from akg_tui.store.errors import HistoryError
 from akg_tui.store.reference_constants import with_constants
 
 MAX_PAGES = 20
+MOST_FAILURES = 3
+MAX_CHANGE = 6_000
 
 SYSTEM = """\
 You tune one compute kernel inside a state machine. The harness evaluates, decides,
@@ -105,7 +109,9 @@ _TUNING = """\
   turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis."""
 _TRYING = (
     "try_kernel builds, verifies and times a version and settles nothing, up to "
-    "{most} times an item: a compile error is then mended before it costs a round. "
+    "{most} times an item: a compile error is then mended before it costs a round. With submit a "
+    "good one is submitted in the same call. Values of knobs are for one sweep_kernel, not for "
+    "items of their own. "
 )
 _SUBAGENT = """\
 You are a subagent of an agent that tunes the compute kernel {op} (target {target}, DSL {dsl})
@@ -129,8 +135,11 @@ def _is_tagged(task: Task) -> bool:
     return task.agent.edits_in == "hashline"
 
 
-def system_text(task: Task, reference: str) -> str:
-    """Return the rules and the task: the part of every prompt that never changes in a run."""
+def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] = ()) -> str:
+    """Return the rules and the task: the part of every prompt that never changes in a run.
+
+    `context` are the paths of the task's context files, each with its number of lines.
+    """
     target = f"{task.target.backend} {task.target.arch}".strip()
     about = (
         f"Task: {task.op}. Target: {target}, DSL {task.target.dsl}, {task.timing.threads} "
@@ -155,7 +164,9 @@ def system_text(task: Task, reference: str) -> str:
         reference = with_constants(reference, changed)
     pages = _pages(task)
     begin = SYSTEM if tunes else SYSTEM_WRITING
-    return f"{begin}\n\n{rules}\n\n{about}\n\n{pages}The reference, {name}:\n\n{reference}"
+    files = _context(context)
+    told = f"{pages}{files}The reference, {name}:\n\n{reference}"
+    return f"{begin}\n\n{rules}\n\n{about}\n\n{told}"
 
 
 def _cases(task: Task) -> str:
@@ -192,6 +203,15 @@ def _pages(task: Task) -> str:
         return ""
     lines = [f"- {page.cited}: {page.title}" for page in fitting[:MAX_PAGES]]
     head = "Pages on what makes kernels fast, for search_knowledge by id or by words:"
+    return "\n".join([head, *lines]) + "\n\n"
+
+
+def _context(files: Sequence[tuple[str, int]]) -> str:
+    """Return the list of the task's context files."""
+    if not files:
+        return ""
+    lines = [f"- {one_line(path, 300)} ({count} lines)" for path, count in files]
+    head = "Files that the person gave you to read, for read_file and grep:"
     return "\n".join([head, *lines]) + "\n\n"
 
 
@@ -268,7 +288,15 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
 def _trials(state: RunState, item: Item) -> list[str]:
     """Return the trials of the active item, and how many are left."""
     most = state.task.policy.trials
-    lines = [f"Trial {trial.number}: {trial.told}" for trial in trials_of(state, item.id)]
+    made = trials_of(state, item.id)
+    lines = [f"Trial {trial.number}: {trial.told}" for trial in made if not trial.sweep]
+    for sweep in dict.fromkeys(trial.sweep for trial in made if trial.sweep):
+        swept = [trial for trial in made if trial.sweep == sweep]
+        # The last measurement of a whole sweep is the comparison of its best setting.
+        lines.append(
+            f"Sweep {sweep}: trials {swept[0].number} to {swept[-1].number}, the last: "
+            f"{swept[-1].told}"
+        )
     return [*lines, f"Trials left for {item.id}: {trials_left(state)} of {most}."] if most else []
 
 
@@ -320,6 +348,43 @@ def _best(state: RunState) -> str:
     assert ratios is not None
     told = PROVISIONAL if ratios.provisional else "measured"
     return f"attempt {best.attempt}, {ratios.line} ({told})"
+
+
+def failures_told(state: RunState, text_of: Callable[[str], str], told: set[str]) -> list[str]:
+    """Return the failed attempts that a diagnosis is about: what was tried, its error, its code.
+
+    `text_of` returns the kernel text of a blob. The code is a diff from the incumbent of its time.
+    The attempts are added to `told`.
+    """
+    parts: list[str] = []
+    for attempt in state.attempts[-max(1, min(state.fail_streak, MOST_FAILURES)) :]:
+        if attempt.verdict is not Verdict.FAIL or not attempt.number:
+            continue
+        told.add(f"attempt {attempt.number}")
+        item = state.item(attempt.item)
+        lines = [f"Attempt {attempt.number} ({item.id}: {one_line(item.text, 400)}) failed: "
+                 f"{one_line(attempt.reason, 300)}"]  # fmt: skip
+        if detail := attempt.measurement.detail[:2_000]:
+            lines.append(detail)
+        try:
+            before = text_of(attempt.incumbent) if attempt.incumbent else ""
+            lines.append(_changes(before, text_of(attempt.blob)))
+        except HistoryError:
+            lines.append("Its code is lost.")
+        parts.append("\n".join(lines))
+    return parts
+
+
+def _changes(before: str, after: str) -> str:
+    """Return the diff between two kernels, or the second whole if that is shorter; bounded."""
+    diff = "\n".join(
+        difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "tried", n=2,
+                             lineterm="")
+    )  # fmt: skip
+    what, text = ("Its change", diff) if len(diff) < len(after) else ("Its code", after)
+    if len(text) > MAX_CHANGE:
+        text = f"{text[:MAX_CHANGE]}\n(cut off here; read_kernel shows all)"
+    return f"{what}:\n{text}"
 
 
 def _diagnosis(state: RunState) -> str:

@@ -36,6 +36,9 @@ from akg_tui.core.user_commands import at_work
 T = TypeVar("T")
 EDITS = ("edit_kernel", "submit_kernel")
 """The tools that make the kernel which the harness evaluates when the turn ends."""
+
+TRIALS = ("try_kernel", "sweep_kernel")
+"""The tools that do so if their argument `submit` says it."""
 Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
@@ -93,7 +96,8 @@ class LoopContext:
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
-    `describe` is called before the first visit of a language model, and then is None.
+    `describe` is called before the first visit of a language model, and then is None. `open_model`
+    returns another model of the same server, for a subagent that a user declared with it.
     """
 
     run: RunAccess
@@ -105,6 +109,7 @@ class LoopContext:
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
     describe: Describe | None = None
+    open_model: Callable[[str], ChatModel] | None = None
     source: str = ""
     inner: bool = False
 
@@ -208,14 +213,18 @@ def _with_one_edit(uses: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
     The turn ends with an accepted edit, so the kernel would be evaluated with the first of them
     even if a later one is refused.
     """
-    edits = sum(use.name in EDITS and not use.fault for use in uses)
+    edits = sum(_edits(use) and not use.fault for use in uses)
     if edits < 2:
         return tuple(uses)
     why = (
         f"{edits} kernels in one reply: put all ops into one edit_kernel, or submit one kernel; "
         "nothing was done"
     )
-    return tuple(replace(use, fault=use.fault or why) if use.name in EDITS else use for use in uses)
+    return tuple(replace(use, fault=use.fault or why) if _edits(use) else use for use in uses)
+
+
+def _edits(use: ToolUse) -> bool:
+    return use.name in EDITS or (use.name in TRIALS and use.arguments.get("submit") is True)
 
 
 async def _answers(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from akg_tui.agent.chat import ModelFailed, ToolResult
+from akg_tui.agent.chat import ChatModel, ModelFailed, ToolResult
 from akg_tui.agent.context import Conversation
 from akg_tui.agent.model_calls import NoRoom, WaitEnded
 from akg_tui.agent.prompt import subagent_text
@@ -99,6 +99,12 @@ class Subagents:
         async with self._room:
             return await self._play(call, prompt)
 
+    def _model(self, name: str) -> ChatModel:
+        """Return the model of this name, or the run's own for ""."""
+        open_model = self._loop.open_model
+        own = not name or name == self._loop.model.name
+        return self._loop.model if own or open_model is None else open_model(name)
+
     async def _play(self, call: SubagentCall, prompt: str) -> ToolResult:
         run, streams = self._loop.run, self._loop.streams
         begun = begin(run, call.agent, prompt, call.node)
@@ -112,6 +118,7 @@ class Subagents:
             self._loop,
             source=begun.id,
             inner=True,
+            model=self._model(call.model),
             on_delta=lambda text: streams.write(begun.id, text),
         )
         try:

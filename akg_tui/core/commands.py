@@ -73,11 +73,15 @@ class Edit(Command, frozen=True):
 
 
 class RecordTrial(Command, frozen=True):
-    """Record a measured trial of the active item; `made_from` names the source of its text."""
+    """Record a measured trial of the active item; `made_from` names the source of its text.
+
+    `sweep` is the number of the sweep that made it, 0 for a trial alone.
+    """
 
     blob: str
     made_from: str
     measurement: Measurement
+    sweep: int = 0
 
 
 class ReportDiagnosis(Command, frozen=True):

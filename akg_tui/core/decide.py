@@ -113,7 +113,7 @@ def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
 
 
 def _record_trial(state: RunState, command: cmd.RecordTrial, now: float) -> Made:
-    check_trial(state)
+    check_trial(state, command.sweep)
     assert state.active is not None
     return ev.KernelTried(
         trial=len(state.trials) + 1,

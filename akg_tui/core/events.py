@@ -156,7 +156,8 @@ class KernelEdited(Event, frozen=True):
 class KernelTried(Event, frozen=True):
     """The agent had a version measured against the incumbent; it decides nothing.
 
-    `made_from` names its source, `told` is the outcome in one line.
+    `made_from` names its source or, in a sweep, its setting; `told` is the outcome in one line.
+    `sweep` is the number of the sweep that made it, 0 for a trial alone.
     """
 
     trial: int
@@ -165,6 +166,7 @@ class KernelTried(Event, frozen=True):
     made_from: str
     told: str
     measurement: Measurement
+    sweep: int = 0
 
 
 class ModelReplied(Observation, frozen=True):

@@ -588,7 +588,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
     ev.KernelTried: lambda s, e, at: replace(
-        s, trials=(*s.trials, Trial(e.trial, e.item, e.blob, e.told))
+        s, trials=(*s.trials, Trial(e.trial, e.item, e.blob, e.told, e.sweep))
     ),
     ev.ModelReplied: _model_replied,
     ev.ReplyLost: lambda s, e, at: _charged(s, e),

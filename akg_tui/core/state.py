@@ -168,12 +168,16 @@ class Demand(Struct, frozen=True):
 
 
 class Trial(Struct, frozen=True, gc=False):
-    """A kernel that the agent tried without settling its item; `told` is its outcome in a line."""
+    """A kernel that the agent tried without settling its item; `told` is its outcome in a line.
+
+    `sweep` is the number of the sweep that made it, 0 for a trial alone.
+    """
 
     number: int
     item: str
     blob: str
     told: str
+    sweep: int = 0
 
 
 class Subagent(Struct, frozen=True, gc=False):

@@ -27,10 +27,14 @@ Dsl = Literal["cpp", "torch", "triton"]
 
 
 class Files(Struct, frozen=True, forbid_unknown_fields=True):
-    """File names inside the task folder. An agent may change only the file `editable`."""
+    """File names inside the task folder. An agent may change only the file `editable`.
+
+    `context` are globs of text files in the folder that the agent may read and search.
+    """
 
     reference: str = "reference.py"
     editable: str = "kernel.py"
+    context: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
 
 
 class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,6 +172,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 # The model id for the name `claude`. A run stores the id, so a new default changes no old run.
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$"
 
 
 EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
@@ -184,16 +189,15 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     chooses (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` seeds the model's
     own choices, never the judge's inputs. `tools` names a file of tool definitions in
     the task folder; without it `tools.yaml` and `domain_tools.yaml` are read, where they
-    exist. `allow_script` lets scripts run without asking. `edit_format` is the format in which
-    a model reads and edits the kernel; the sweep agent always uses `hashline`.
+    exist. `allow_script` lets scripts run without asking; left out, they may where every
+    protection of the sandbox holds, and then write to a scratch folder alone. `edit_format` is the
+    format in which a model reads and edits the kernel; the sweep agent always uses `hashline`.
     """
 
-    model: Annotated[
-        str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$")
-    ] = SWEEP
+    model: Annotated[str, Meta(min_length=1, max_length=128, pattern=MODEL_NAME)] = SWEEP
     seed: Annotated[int, Meta(ge=0)] = 0
     tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
-    allow_script: bool = False
+    allow_script: bool | None = None
     base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
     api_key_file: str = ""
     max_output_tokens: Annotated[int, Meta(ge=256, le=128_000)] = 16_000

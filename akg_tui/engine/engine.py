@@ -79,7 +79,7 @@ class Engine:
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
     the first evaluation is due. `reporter` writes the report at the end. `describe` describes the
-    machine for a language model.
+    machine for a language model. `open_model` opens another model of the same server by its name.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Engine:
         retry: Retry | None = None,
         reporter: Reporter | None = None,
         describe: Describe | None = None,
+        open_model: Callable[[str], ChatModel] | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -110,14 +111,25 @@ class Engine:
             self.live.subagents,
             retry or Retry(),
             describe=describe,
+            open_model=self._other_model,
         )
+        self._open_model = open_model
+        self._others: dict[str, ChatModel] = {}
         self._loop.retry.rest = self._rest
         self._judge = connect(self.live.report)
         self._changed = asyncio.Event()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
-        self._probing = asyncio.Lock()
+        self.computing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
+
+    def _other_model(self, name: str) -> ChatModel:
+        """Return the model of this name, opened once, or the run's own if no other can be."""
+        if self._open_model is None:
+            return self._model
+        if name not in self._others:
+            self._others[name] = self._open_model(name)
+        return self._others[name]
 
     @property
     def state(self) -> RunState:
@@ -148,7 +160,7 @@ class Engine:
         warmups: int = 0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
-        async with self._probing:  # subagents work concurrently, but measure one at a time
+        async with self.computing:  # subagents work concurrently, but measure one at a time
             return await self._judge.probe(
                 kernel, incumbent, timed=timed, samples=samples, warmups=warmups
             )
@@ -218,8 +230,9 @@ class Engine:
 
     async def close(self) -> None:
         await self._judge.close()
-        if isinstance(self._model, ServedModel):
-            await self._model.close()
+        for model in (self._model, *self._others.values()):
+            if isinstance(model, ServedModel):
+                await model.close()
         self._folder.close()
 
     def _must(self, command: cmd.Command) -> None:

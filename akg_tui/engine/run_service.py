@@ -30,6 +30,7 @@ from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 
 if TYPE_CHECKING:
     from akg_tui.agent.chat import ChatModel
+    from akg_tui.agent.tools.declaration import Tools
     from akg_tui.core.measurement import Progress
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
@@ -136,13 +137,15 @@ def prepare(request: RunRequest) -> PreparedRun:
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    _check_tools(tuple((folder.path / name, text) for name, text in folder.tools))
+    tools = _check_tools(tuple((folder.path / name, text) for name, text in folder.tools))
     try:
         task = replace(task, agent=stated_agent(request.agent or task.agent, request.settings))
     except BadAgent as error:
         raise RunFault(error.setting, error.why) from None
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
     check_agent(task, folder)
+    for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
+        _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
     return PreparedRun(folder, task, Mode(request.mode), place)
 
 
@@ -300,17 +303,24 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
             given = task.agent.api_key_file or os.environ.get(KEY_VARIABLE, "").strip()
             field = "key_file" if given else "key"
             raise RunFault(field, str(error), task.agent.model) from error
+    _check_price(task.policy, task.agent.model)
+
+
+def _check_price(policy: Policy, model: str) -> None:
+    """Raise `RunFault` if the policy limits the cost and the model has no price."""
     from akg_tui.core.model_info import policy_fault
 
-    if fault := policy_fault(task.policy, task.agent.model):
+    if fault := policy_fault(policy, model):
         raise RunFault("cost", fault)
 
 
-def _check_tools(files: tuple[tuple[Path, str], ...]) -> None:
-    if files:
-        from akg_tui.agent.tools.registry import tools_with
+def _check_tools(files: tuple[tuple[Path, str], ...]) -> Tools:
+    """Return the tools of a task with these files; none, unread, where there are no files."""
+    if not files:
+        return {}
+    from akg_tui.agent.tools.registry import tools_with
 
-        tools_with(files)
+    return tools_with(files)
 
 
 def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
@@ -326,12 +336,15 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.run_report import reporter, write_report
+    from akg_tui.store.context_files import context_listing
+    from akg_tui.store.run_folder import TASK
 
     task = run.state.task
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
     searches = task.agent.model == SWEEP
-    rules = "" if searches else system_text(task, run.reference)
+    files = context_listing(run.path / TASK)
+    rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
     try:
         return Engine(
@@ -341,6 +354,9 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
+            open_model=lambda name: _model(
+                replace(task, agent=stated_agent(task.agent, {"model": name}))
+            ),
         )
     except KeyMissing as error:
         run.close()

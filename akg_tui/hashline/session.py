@@ -18,7 +18,14 @@ from akg_tui.hashline.ops import InsertAtEdge, Op
 from akg_tui.hashline.parse_gate import newly_broken
 from akg_tui.hashline.rejection import EditRejected, Problem
 from akg_tui.hashline.splice import EditResult, Span, Unwritable, splice
-from akg_tui.hashline.tagged_view import around, render, render_result, rendered, result_lines
+from akg_tui.hashline.tagged_view import (
+    around,
+    render,
+    render_lines,
+    render_result,
+    rendered,
+    result_lines,
+)
 from akg_tui.hashline.tags import Tagger
 
 _NO_OPS_ALLOWED = 2  # in a row; the refusal of a third identical no-op tells the model to stop
@@ -99,6 +106,12 @@ class EditSession:
         text = render(self.document, self._tagger, first=first, last=last)
         self._record_shown(rendered(self.document, first, last))
         return text
+
+    def view_lines(self, numbers: Iterable[int]) -> str:
+        """Render some lines of the newest revision, and record them as shown."""
+        wanted = sorted(set(numbers))
+        self._record_shown(wanted)
+        return render_lines(self.document, self._tagger, wanted)
 
     def assume_shown(self) -> None:
         """Record all lines of the newest revision as shown, without rendering them."""

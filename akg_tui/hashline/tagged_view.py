@@ -6,7 +6,7 @@ characters: code that prints a view on a terminal must sanitize it first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
@@ -51,13 +51,22 @@ def rendered(document: Document, first: int, last: int | None) -> range:
 
 def render_around(document: Document, tagger: Tagger, numbers: Iterable[int]) -> str:
     """Return the tagged lines within two of `numbers`, with ``...`` for omitted lines."""
-    shown = around(document, numbers)
+    return "\n".join(_parted(document, tagger, around(document, numbers)))
+
+
+def render_lines(document: Document, tagger: Tagger, numbers: Sequence[int]) -> str:
+    """Return the header and the tagged lines `numbers`, with ``...`` for omitted lines."""
+    header = f"@{header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}"
+    return "\n".join([header, *_parted(document, tagger, numbers)])
+
+
+def _parted(document: Document, tagger: Tagger, shown: Sequence[int]) -> list[str]:
     rows: list[str] = []
     for previous, number in zip([None, *shown], shown, strict=False):
         if previous is not None and number != previous + 1:
             rows.append("...")
         rows += _rows(document, tagger, (number,))
-    return "\n".join(rows)
+    return rows
 
 
 def around(document: Document, numbers: Iterable[int]) -> list[int]:

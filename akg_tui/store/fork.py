@@ -18,6 +18,7 @@ from akg_tui import __version__
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
 from akg_tui.core.state import RunState
+from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
@@ -112,6 +113,7 @@ def _copy_task(parent: Path, staged: Path) -> None:
     for path in sorted((parent / TASK).iterdir()):
         if path.is_file() and not path.is_symlink():
             write_synced(copies / path.name, path.read_bytes())
+    copy_context(parent / TASK, copies)
     sync_folder(copies)
 
 

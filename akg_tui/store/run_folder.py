@@ -20,6 +20,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Mode
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
+from akg_tui.store.context_files import write_context
 from akg_tui.store.errors import RunFolderError, reading
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
@@ -216,6 +217,7 @@ def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
     write_synced(copies / task.files.reference, folder.reference.encode())
     for name, text in folder.tools:
         write_synced(copies / name, text.encode())
+    write_context(copies, folder.context)
     sync_folder(copies)
     history = History.create(staged / HISTORY, kernel_file=task.files.editable)
     return history.write_blob(folder.kernel)

@@ -20,6 +20,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
 from akg_tui.store.history import History, object_id
@@ -219,6 +220,7 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     for copied in dict.fromkeys((TASK_FILE, *tools)):
         if (file := damaged.run / TASK / copied).is_file():
             write_synced(task / copied, file.read_bytes())
+    copy_context(damaged.run / TASK, task)
     write_synced(task / state.task.files.reference, damaged.reference)
     for edit in sorted(damaged.run.glob(f"{PLAN}.edited-*")):
         shutil.copyfile(edit, staged / edit.name)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
+from akg_tui.store.context_files import BadContext, Texts, find_context
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -156,6 +157,8 @@ class TaskFolder:
     kernel: str
     tools: tuple[tuple[str, str], ...] = ()
     """Files of tool definitions, as (name, text); the agent checks their content."""
+    context: Texts = ()
+    """Files that the agent may read, as (path below the folder, text)."""
 
 
 def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
@@ -197,13 +200,15 @@ def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
     check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
     _check_constants(path, task, reference, lines)
+    tools = _tools(folder, task, lines.get(("agent", "tools")))
     return TaskFolder(
         path=folder,
         task=task,
         toml=toml,
         reference=reference,
         kernel=source("editable", task.files.editable, check),
-        tools=_tools(folder, task, lines.get(("agent", "tools"))),
+        tools=tools,
+        context=_context(folder, task, tuple(name for name, _ in tools), lines),
     )
 
 
@@ -243,6 +248,21 @@ def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str],
             raise BadTask(path, None, "", "is a link that leads out of the folder")
         found.append((name, _text(path, _read(path))))
     return tuple(found)
+
+
+def _context(
+    folder: Path, task: Task, tools: tuple[str, ...], lines: dict[tuple[str, ...], int]
+) -> Texts:
+    """Return the task's context files: none of those that it names for another purpose."""
+    named = (TASK_FILE, task.files.reference, task.files.editable, *tools)
+    excluded = [folder / name for name in named]
+    if task.agent.api_key_file:
+        excluded.append(Path(task.agent.api_key_file).expanduser())
+    try:
+        return find_context(folder, task.files.context, excluded)
+    except BadContext as error:
+        line = lines.get(("files", "context"))
+        raise BadTask(folder / TASK_FILE, line, "files.context", str(error)) from None
 
 
 def write_task(

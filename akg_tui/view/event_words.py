@@ -319,8 +319,14 @@ def _edit(event: ev.KernelEdited) -> EventWords:
 
 
 def _tried(event: ev.KernelTried) -> EventWords:
-    told = message("trial {number} for {item}: {outcome}", number=event.trial, item=event.item,
-                   outcome=_reason(event.told))  # fmt: skip
+    outcome = _reason(event.told)
+    if event.sweep:
+        told = message("sweep {sweep} for {item}, trial {number}: {setting}: {outcome}",
+                       sweep=event.sweep, item=event.item, number=event.trial,
+                       setting=one_line(event.made_from, 80), outcome=outcome)  # fmt: skip
+    else:
+        told = message("trial {number} for {item}: {outcome}", number=event.trial,
+                       item=event.item, outcome=outcome)  # fmt: skip
     return EventWords(told, "log.tool", surfaces=WATCHED)
 
 

@@ -251,6 +251,10 @@ def changed(old: str, new: str) -> str:
             "tools.yaml:4: agents.critic.tools.0: rm is not a known tool",
         ),
         (
+            "agents:\n  critic: {prompt: p, model: sweep}\ntools: {}\n",
+            "tools.yaml:2: agents.critic.model: a search answers no prompt; name a model",
+        ),
+        (
             "agents:\n  critic: {tools: []}\ntools: {}\n",
             "tools.yaml:2: agents.critic.prompt: Field required",
         ),

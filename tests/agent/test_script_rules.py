@@ -13,6 +13,7 @@ from akg_tui.agent.tools.scripts import Script
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
+from akg_tui.core.task import Agent
 from akg_tui.engine.attach import SOCKET
 from akg_tui.engine.engine import Engine
 from tests.agent.test_tools import Caller, calling
@@ -46,7 +47,7 @@ async def test_a_script_under_a_rule_runs_in_the_same_call_and_is_told_whole(tmp
 
 
 async def test_where_nobody_is_asked_only_the_rule_lets_a_script_run(tmp_path) -> None:
-    async with calling(tmp_path) as call:
+    async with calling(tmp_path, agent=Agent(allow_script=False)) as call:
         await taught(call)
         call.engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
         shell, python = call.note("a.sh", "echo a\n"), call.note("a.py", "print(1)\n")

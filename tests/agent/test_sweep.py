@@ -13,13 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from akg_tui.agent.context import Context
-from akg_tui.agent.models.sweep import (
-    Sweep,
-    Trial,
-    propose_settings,
-    read_trials,
-    settings_in_space,
-)
+from akg_tui.agent.knob_search import Trial, propose_settings, settings_in_space
+from akg_tui.agent.models.sweep import Sweep, read_trials
 from akg_tui.agent.react_loop import LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx

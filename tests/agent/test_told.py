@@ -151,8 +151,27 @@ async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_pa
     assert "allowed are: read_file, read_kernel." in system
     (started,) = of(run, ev.SubagentStarted)
     assert started.agent == "critic"
+    assert {request.body["model"] for request in lab.requests} == {"lab"}
     looked = next(a for a in of(run, ev.ToolAnswered) if a.source)
     assert "there is no tool 'search_knowledge'" in looked.error_information
+    run.close()
+
+
+async def test_an_agent_that_a_user_declares_has_its_model_on_the_same_server(
+    tmp_path: Path,
+) -> None:
+    ask = call("reviewer", {"prompt": "is it right?"}, "toolu_ask")
+    family = Family(Player(directions()), child=lambda prompt, turn: says("no"), blocks=(ask, ask))
+    async with Lab(family) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        declared = REVIEWER.replace("  critic:\n", "  critic:\n    model: small-1\n")
+        (run.path / "task" / "tools.yaml").write_text(declared)
+        await play(engine(run, lab.url))
+    assert {child.body["model"] for child in family.children} == {"small-1"}
+    own = [request for request in lab.requests if request.body["model"] == "lab"]
+    assert len(own) == len(lab.requests) - len(family.children)
+    used = {used.model for used in run.state.usage}
+    assert used == {"lab", "small-1"}
     run.close()
 
 

@@ -301,7 +301,7 @@ async def test_markdown_is_checked_by_line(tmp_path) -> None:
 
 
 async def test_a_script_is_refused_unless_the_task_or_a_person_allows_it(tmp_path) -> None:
-    async with calling(tmp_path) as call:
+    async with calling(tmp_path, agent=Agent(allow_script=False)) as call:
         path = call.note("a.sh", "touch ran; echo hello\n")
         why = await call.refused("execute_script", script_path=path)
         assert "not allowed in this run" in why
@@ -316,7 +316,8 @@ async def test_a_script_is_refused_unless_the_task_or_a_person_allows_it(tmp_pat
         assert not (call.run / "notes" / "ran").exists()
         await call.refused("execute_script", script_path=path)
         call.engine.send(cmd.AnswerGate(call.engine.state.gate.gate, approve=True))
-        assert await call.good("execute_script", script_path=path) == "hello\n"
+        there = {"script_path": path, "working_dir": "notes"}
+        assert await call.good("execute_script", **there) == "hello\n"
         assert (call.run / "notes" / "ran").exists()
 
 

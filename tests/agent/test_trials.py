@@ -202,3 +202,18 @@ async def test_the_trials_so_far_are_told_when_the_item_is_taken_up_again(tmp_pa
         await caller.refused("try_kernel", text=WRONG)
         told = situation(caller.engine.state, [])
         assert "Trial 1: wrong: wrong values\nTrials left for p1: 4 of 5." in told
+
+
+async def test_a_good_trial_is_submitted_in_the_same_call_and_a_bad_one_is_not(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        assert "submitted" not in await caller.refused("try_kernel", text=WRONG, submit=True)
+        slower = SLOW.replace('"A"  #', '"B"  #')
+        told = await caller.good("try_kernel", text=KERNEL, submit=True)
+        assert "not submitted" not in told
+        assert "this is the kernel as it stands" in told
+        assert not caller.engine.state.edited
+        told = await caller.good("try_kernel", text=slower, submit=True)
+        assert told.endswith("2 trials of p1 are left\nsubmitted: 2 lines added, 2 removed")
+        assert caller.engine.kernel(caller.engine.state.work_blob) == slower

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
@@ -19,7 +21,8 @@ from akg_tui.core.model_info import ANTHROPIC
 from akg_tui.core.phases import Mode, WorkflowName
 from akg_tui.core.task import Agent, Policy, Task
 from akg_tui.engine.engine import Engine
-from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.context_files import context_listing
+from akg_tui.store.run_folder import TASK, RunFolder
 from akg_tui.store.task_folder import load_task
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
@@ -62,9 +65,19 @@ def create(
     kernel: str = "",
     workflow: WorkflowName | None = None,
     probes: bool = False,
+    context: Mapping[str, str] | None = None,
 ) -> RunFolder:
-    """A new run whose agent is served at `url`; it knows what the server can do, or asks."""
+    """A new run whose agent is served at `url`; it knows what the server can do, or asks.
+
+    `context` are files that it may read, by path.
+    """
     made = make_task(folder)
+    for path, text in (context or {}).items():
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_text(text)
+    if context:
+        toml = f'op = "speed"\n[files]\ncontext = {list(context)}\n'
+        (made / "task.toml").write_text(toml)
     if kernel:
         (made / "kernel.py").write_text(kernel)
     who = agent or Agent(model="lab", base_url=url)
@@ -99,8 +112,12 @@ def engine(
     endpoint = Endpoint(agent.model, url, key)
     extra = {"clock": clock} if clock else {}
     model = Claude(agent, endpoint, limits=limits, **extra)
-    rules = system_text(run.state.task, run.reference)
+    rules = system_text(run.state.task, run.reference, context_listing(run.path / TASK))
     context = Context(rules, budget=budget or agent.context_tokens)
+
+    def other(name: str) -> Claude:
+        return Claude(replace(agent, model=name), Endpoint(name, url, key), limits=limits)
+
     return Engine(
         run,
         model,
@@ -108,6 +125,7 @@ def engine(
         clock=run._clock,
         context=context,
         retry=retry or brave(),
+        open_model=other,
     )
 
 

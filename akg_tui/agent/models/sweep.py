@@ -1,21 +1,16 @@
 """The sweep model: a search over the knobs that a kernel declares, through the agent's own tools.
 
 Not a language model. The sweep parses its prompt (PLAN.md, the tagged kernel) and takes the next
-settings from Optuna's TPE sampler; equal knobs, trials and seed give equal proposals.
+settings from `knob_search`; equal knobs, trials and seed give equal proposals.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import math
-import random
 import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from msgspec import Struct
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -26,6 +21,7 @@ from akg_tui.agent.chat import (
     ToolUse,
     UserMessage,
 )
+from akg_tui.agent.knob_search import Trial, propose_settings, settings_in_space
 from akg_tui.core.plan.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
@@ -217,93 +213,3 @@ def _kernel_view(request: ChatRequest) -> str | None:
 def _reply(request: ChatRequest, text: str, tool: str, arguments: dict[str, Any]) -> ChatReply:
     use = ToolUse(f"sweep-{len(request.messages)}", tool, arguments)
     return ChatReply(text, (use,))
-
-
-FAILED_LOG_RATIO = -2.0  # a failure counts as a kernel e² times slower than the seed
-STARTUP_TRIALS = 4  # TPE samples at random until it has this many trials
-ASKS_PER_SETTING = 40  # TPE repeats settings in small discrete spaces; then they are enumerated
-MAX_ENUMERATED = 20_000
-
-
-class Trial(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed over the seed's; None after a failure."""
-
-    setting: dict[str, Value]
-    over_seed: float | None
-
-
-def settings_in_space(knobs: Sequence[Knob]) -> int:
-    """Return the number of combinations of all knobs' choices."""
-    return math.prod(len(knob.choices) for knob in knobs)
-
-
-def _key(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> tuple[Value, ...]:
-    return tuple(setting.get(knob.name, knob.value) for knob in knobs)
-
-
-def propose_settings(
-    knobs: Sequence[Knob],
-    trials: Sequence[Trial],
-    avoided: Sequence[Mapping[str, Value]],
-    *,
-    count: int,
-    seed: int,
-) -> list[dict[str, Value]]:
-    """Return up to `count` settings that were neither tried nor ruled out; fewer if none is left.
-
-    The objective is the logarithm of the speed over the seed (Bergstra et al. 2011 for
-    TPE; multivariate, because knobs interact).
-    """
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # Indices, not values: Optuna keeps categories by equality, where 1 == True == 1.0.
-    space: dict[str, optuna.distributions.BaseDistribution] = {
-        knob.name: optuna.distributions.CategoricalDistribution(tuple(range(len(knob.choices))))
-        for knob in knobs
-    }
-    experimental = optuna.exceptions.ExperimentalWarning
-    with warnings.catch_warnings(action="ignore", category=experimental):
-        sampler = optuna.samplers.TPESampler(
-            seed=seed + len(trials), multivariate=True, n_startup_trials=STARTUP_TRIALS
-        )
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    seen = {_key(knobs, {})}
-    for trial in trials:
-        seen.add(_key(knobs, trial.setting))
-        indices = _indices(knobs, trial.setting)
-        if indices is not None:
-            value = FAILED_LOG_RATIO if trial.over_seed is None else math.log(trial.over_seed)
-            study.add_trial(
-                optuna.trial.create_trial(params=indices, distributions=space, value=value)
-            )
-
-    def candidates() -> Iterator[dict[str, Value]]:
-        for _ in range(count * ASKS_PER_SETTING):
-            asked = study.ask(space)
-            yield {knob.name: knob.choices[asked.params[knob.name]] for knob in knobs}
-            study.tell(asked, state=optuna.trial.TrialState.FAIL)
-        every = itertools.product(*(knob.choices for knob in knobs))
-        rest = list(itertools.islice(every, MAX_ENUMERATED))
-        random.Random(seed).shuffle(rest)
-        names = [knob.name for knob in knobs]
-        yield from (dict(zip(names, values, strict=True)) for values in rest)
-
-    proposed: list[dict[str, Value]] = []
-    for setting in candidates():
-        key = _key(knobs, setting)
-        ruled_out = any(rule and rule.items() <= setting.items() for rule in avoided)
-        if key not in seen and not ruled_out:
-            seen.add(key)
-            proposed.append(setting)
-            if len(proposed) == count:
-                break
-    return proposed
-
-
-def _indices(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> dict[str, int] | None:
-    """Return each knob's choice as an index; None if the setting does not fit the knobs."""
-    try:
-        return {knob.name: knob.choices.index(setting[knob.name]) for knob in knobs}
-    except (KeyError, ValueError):
-        return None

@@ -47,8 +47,8 @@ async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
     """Run the agent that the tool names, and return its final text as data."""
     agents, declared = call.host.agents, call.tool.declared
     runner = agents.get(call.tool.agent) or agents[SUBAGENT]
-    rules = declared.prompt if declared else ""
-    asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox, rules)
+    rules, model = (declared.prompt, declared.model) if declared else ("", "")
+    asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox, rules, model)
     result = await runner.run(asked)
     text = result.output.strip() or NO_SUMMARY
     return Answer(ToolResult(result.status, text, result.error_information), foreign=True)

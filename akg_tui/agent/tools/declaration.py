@@ -52,10 +52,12 @@ class Step(Struct, frozen=True):
 
 
 class DeclaredAgent(Struct, frozen=True):
-    """A user's agent: what is added to a subagent's rules, and its tools (none: all of them)."""
+    """A user's agent: what is added to a subagent's rules, its tools (none: all of them), and its
+    model on the server of the run's agent ("": that agent's own)."""
 
     prompt: str
     tools: tuple[str, ...] = ()
+    model: str = ""
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

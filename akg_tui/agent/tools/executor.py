@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import Node, node_for
@@ -203,7 +204,11 @@ def _settled(answer: Answer, captured: Captured) -> Answer:
     elif summary:
         why = f"{why}\n{summary}"
     texts = _writable((output[:MAX_OUTPUT], why[:MAX_OUTPUT]))
-    return Answer(ToolResult(result.status, *texts), answer.foreign or bool(summary))
+    return replace(
+        answer,
+        result=ToolResult(result.status, *texts),
+        foreign=answer.foreign or bool(summary),
+    )
 
 
 def _as_told(answer: Answer, node: Node) -> ToolResult:
@@ -214,6 +219,8 @@ def _as_told(answer: Answer, node: Node) -> ToolResult:
     if answer.foreign:
         output = framed(output, f"{node.name}/result.json") if output else ""
         why = framed(why, f"{node.name}/result.json") if why else ""
+    if answer.note:
+        output += f"\n{answer.note}" if output else answer.note
     if node.fault:
         output += f"\n(the trace could not be kept: {node.fault})"
     return ToolResult(result.status, output, why)

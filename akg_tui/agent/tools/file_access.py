@@ -87,6 +87,30 @@ class FileAccess:
         more = len(names) - MAX_LISTED
         return names if more <= 0 else [*names[:MAX_LISTED], f"… and {more} more"]
 
+    def walk(self, path: str, limit: int) -> list[str]:
+        """Return the paths of the files at or below `path`, at most `limit`. Raises `Refused`.
+
+        What is not a regular file is left out below a folder.
+        """
+        top = self.relative(path)
+        with self._reach(self._parts(path)) as found:
+            if not stat.S_ISDIR(os.fstat(found).st_mode):
+                return [top]
+            files: list[str] = []
+            for place, folders, names, at in os.fwalk(f"/proc/self/fd/{found}/"):
+                inside = place.removeprefix(f"/proc/self/fd/{found}/").strip("/")
+                folders.sort()
+                for name in sorted(names):
+                    try:
+                        status = os.stat(name, dir_fd=at, follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # deleted meanwhile
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+                        files.append("/".join(part for part in (top, inside, name) if part))
+                    if len(files) > limit:
+                        raise Refused(f"{path}: has more than {limit} files: name a part of it")
+        return files
+
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> str:
         """Write `data` to a file under `notes/`, and return its path inside the run.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
@@ -20,16 +21,29 @@ def read_kernel(
     call: ToolContext,
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
+    against: Annotated[
+        int | None, Arg("Number of an attempt: show the diff from it instead.", minimum=0)
+    ] = None,
 ) -> Answer:
     """The kernel as it stands, or the text of a trial or an attempt, every line with its number
     and tag: `12sr|text`.
     """
-    if trial is None and attempt is None:
-        return Answer.success(call.kernel.show())
     if trial is not None and attempt is not None:
         raise Refused("give a trial or an attempt, not both")
-    name, text = version(call, trial, attempt)
+    name, text = "the kernel", ""
+    if trial is not None or attempt is not None:
+        name, text = version(call, trial, attempt)
+    if against is not None:
+        return _diff(version(call, None, against), (name, text or call.kernel.text))
+    if not text:
+        return Answer.success(call.kernel.show())
     return Answer.success(f"{name}:\n{call.kernel.show_draft(name, text, attempt or 0)}")
+
+
+def _diff(before: tuple[str, str], after: tuple[str, str]) -> Answer:
+    old, new = (text.splitlines() for _, text in (before, after))
+    diff = "\n".join(difflib.unified_diff(old, new, before[0], after[0], n=2, lineterm=""))
+    return Answer.success(diff or f"{before[0]} and {after[0]} are equal")
 
 
 @tool("domain_tool", (Phase.WRITE, Phase.EDIT), main_agent_only=True)

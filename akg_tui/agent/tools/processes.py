@@ -14,20 +14,34 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
 MAX_OUTPUT = 1 << 20
 END_S = 3.0
+WATCH_S = 0.25
 
 
 class Finished(Struct, frozen=True):
-    """The result of a process. `code` is negative for a signal; the texts are cut to a bound."""
+    """The result of a process. `code` is negative for a signal; the texts are cut to a bound.
+
+    `excess` names the limit for which it was ended, or is "".
+    """
 
     code: int
     stdout: str
     stderr: str
     timed_out: bool = False
+    excess: str = ""
+
+
+class Limits(Protocol):
+    """Bounds on a process and its descendants (`akg_tui.evaluate.processes.process_watch`)."""
+
+    def begin(self, pid: int) -> None: ...
+
+    def excess(self) -> str: ...
 
 
 async def run_process(
@@ -38,8 +52,11 @@ async def run_process(
     stdin: bytes = b"",
     timeout_s: float,
     limit: int = MAX_OUTPUT,
+    limits: Limits | None = None,
 ) -> Finished:
     """Run `command`, and keep at most `limit` bytes of each of its output streams.
+
+    It is ended after `timeout_s` seconds, or when it exceeds `limits`.
 
     Raises
     ------
@@ -63,10 +80,10 @@ async def run_process(
         asyncio.create_task(_collect(process.stderr, kept[1], limit)),
         asyncio.create_task(_feed(process, stdin)),
     ]
-    timed_out = False
+    timed_out, excess = False, ""
     try:
         async with asyncio.timeout(timeout_s):
-            await process.wait()
+            excess = await _watched(process, limits)
     except TimeoutError:
         timed_out = True
     finally:
@@ -77,7 +94,23 @@ async def run_process(
             task.cancel()
     stdout, stderr = (bytes(part).decode("utf-8", "replace") for part in kept)
     code = process.returncode
-    return Finished(-signal.SIGKILL if code is None else code, stdout, stderr, timed_out)
+    return Finished(-signal.SIGKILL if code is None else code, stdout, stderr, timed_out, excess)
+
+
+async def _watched(process: asyncio.subprocess.Process, limits: Limits | None) -> str:
+    """Wait for the process to end, or to exceed a limit; return the limit, or ""."""
+    if limits is None:
+        await process.wait()
+        return ""
+    limits.begin(process.pid)
+    while process.returncode is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WATCH_S):
+                await process.wait()
+                break
+        if excess := await asyncio.to_thread(limits.excess):
+            return excess
+    return ""
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

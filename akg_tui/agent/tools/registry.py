@@ -22,7 +22,10 @@ from akg_tui.store.task_folder import TOOL_FILES
 TASK = "task"
 """The folder of a run that holds a copy of its task."""
 
-MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "scripts", "trials")
+MODULES = (
+    "checks", "composite", "files", "kernel", "measuring", "searching", "steering", "scripts",
+    "sweeps", "trials",
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ The run changes only through commands that core accepts; the kernel only through
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,6 +45,11 @@ class RunAccess(Protocol):
     def send(self, command: cmd.Command) -> cmd.Rejected | None: ...
 
     def kernel(self, blob: str) -> str: ...
+
+    @property
+    def computing(self) -> asyncio.Lock:
+        """Held by a measurement or a script, because one disturbs the other."""
+        ...
 
     def keep_text(self, text: str) -> str:
         """Store kernel text durably, and return its blob id."""
@@ -85,7 +91,8 @@ class SubagentCall(Struct, frozen=True):
     """A call of a tool of type `call_agent`, which a subagent must answer.
 
     `toolbox(subagent)` returns the tools for the subagent of that name; `node` is the folder on
-    disk of the call and of the subagent; `rules` are those that a user's declaration adds.
+    disk of the call and of the subagent; `rules` are those that a user's declaration adds, and
+    `model` is the model that it names, or "".
     """
 
     agent: str
@@ -93,6 +100,7 @@ class SubagentCall(Struct, frozen=True):
     node: Node
     toolbox: Callable[[str], Toolbox]
     rules: str = ""
+    model: str = ""
 
 
 class SubagentRunner(Protocol):
@@ -135,10 +143,14 @@ class Host(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """A result. `foreign`: its text comes from a file, a process or a kernel."""
+    """A result. `foreign`: its text comes from a file, a process or a kernel.
+
+    `note` is told to the model after the output, and is no part of the output.
+    """
 
     result: ToolResult
     foreign: bool = False
+    note: str = ""
 
     @classmethod
     def success(cls, output: str, *, foreign: bool = False) -> Answer:
@@ -188,6 +200,19 @@ class KernelSession:
     def show(self) -> str:
         """Return the current kernel for the agent, and record its lines as shown."""
         return self._reader.render(self._document())
+
+    @property
+    def text(self) -> str:
+        """The current kernel's text."""
+        return self._document().text
+
+    def show_lines(self, numbers: Sequence[int], name: str = "", text: str = "") -> str:
+        """Return some lines of the kernel, or of the draft `name`, and record them as shown."""
+        if not name:
+            return self._reader.render_lines(self._document(), numbers)
+        if name not in self._drafts:
+            self._drafts[name] = Draft(text, self._new_reader())
+        return self._drafts[name].reader.render_lines(self._text(text, 0), numbers)
 
     def recall(self, revision: int) -> None:
         """Record the current kernel as shown, because an older message has it as `revision`."""

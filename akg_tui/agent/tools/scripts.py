@@ -1,7 +1,8 @@
 """The tool execute_script: runs a script of `notes/` in a confined process, if it is allowed.
 
-A script is denied unless the task, a person or a rule of the run allows it. The text is read once,
-written into the call's trace and run from there, so that the approved text is the text that runs.
+A script needs the leave of the task, a person or a rule, unless every protection of the sandbox
+holds and it writes to a scratch alone. The text is read once, written into the call's trace and run
+from there, so that the approved text is the text that runs.
 """
 
 from __future__ import annotations
@@ -9,21 +10,31 @@ from __future__ import annotations
 import hashlib
 import shlex
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
-from akg_tui.agent.tools.processes import note, run_process
+from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Gate, Phase
 
 MAX_SCRIPT = 256 << 10
 MAX_ARGS = 100
+MEMORY_GB = 4.0
+NO_EVIDENCE = (
+    "(Times measured in a script are no evidence: what counts is measured by the judge, in trials, "
+    "sweeps and attempts.)"
+)
+NOT_STARTED, NOT_CONFINED = 125, "not confined: "
+"""What `evaluate.sandbox.run_confined` exits with and says where a protection is missing."""
 
 _SHELLS = {
     ".py": ("python", (sys.executable, "-P")),
@@ -34,7 +45,7 @@ _SHELLS = {
 
 
 _NOBODY_ASKED = (
-    "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "
+    "This script is not allowed in this run: nobody is asked, and task.toml does not say "
     "agent.allow_script = true. Nothing was run."
 )
 
@@ -71,6 +82,9 @@ async def execute_script(
     call: ToolContext,
     *,
     script_path: Annotated[str, Arg("Path under notes/.")],
+    content: Annotated[
+        str | None, Arg("The script's text, if it is to be written there first.", resolve="never")
+    ] = None,
     args: Annotated[tuple[str, ...], Arg("Arguments of the script.")] = (),
     stdin_input: Annotated[
         str, Arg("What the script reads from standard input.", resolve="whole")
@@ -83,16 +97,17 @@ async def execute_script(
             maximum=3600,
         ),
     ] = 300,
-    working_dir: Annotated[str, Arg("Folder to run in: notes/ or one below it.")] = "notes",
+    working_dir: Annotated[
+        str | None,
+        Arg("notes/ or a folder below it, to write there, which needs leave; left out, a scratch."),
+    ] = None,
 ) -> Answer:
-    """Run a shell (.sh) or Python (.py) script of notes/ in a confined process without
-    network. Needs the permission of the person or of the task; its figures decide nothing.
+    """Run a Python (.py) or shell (.sh) script of notes/ in a confined process without network,
+    in a scratch folder that is gone afterwards. It may read work/, task/ and notes/ under these
+    names, import akg_tui.dsl, and build and run programs in its folder. Its figures decide
+    nothing.
     """
-    from akg_tui.evaluate.sandbox import run_confined
-    from akg_tui.evaluate.targets.cpu import base_environment
-
-    files, node = call.files, call.node
-    path = files.relative(script_path)
+    path = call.files.relative(script_path)
     if not path.startswith(f"{NOTES}/"):
         raise Refused(f"{path}: only scripts under {NOTES}/ are run")
     known_shell = _SHELLS.get(PurePosixPath(path).suffix)
@@ -101,38 +116,81 @@ async def execute_script(
         raise Refused(f"{path}: is not a script this tool runs; expected one of {known}")
     if len(args) > MAX_ARGS or any("\0" in text for text in args):
         raise Refused(f"args: at most {MAX_ARGS} texts without NUL")
-    text = read_text(files, path)
+    if content is not None:
+        call.files.write(path, content.encode())
+    text = read_text(call.files, path)
     if len(text) > MAX_SCRIPT:
         raise Refused(f"{path}: has {len(text)} characters; at most {MAX_SCRIPT} are run")
-    folder = _folder(call, working_dir)
+    folder = None if working_dir is None else _folder(call, working_dir)
     interpreter, shell = known_shell
     script = Script(path, text, args, interpreter, call.caller.source)
-    if refused := script_refusal(call.run, script, call.tool.gate or Gate.SCRIPT):
-        return Answer.error(refused)
+    gate = call.tool.gate or Gate.SCRIPT
+    refused = script_refusal(call.run, script, gate)
+    # Without leave a script runs where every protection holds, and writes to its scratch alone.
+    free = bool(refused) and may_run_freely(call.run, script, gate)
+    if refused and not (free and folder is None):
+        hint = " Without working_dir it may run, in a scratch." if free else ""
+        return Answer.error(f"{refused}{hint}")
     name = PurePosixPath(path).name
-    node.keep(name, text.encode())
-    if node.fault:
-        return Answer.error(f"the script could not be kept: {node.fault}")
-    command = [*shell, str(node.path.absolute() / name), *args]
-    environment = {**base_environment(), "HOME": str(folder), "TMPDIR": str(folder)}
+    call.node.keep(name, text.encode())
+    if call.node.fault:
+        return Answer.error(f"the script could not be kept: {call.node.fault}")
+    command = [*shell, str(call.node.path.absolute() / name), *args]
     try:
-        done = await run_process(
-            run_confined.command(*command, folder=folder, readable=(node.path.absolute(),)),
-            folder=folder,
-            environment=environment,
-            stdin=stdin_input.encode("utf-8", "replace"),
-            timeout_s=timeout,
-        )
+        async with call.run.computing:
+            done = await _run(call, command, folder, stdin_input, timeout, free=free)
     except OSError as error:
         return Answer.error(f"{path}: could not be started: {error.strerror}")
+    lost = done.stderr.partition(NOT_CONFINED)[2]
+    if free and done.code == NOT_STARTED and lost:
+        return Answer.error(f"{refused} The sandbox of this machine lacks: {lost.strip()[:400]}")
     note(done.stderr)
     if done.timed_out:
         why = f"{path}: was killed, with all it started, after {timeout} s"
+    elif done.excess:
+        why = f"{path}: {done.excess}"
     elif done.code:
         why = f"{path}: ended with status {done.code}"
     else:
-        return Answer.success(done.stdout, foreign=True)
-    return Answer.error(why, output=done.stdout, foreign=True)
+        return replace(Answer.success(done.stdout, foreign=True), note=NO_EVIDENCE)
+    return replace(Answer.error(why, output=done.stdout, foreign=True), note=NO_EVIDENCE)
+
+
+async def _run(
+    call: ToolContext,
+    command: Sequence[str],
+    folder: Path | None,
+    stdin: str,
+    timeout_s: float,
+    *,
+    free: bool,
+) -> Finished:
+    """Run the command in `folder`, or in a scratch. Raises `OSError`."""
+    from akg_tui.evaluate.processes.process_watch import ResourceLimits
+    from akg_tui.evaluate.sandbox import run_confined
+    from akg_tui.evaluate.targets.cpu import base_environment
+
+    node = call.node.path.absolute()
+    run = node.parents[call.node.name.count("/")]
+    readable = (run / "work", run / "task", run / NOTES, node)
+    with tempfile.TemporaryDirectory(prefix="akg-script-", ignore_cleanup_errors=True) as made:
+        scratch = Path(made)
+        words = run_confined.command(
+            *command,
+            folder=folder or scratch,
+            readable=readable,
+            memory_gb=MEMORY_GB,
+            require_all=free,
+            scratch=folder is None,
+        )
+        return await run_process(
+            words,
+            folder=folder or scratch,
+            environment={**base_environment(), "HOME": made, "TMPDIR": made},
+            stdin=stdin.encode("utf-8", "replace"),
+            timeout_s=timeout_s,
+            limits=ResourceLimits(int(MEMORY_GB * (1 << 30)), [folder or scratch]),
+        )
 
 
 def _folder(call: ToolContext, wanted: str) -> Path:
@@ -142,6 +200,12 @@ def _folder(call: ToolContext, wanted: str) -> Path:
     if not call.files.is_folder(inside):
         raise Refused(f"{wanted}: is not a folder")
     return Path(call.run.path).absolute() / inside
+
+
+def may_run_freely(run: RunAccess, script: Script, gate: Gate = Gate.SCRIPT) -> bool:
+    """Return whether a script needs nobody's leave where every protection of the sandbox holds."""
+    refused = dict(run.state.scripts).get(script.sha256) is False
+    return run.state.task.agent.allow_script is None and gate not in run.state.gates and not refused
 
 
 def script_refusal(run: RunAccess, script: Script, gate: Gate = Gate.SCRIPT) -> str:

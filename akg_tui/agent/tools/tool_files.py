@@ -27,6 +27,7 @@ from akg_tui.agent.tools.declaration import (
 )
 from akg_tui.agent.tools.resolver import How
 from akg_tui.agent.tools.run_access import SUBAGENT
+from akg_tui.core.task import MODEL_NAME, SWEEP
 
 _RESOLVE = "resolve"
 
@@ -129,6 +130,7 @@ class AgentEntry(_Shape):
 
     prompt: Annotated[str, Field(min_length=1, max_length=8_000)]
     tools: list[Name] = []
+    model: Annotated[str, Field(pattern=MODEL_NAME, max_length=128)] | None = None
 
 
 class ToolsFile(_Shape):
@@ -155,12 +157,7 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
     except (yaml.YAMLError, ValueError) as error:
         raise BadTools(path, 1, "", " ".join(str(error).split())) from None
     found = dict(known)
-    agents = {
-        name: DeclaredAgent(entry["prompt"], tuple(entry.get("tools", ())))
-        for name, entry in plain.get("agents", {}).items()
-    }
-    if SUBAGENT in agents:
-        raise bad(f"{SUBAGENT} is the agent of the tool task", "agents", SUBAGENT)
+    agents = _agents(plain, bad)
     for name, tool in plain["tools"].items():
         found[name] = new = _declaration(tool, known)
         if new.name != name:
@@ -185,6 +182,19 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
                 raise bad(f"{step.tool} is not a known tool", *place)
             if found[step.tool].kind == "call_workflow":
                 raise bad(f"{step.tool} is a workflow itself", *place)
+    return found
+
+
+def _agents(plain: Mapping[str, Any], bad: Callable[..., BadTools]) -> dict[str, DeclaredAgent]:
+    """Return the agents that a file declares."""
+    found = {}
+    for name, entry in plain.get("agents", {}).items():
+        model = entry.get("model") or ""
+        if name == SUBAGENT:
+            raise bad(f"{SUBAGENT} is the agent of the tool task", "agents", name)
+        if model == SWEEP:
+            raise bad("a search answers no prompt; name a model", "agents", name, "model")
+        found[name] = DeclaredAgent(entry["prompt"], tuple(entry.get("tools", ())), model)
     return found
 
 

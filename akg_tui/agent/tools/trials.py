@@ -1,7 +1,7 @@
 """The tools try_kernel and submit_kernel: a version is measured without settling the item.
 
 A trial is journaled and decides nothing; the budget of trials is core's. Only what is submitted, by
-submit_kernel or edit_kernel, becomes the attempt that the harness evaluates.
+submit_kernel, edit_kernel or a trial that says so, becomes the attempt that the harness evaluates.
 """
 
 from __future__ import annotations
@@ -35,6 +35,19 @@ NotePath = Annotated[str | None, Arg("A .py file under notes/.")]
 Whole = Annotated[str | None, Arg("The whole file.", resolve="never")]
 
 
+Edit = Annotated[
+    dict[str, Any] | None,
+    Arg(
+        resolve="never",
+        schema={
+            "type": "object",
+            "description": "Arguments of edit_kernel, for a copy of the kernel, or of `trial` "
+            "or `attempt` with its own tags.",
+        },
+    ),
+]
+
+
 class Source(Struct, frozen=True):
     """The arguments that name a version; one of them is given."""
 
@@ -48,46 +61,65 @@ class Source(Struct, frozen=True):
 async def try_kernel(
     call: ToolContext,
     *,
-    edit: Annotated[
-        dict[str, Any] | None,
-        Arg(
-            resolve="never",
-            schema={
-                "type": "object",
-                "description": "Arguments of edit_kernel, for a copy of the kernel, or of `trial` "
-                "or `attempt` with its own tags.",
-            },
-        ),
-    ] = None,
+    edit: Edit = None,
     text: Whole = None,
     path: NotePath = None,
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
+    submit: Annotated[
+        bool, Arg("Submit it at once if it is correct and not slower beyond doubt.")
+    ] = False,
 ) -> Answer:
     """Build, verify and time a version against the incumbent, without settling the item and
     without changing the kernel. Give one source: an edit, a text, a path, a trial or an attempt.
     A compile error here costs one trial.
     """
-    draft, name = _chosen(call, Source(text, path, trial, attempt), edit)
+    draft, name = chosen(call, Source(text, path, trial, attempt), edit)
     if isinstance(draft, Answer):
         return draft
-    if fault := _fault(draft.text):
+    if fault := kernel_fault(draft.text):
         return Answer.error(f"{fault}; no trial was made")
-    run = call.run
     try:
-        check_trial(run.state)
+        check_trial(call.run.state)
     except Refusal as refusal:
         return Answer.error(str(refusal))
-    found = await _measured(call, draft.text)
-    if found.outcome is Outcome.ERROR and found.failure is FailureKind.JUDGE:
+    found = await measured(call, draft.text)
+    if judge_failed(found):
         return Answer.error(f"the judge failed, and no trial was counted: {found.message}")
+    if refused := recorded(call, draft.text, name, found):
+        return Answer.error(refused)
+    made = call.run.state.trials[-1]
+    call.kernel.keep_draft(f"trial {made.number}", draft)
+    answer = _told(call, made.number, made.told, found, draft)
+    return submitted(call, answer, draft.text, name, found) if submit else answer
+
+
+def submitted(call: ToolContext, told: Answer, text: str, note: str, found: Measurement) -> Answer:
+    """Submit a measured version if it promises a gain; return what was told, and what was done."""
+    if found.outcome is not Outcome.CORRECT:
+        return told
+    if found.ratio is not None and found.ratio.high <= 1:
+        what = "not submitted: it is slower beyond doubt"
+    else:
+        done = call.kernel.submit(text, note).result
+        what = done.output or done.error_information
+    return Answer(replace(told.result, output=f"{told.result.output}\n{what}"), told.foreign)
+
+
+def judge_failed(found: Measurement) -> bool:
+    """Return whether the judge was lost, so that nothing is known of the kernel."""
+    return found.outcome is Outcome.ERROR and found.failure is FailureKind.JUDGE
+
+
+def recorded(
+    call: ToolContext, text: str, made_from: str, found: Measurement, sweep: int = 0
+) -> str:
+    """Journal a trial; return why it was refused, or ""."""
     # The journal has machine and sandbox with the run's own measurements.
     kept = replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
-    if refused := run.send(cmd.RecordTrial(run.keep_text(draft.text), name, kept)):
-        return Answer.error(refused.why)
-    made = run.state.trials[-1]
-    call.kernel.keep_draft(f"trial {made.number}", draft)
-    return _told(call, made.number, made.told, found, draft)
+    blob = call.run.keep_text(text)
+    refused = call.run.send(cmd.RecordTrial(blob, made_from, kept, sweep))
+    return refused.why if refused else ""
 
 
 @tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
@@ -103,24 +135,31 @@ def submit_kernel(
     """Make a version the attempt for the active item: a trial, an earlier attempt, a file of
     notes/, or a whole text. It ends your turn, and the harness evaluates it.
     """
-    draft, name = _chosen(call, Source(text, path, trial, attempt))
+    draft, name = chosen(call, Source(text, path, trial, attempt))
     if isinstance(draft, Answer):
         return draft
-    if fault := _fault(draft.text):
+    if fault := kernel_fault(draft.text):
         return Answer.error(f"{fault}; nothing was submitted")
     return call.kernel.submit(draft.text, note or name)
 
 
-def _chosen(
-    call: ToolContext, source: Source, edit: dict[str, Any] | None = None
+def chosen(
+    call: ToolContext,
+    source: Source,
+    edit: dict[str, Any] | None = None,
+    *,
+    kernel: bool = False,
 ) -> tuple[Draft | Answer, str]:
-    """Return the version that the arguments name, and its name. Raises `Refused`."""
+    """Return the version that the arguments name, and its name. Raises `Refused`.
+
+    `kernel`: without a source it is the kernel as it stands.
+    """
     named = [name for name, value in asdict(source).items() if value is not None]
     if len(named) > 1:
         raise Refused(f"give one source, not {' and '.join(named)}")
     if edit is not None and (source.text is not None or source.path is not None):
         raise Refused(f"an edit is made of the kernel, a trial or an attempt, not of a {named[0]}")
-    if edit is None and not named:
+    if edit is None and not named and not kernel:
         raise Refused("give a source: a trial, an attempt, a path, a text, or for a trial an edit")
     name, base = "", ""
     if source.path is not None:
@@ -132,6 +171,8 @@ def _chosen(
         name, base = "a whole text", source.text
     elif named:
         name, base = version(call, source.trial, source.attempt)
+    elif edit is None:
+        base = call.run.kernel(call.run.state.work_blob)
     if edit is None:
         return Draft(base, call.kernel.reader_of(name)), name
     return call.kernel.drafted(edit, name, base), f"an edit of {name or 'the kernel'}"
@@ -155,7 +196,7 @@ def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[
         raise Refused(f"the text of {name} is lost: {error}") from None
 
 
-def _fault(text: str) -> str | None:
+def kernel_fault(text: str) -> str | None:
     """Return why a text can be no kernel, which is told before anything is spent on it."""
     from akg_tui.evaluate.kernel_text import syntax_fault
 
@@ -166,13 +207,16 @@ def _fault(text: str) -> str | None:
     return syntax_fault(text)
 
 
-async def _measured(call: ToolContext, text: str) -> Measurement:
+async def measured(
+    call: ToolContext, text: str, *, samples: int = SAMPLES, warmups: int = WARMUPS
+) -> Measurement:
+    """Measure a version against the incumbent; a failure after `policy.trial_s` seconds."""
     run = call.run
     seconds, best = run.state.task.policy.trial_s, run.state.best
     incumbent = run.kernel(best.blob) if best else None
     try:
         async with asyncio.timeout(seconds):
-            return await run.measure(text, incumbent, timed=True, samples=SAMPLES, warmups=WARMUPS)
+            return await run.measure(text, incumbent, timed=True, samples=samples, warmups=warmups)
     except TimeoutError:
         message = f"the trial was given up after {seconds:g} s"
         return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=message)

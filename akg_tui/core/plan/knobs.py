@@ -107,6 +107,15 @@ def with_value(line: str, value: Value) -> str:
     return line[:start] + literal(value) + line[end:]
 
 
+def with_setting(text: str, setting: Mapping[str, Value]) -> str:
+    """Return a kernel's text with other current values of its knobs. Raises `BadKnob`."""
+    lines = text.split("\n")
+    for knob in find_knobs(lines):
+        if knob.name in setting:
+            lines[knob.line - 1] = with_value(lines[knob.line - 1], setting[knob.name])
+    return "\n".join(lines)
+
+
 def literal(value: Value) -> str:
     """Return `value` as Python source; strings are in double quotes."""
     return json.dumps(value) if isinstance(value, str) else repr(value)

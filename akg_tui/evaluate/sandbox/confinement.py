@@ -44,7 +44,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
     `folder` is private and empty; where mounts are possible a private tmpfs covers it, which is
     freed with the process. `writable` are other folders that it may change. `covered` are writable
     too, each under a separate tmpfs; the paths in `uncovered` give access to the hidden files.
-    These three depend on the kernel. `own_pid_namespace`: the process is the first of a pid
+    These three depend on the kernel. `runs_own_files`: it may execute programs that it writes to
+    `folder`. `own_pid_namespace`: the process is the first of a pid
     namespace. It and each process that it starts may use `cpu_seconds` of CPU time; 0: no limit.
     """
 
@@ -60,6 +61,7 @@ class Confinement(Struct, frozen=True, kw_only=True):
     bounds_address_space: bool = True
     own_pid_namespace: bool = False
     private_folder: bool = True
+    runs_own_files: bool = False
 
 
 class Prepared(Struct, frozen=True):
@@ -235,6 +237,7 @@ def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
     rules = (
         (landlock.DATA, wanted.uncovered),
         (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
+        (landlock.SCRATCH | landlock.EXECUTE, (wanted.folder,) if wanted.runs_own_files else ()),
     )
     try:
         landlock.restrict(ruleset, rules, found)

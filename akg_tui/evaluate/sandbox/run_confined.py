@@ -13,9 +13,10 @@ from pathlib import Path
 
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.protections import missing, named
-from akg_tui.evaluate.targets.cpu import base_environment
+from akg_tui.evaluate.targets.cpu import base_environment, package_path
 
 NOT_STARTED = 125
+NOT_CONFINED = "not confined: "
 MEMORY_GB = 4.0
 
 
@@ -26,12 +27,16 @@ def command(
     writable: tuple[Path, ...] = (),
     memory_gb: float = MEMORY_GB,
     require: bool = False,
+    require_all: bool = False,
+    scratch: bool = False,
 ) -> list[str]:
     """Return the command line that runs `words` confined, with current folder `folder`.
 
     The program may write below `folder` and `writable`, and read those, `readable` and the system.
-    With `require` the program is not started if a vital protection is missing. Run the command in
-    a new session: killing it then kills all its descendants.
+    With `require` the program is not started if a vital protection is missing, with `require_all`
+    if any is. `scratch`: the folder is covered by memory of bounded size that goes with the
+    program, has a link to each readable folder, and programs written there may be run. Run the
+    command in a new session: killing it then kills all its descendants.
     """
     line = [
         sys.executable,
@@ -42,6 +47,7 @@ def command(
     ]
     line += [f"--read={path}" for path in readable] + [f"--write={path}" for path in writable]
     line += [f"--memory-gb={memory_gb:g}", *(["--require"] if require else [])]
+    line += [*(["--require-all"] if require_all else []), *(["--scratch"] if scratch else [])]
     return [*line, "--", *words]
 
 
@@ -53,6 +59,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", type=Path, action="append", default=[], metavar="PATH")
     parser.add_argument("--memory-gb", type=float, default=MEMORY_GB)
     parser.add_argument("--require", action="store_true", help="refuse where walls are missing")
+    parser.add_argument("--require-all", action="store_true", help="refuse where any is missing")
+    parser.add_argument(
+        "--scratch",
+        action="store_true",
+        help="a folder in memory, which goes with the program; what is written there may be run",
+    )
     parser.add_argument("words", nargs="+", metavar="COMMAND")
     wanted = parser.parse_args(arguments)
     folder = wanted.folder.absolute()
@@ -63,20 +75,33 @@ def main(arguments: list[str]) -> int:
     # The child has a new namespace; the caller waits, and exits with the child's code.
     if isolated and (pid := namespaces.PidNamespaceForker().fork()):
         namespaces.wait_and_exit(pid)
+    own = Path(package_path()).resolve() / "akg_tui"
     confined = confinement.Confinement(
         folder=str(folder),
         writable=tuple(str(path.absolute()) for path in wanted.write),
         programs=confinement.programs(),
-        data=(*confinement.DATA, *(str(path.absolute()) for path in wanted.read)),
+        data=(*confinement.DATA, str(own), *(str(path.absolute()) for path in wanted.read)),
         memory_bytes=int(wanted.memory_gb * (1 << 30)),
         own_pid_namespace=isolated,
-        private_folder=False,
+        private_folder=wanted.scratch,
+        runs_own_files=wanted.scratch,
     )
     tried = confinement.enter(confined, parent=parent if isolated else os.getppid())
-    if wanted.require and (lost := missing(named(tried))):
-        return _fail(f"not confined: {', '.join(map(str, lost))}")
+    found = named(tried)
+    lost = tuple(each for each in found if not each.held) if wanted.require_all else missing(found)
+    if (wanted.require or wanted.require_all) and lost:
+        return _fail(f"{NOT_CONFINED}{', '.join(map(str, lost))}")
     os.chdir(folder)
+    for path in wanted.read if wanted.scratch else ():
+        if path.is_dir() and not os.path.lexists(path.name):
+            Path(path.name).symlink_to(path.absolute())
     environment = base_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
+    if wanted.scratch:
+        # An import lists the folders of Python's path; that of a source tree may not be read.
+        modules = folder / ".python"
+        modules.mkdir(exist_ok=True)
+        (modules / own.name).symlink_to(own)
+        environment["PYTHONPATH"] = str(modules)
     try:
         os.execvpe(wanted.words[0], wanted.words, environment)
     except OSError as error:

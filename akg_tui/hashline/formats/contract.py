@@ -6,7 +6,7 @@ and the rule that only the shown state of a file can be edited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Protocol
@@ -61,6 +61,10 @@ class EditReader(Protocol):
 
     def render(self, document: Document) -> str:
         """Return the current file in the form for its reader, and record it as shown."""
+        ...
+
+    def render_lines(self, document: Document, numbers: Sequence[int]) -> str:
+        """Return some lines of the current file, and record them as shown if that suffices."""
         ...
 
     def assume_shown(self, document: Document) -> None:
@@ -139,6 +143,10 @@ class Guarded:
     def render(self, document: Document) -> str:
         self._shown = document.sha256
         return self._form.render(document)
+
+    def render_lines(self, document: Document, numbers: Sequence[int]) -> str:
+        # An edit needs the whole file to be shown, so nothing is recorded.
+        return "\n".join(f"{number}: {document.lines[number - 1]}" for number in numbers)
 
     def assume_shown(self, document: Document) -> None:
         self._shown = document.sha256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.formats.contract import Proposed, Refusal
@@ -43,6 +43,12 @@ class Hashline:
             self._session = EditSession(document, self._tagger)
         self._session.observe(document)
         return self._session.view()
+
+    def render_lines(self, document: Document, numbers: Sequence[int]) -> str:
+        if self._session is None:
+            self._session = EditSession(document, self._tagger)
+        self._session.observe(document)
+        return self._session.view_lines(numbers)
 
     def assume_shown(self, document: Document) -> None:
         self._session = EditSession(document, self._tagger)

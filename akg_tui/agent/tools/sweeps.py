@@ -1,0 +1,251 @@
+"""The tool sweep_kernel: the harness measures the settings of a version's declared knobs.
+
+All settings, if the trials left pay for them, else those that the search of the sweep agent
+proposes. Each measurement is journaled like a trial and decides nothing. The settings are timed as
+briefly as the judge allows; then the judge compares the best one with the incumbent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from akg_tui.agent.knob_search import (
+    Trial,
+    every_setting,
+    propose_settings,
+    settings_in_space,
+)
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.file_access import Refused
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.agent.tools.trials import (
+    Edit,
+    Source,
+    chosen,
+    judge_failed,
+    kernel_fault,
+    measured,
+    recorded,
+    submitted,
+)
+from akg_tui.core.commands import Refusal
+from akg_tui.core.effects import wait_over
+from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.phases import Phase
+from akg_tui.core.plan.knobs import (
+    HOW_TO_DECLARE,
+    BadKnob,
+    Knob,
+    Value,
+    describe,
+    find_knobs,
+    setting_key,
+    with_setting,
+)
+from akg_tui.core.plan.trial_budget import SWEPT_A_TRIAL, check_trial, next_sweep, trials_left
+from akg_tui.core.verdict import percent
+
+MAX_KNOBS = 8
+MAX_CHOICES = 32
+BATCH = 4  # settings that the search proposes at a time; small, so that it learns from them
+COARSE = 1  # timed samples: the judge takes its least number of pairs of processes anyway
+MAX_DETAIL = 2_000
+
+Setting = dict[str, Value]
+
+
+class Swept(Struct, frozen=True):
+    """A measured setting, with the number of its trial."""
+
+    trial: int
+    setting: Setting
+    text: str
+    found: Measurement
+
+    @property
+    def gain(self) -> float:
+        """The speed over the incumbent's: 0 for a failure, 1 if nothing could be timed."""
+        if self.found.outcome is not Outcome.CORRECT:
+            return 0.0
+        return self.found.ratio.ratio if self.found.ratio is not None else 1.0
+
+
+@tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
+async def sweep_kernel(
+    call: ToolContext,
+    *,
+    edit: Edit = None,
+    text: Annotated[str | None, Arg(resolve="never")] = None,
+    path: str | None = None,
+    trial: Annotated[int | None, Arg(minimum=1)] = None,
+    attempt: Annotated[int | None, Arg(minimum=0)] = None,
+    knobs: Annotated[
+        tuple[str, ...] | None, Arg("Names of the knobs to vary; left out, all of them.")
+    ] = None,
+    settings: Annotated[
+        int | None,
+        Arg("How many settings at most; left out, as many as the trials left pay for.", minimum=1),
+    ] = None,
+    submit: Annotated[
+        bool, Arg("Submit the best at once if it is correct and not slower beyond doubt.")
+    ] = False,
+) -> Answer:
+    """Measure settings of the knobs that a version declares, each on a line of its own at module
+    level: `TILE = 64  # tune: [32, 64, 128]`. The source is given as to try_kernel; left out, it
+    is the kernel. Each setting is verified and timed briefly, then the best is compared with the
+    incumbent. Four measurements are charged as one trial. submit_kernel takes the best by its
+    trial.
+    """
+    source = Source(text, path, trial, attempt)
+    draft, _ = chosen(call, source, edit, kernel=True)
+    if isinstance(draft, Answer):
+        return draft
+    if fault := kernel_fault(draft.text):
+        return Answer.error(f"{fault}; nothing was measured")
+    varied = _knobs(draft.text, knobs)
+    number = next_sweep(call.run.state)
+    try:
+        check_trial(call.run.state, number)
+    except Refusal as refusal:
+        return Answer.error(str(refusal))
+    # One measurement of the paid ones is the comparison of the best.
+    room = SWEPT_A_TRIAL * trials_left(call.run.state) - 1
+    most = min(settings or room, room, settings_in_space(varied))
+    sweep = _Sweep(call, draft.text, varied, number, most)
+    return await sweep.run(submit=submit)
+
+
+def _knobs(text: str, names: Sequence[str] | None) -> tuple[Knob, ...]:
+    """Return the knobs to vary, each choice once. Raises `Refused`."""
+    try:
+        declared = find_knobs(text.split("\n"))
+    except BadKnob as error:
+        raise Refused(f"{error}; nothing was measured") from None
+    if not declared:
+        raise Refused(f"{HOW_TO_DECLARE}; nothing was measured")
+    known = {knob.name: knob for knob in declared}
+    for name in names or ():
+        if name not in known:
+            raise Refused(f"knobs: {name[:60]} is not declared; there are: {', '.join(known)}")
+    varied = [known[name] for name in dict.fromkeys(names or known)]
+    if len(varied) > MAX_KNOBS:
+        raise Refused(f"{len(varied)} knobs are declared; name at most {MAX_KNOBS} in `knobs`")
+    found = []
+    for knob in varied:
+        choices = {repr(choice): choice for choice in knob.choices}
+        if len(choices) > MAX_CHOICES:
+            raise Refused(f"{knob.name} has {len(choices)} choices; at most {MAX_CHOICES} go")
+        found.append(replace(knob, choices=tuple(choices.values())))
+    return tuple(found)
+
+
+class _Sweep:
+    """One sweep: what is measured so far, and why it ended before its last setting."""
+
+    def __init__(
+        self, call: ToolContext, text: str, knobs: tuple[Knob, ...], number: int, most: int
+    ) -> None:
+        self._call = call
+        self._text = text
+        self._knobs = knobs
+        self._number = number
+        self._most = most
+        self._swept: list[Swept] = []
+        self._ended = ""
+        trials = -(-(most + 1) // SWEPT_A_TRIAL)
+        self._until = time.monotonic() + trials * call.run.state.task.policy.trial_s
+
+    async def run(self, *, submit: bool) -> Answer:
+        """Measure the settings and compare the best; return the table."""
+        own = {knob.name: knob.value for knob in self._knobs}
+        await self._measure([own])
+        while not self._ended and (batch := await self._next(own)):
+            await self._measure(batch)
+        rows = self._rows()
+        best = max(self._swept, key=lambda each: each.gain, default=None)
+        if best is None or not best.gain:
+            failed = next((each.found.detail for each in self._swept if each.found.detail), "")
+            rows += [failed[:MAX_DETAIL]] if failed else []
+            return Answer.error("\n".join([*rows, self._left()]), foreign=True)
+        found = best.found
+        if found.ratio is not None and not self._ended:
+            found = await measured(self._call, best.text, samples=0)
+            if self._record(best.setting, best.text, found):
+                rows.append(
+                    f"the judge's comparison of trial {best.trial} is "
+                    f"trial {self._swept[-1].trial}: {self._call.run.state.trials[-1].told}"
+                )
+        failures = any(not each.gain for each in self._swept)  # their messages are of kernels
+        answer = Answer.success("\n".join([*rows, self._left()]), foreign=failures)
+        if not submit:
+            return answer
+        return submitted(self._call, answer, best.text, describe(best.setting, own), found)
+
+    async def _next(self, own: Setting) -> list[Setting]:
+        """Return the next settings to measure; none when all are, or the sweep is paid up."""
+        room = self._most - len(self._swept)
+        if room <= 0:
+            return []
+        if settings_in_space(self._knobs) == self._most:
+            return [
+                each for each in every_setting(self._knobs) if setting_key(each) != setting_key(own)
+            ]
+        tried = [Trial(each.setting, each.gain or None) for each in self._swept]
+        # In a thread, because the import and the run of the sampler would block the event loop.
+        return await asyncio.to_thread(
+            propose_settings,
+            self._knobs,
+            tried,
+            [],
+            count=min(BATCH, room),
+            seed=self._call.run.state.task.agent.seed,
+        )
+
+    async def _measure(self, settings: Sequence[Setting]) -> None:
+        """Measure the settings in turn, until the sweep must end."""
+        for setting in settings:
+            state = self._call.run.state
+            if wait_over(state, state.last_at):
+                self._ended = "the run pauses or has reached a limit"
+            elif time.monotonic() >= self._until:
+                self._ended = "its time is used up"
+            if self._ended:
+                return
+            text = with_setting(self._text, setting)
+            self._record(setting, text, await measured(self._call, text, samples=COARSE))
+
+    def _record(self, setting: Setting, text: str, found: Measurement) -> bool:
+        """Journal a measurement; return whether it counts."""
+        if judge_failed(found):
+            self._ended = f"the judge failed: {found.message}"
+        elif why := recorded(self._call, text, describe(setting, {}), found, self._number):
+            self._ended = why
+        else:
+            made = self._call.run.state.trials[-1].number
+            self._swept.append(Swept(made, setting, text, found))
+            return True
+        return False
+
+    def _rows(self) -> list[str]:
+        space = settings_in_space(self._knobs)
+        head = f"sweep {self._number} of {self._call.run.state.active}: {len(self._swept)} of "
+        head += f"{space} settings, timed briefly against the incumbent, the fastest first"
+        ranked = sorted(self._swept, key=lambda each: -each.gain)
+        rows = [head, *map(self._row, ranked)]
+        return [*rows, f"it ended early: {self._ended}"] if self._ended else rows
+
+    def _row(self, one: Swept) -> str:
+        what = f"trial {one.trial}: {describe(one.setting, {})}: "
+        if one.found.outcome is not Outcome.CORRECT or one.found.ratio is None:
+            return what + self._call.run.state.trials[one.trial - 1].told
+        return f"{what}{percent(one.found.ratio)}, {one.found.candidate_ms or 0.0:.4g} ms"
+
+    def _left(self) -> str:
+        state = self._call.run.state
+        return f"{trials_left(state)} trials of {state.active} are left"

@@ -1,0 +1,146 @@
+"""Scripts without leave: confined by every protection, in a scratch, and evidence of nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.tools import scripts
+from akg_tui.agent.tools.scripts import NO_EVIDENCE
+from akg_tui.core import commands as cmd
+from akg_tui.core.phases import Gate
+from akg_tui.core.task import Agent
+from akg_tui.evaluate.sandbox.protections import offered
+from tests.agent.test_tools import calling
+
+LOST = [str(each) for each in offered() if not each.held]
+everywhere = pytest.mark.skipif(bool(LOST), reason=f"this machine lacks: {', '.join(LOST)}")
+
+BUILDS = """\
+import ctypes, pathlib, subprocess, sys
+from akg_tui.dsl import compile_cpp
+
+print(pathlib.Path("work/kernel.py").read_text().splitlines()[0])
+print(sorted(each.name for each in pathlib.Path("task").iterdir()))
+lib = compile_cpp('extern "C" int seven() { return 7; }', ("-O1",))
+print(lib.seven())
+pathlib.Path("a.c").write_text('int printf(const char*, ...); int main() { printf("ran\\\\n"); }')
+subprocess.run(["cc", "-w", "-o", "a.out", "a.c"], check=True)
+print(subprocess.run(["./a.out"], capture_output=True, text=True).stdout.strip())
+for place in ("notes/x", "work/kernel.py", "../x"):
+    try:
+        pathlib.Path(place).write_text("x")
+        print(place, "was written")
+    except OSError:
+        print(place, "is closed")
+for hidden in ("events.jsonl", "history.git/HEAD"):
+    try:
+        print(open(pathlib.Path("work").resolve().parent / hidden).read(10))
+    except OSError:
+        print(hidden, "is closed")
+"""
+
+
+@everywhere
+async def test_a_script_reads_the_run_builds_and_runs_programs_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as call:
+        result = await call("execute_script", script_path="notes/a.py", content=BUILDS)
+        assert result.status == "success", result.error_information
+        said = call.kept("result.json")["output"].splitlines()
+        assert said == [
+            'SPEED = "A"  # tune: ["A", "B", "C", "WRONG"]',
+            "['reference.py', 'task.toml']",
+            "7",
+            "ran",
+            "notes/x is closed",
+            "work/kernel.py is closed",
+            "../x is closed",
+            "events.jsonl is closed",
+            "history.git/HEAD is closed",
+        ]
+        assert result.output.endswith(f" end]\n{NO_EVIDENCE}")
+        assert (call.run / "notes/a.py").read_text() == BUILDS
+        assert [path.name for path in (call.run / "notes").iterdir()] == ["a.py"]
+
+
+@everywhere
+async def test_a_script_that_writes_to_notes_needs_leave(tmp_path: Path) -> None:
+    async with calling(tmp_path) as call:
+        path = call.note("a.sh", "touch ran\n")
+        why = await call.refused("execute_script", script_path=path, working_dir="notes")
+        assert "is not allowed in this run" in why
+        assert why.endswith("Without working_dir it may run, in a scratch.")
+        assert not (call.run / "notes/ran").exists()
+
+
+@pytest.mark.parametrize("off", ["task", "gate", "refused"])
+async def test_scripts_are_switched_off_by_one_key_by_the_gate_and_by_a_persons_no(
+    tmp_path: Path, off: str
+) -> None:
+    agent = Agent(allow_script=False) if off == "task" else Agent()
+    async with calling(tmp_path, agent=agent) as call:
+        path = call.note("a.sh", "echo ran\n")
+        if off != "task":
+            call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+        why = await call.refused("execute_script", script_path=path)
+        assert ("waits for a person" in why) == (off != "task")
+        if off == "refused":
+            gate = call.engine.state.gate
+            assert gate is not None
+            call.engine.send(cmd.AnswerGate(gate.gate, approve=False))
+            call.engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
+            why = await call.refused("execute_script", script_path=path)
+            assert why == "a person refused this script"
+
+
+async def test_a_machine_that_lacks_a_protection_runs_no_script_without_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = scripts.run_process
+
+    async def without_network(words: list[str], **how: Any) -> Any:
+        assert "--require-all" in words
+        assert "--scratch" in words
+        confined = words[words.index("-m") : words.index("--")]
+        inner = ["/bin/sh", "-c", "echo 'confined: not confined: netns (no)' >&2; exit 125"]
+        assert "akg_tui.evaluate.sandbox.run_confined" in confined
+        return await real(inner, **how)
+
+    monkeypatch.setattr(scripts, "run_process", without_network)
+    async with calling(tmp_path) as call:
+        path = call.note("a.sh", "echo ran\n")
+        why = await call.refused("execute_script", script_path=path)
+        assert why.endswith("The sandbox of this machine lacks: netns (no)")
+
+
+@everywhere
+async def test_a_script_is_ended_when_all_its_processes_use_too_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "MEMORY_GB", 0.25)
+    each = "import time; x = bytearray(120 << 20); time.sleep(60)"
+    body = f"""\
+import subprocess, sys, time
+for _ in range(4):
+    subprocess.Popen([sys.executable, "-c", {each!r}])
+time.sleep(60)
+"""
+    async with calling(tmp_path) as call:
+        why = await call.refused("execute_script", script_path=call.note("a.py", body))
+        assert "the process was ended: its" in why
+        assert "GiB, more than 0.2" in why
+
+
+async def test_a_script_waits_until_a_measurement_is_done(tmp_path: Path) -> None:
+    async with calling(tmp_path, agent=Agent(allow_script=True)) as call:
+        path = call.note("a.sh", "echo ran\n")
+        async with call.engine.computing:
+            work = asyncio.create_task(call.good("execute_script", script_path=path))
+            await asyncio.sleep(0)
+            assert not work.done()
+        assert await work == "ran\n"

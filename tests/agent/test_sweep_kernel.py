@@ -1,0 +1,204 @@
+"""Sweeps of a model: the harness measures the settings of its knobs inside the item."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.prompt import situation
+from akg_tui.agent.tools.sweeps import MAX_CHOICES, MAX_KNOBS
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.phases import Gate, Verdict
+from akg_tui.core.plan.trial_budget import trials_left
+from akg_tui.core.task import Policy
+from tests.agent.test_tools import Caller, calling
+from tests.engine.runs import KERNEL
+from tests.lab.player import Player
+from tests.lab.replies import Reply, call, message
+from tests.lab.runs import check_sound, create, directions, engine, play
+from tests.lab.server import Lab, Request
+
+TWO = KERNEL.replace('"A"  # tune: ["A", "B", "C", "WRONG"]', '"B"  # tune: ["B", "C"]')
+WIDE = KERNEL.replace("[1, 2]", str(list(range(1, 20))))
+
+
+def trials(caller: Caller) -> list[ev.KernelTried]:
+    return [r.event for r in caller.engine.records if isinstance(r.event, ev.KernelTried)]
+
+
+def probes(caller: Caller) -> list[tuple[bool, int, int]]:
+    found: list[tuple[bool, int, int]] = caller.engine._judge.probes  # type: ignore[attr-defined]
+    return found
+
+
+async def test_every_setting_is_measured_and_the_best_is_compared_and_submitted(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        told = await caller.good("sweep_kernel", text=TWO)
+        rows = told.split("\n")
+        assert rows[0].startswith("sweep 1 of p1: 4 of 4 settings")
+        assert rows[1] == 'trial 3: SPEED="C" WIDTH=1: +300.0 % (+296.0 to +304.0), 1 ms'
+        assert [row[:8] for row in rows[2:5]] == ["trial 4:", "trial 1:", "trial 2:"]
+        assert rows[5].startswith("the judge's comparison of trial 3 is trial 5: correct, +300.0 %")
+        # Five measurements are two trials.
+        assert rows[6] == "3 trials of p1 are left"
+        assert [each.sweep for each in trials(caller)] == [1] * 5
+        assert trials(caller)[0].made_from == 'SPEED="B" WIDTH=1'
+        assert probes(caller) == [(True, 1, 5)] * 4 + [(True, 0, 5)]
+        assert not caller.engine.state.edited
+        await caller.good("submit_kernel", trial=5)
+        assert 'SPEED = "C"  # tune: ["B", "C"]' in caller.engine.kernel(
+            caller.engine.state.work_blob
+        )
+
+
+async def test_a_sweep_without_a_source_is_of_the_kernel_and_submits_the_best(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        told = await caller.good("sweep_kernel", knobs=["SPEED"], submit=True)
+        assert 'trial 4: SPEED="WRONG": wrong: wrong values' in told
+        assert told.endswith("3 trials of p1 are left\nsubmitted: 1 lines added, 1 removed")
+        text = caller.engine.kernel(caller.engine.state.work_blob)
+        assert text == KERNEL.replace('"A"  #', '"C"  #')
+
+
+async def test_an_edit_declares_the_knobs_that_are_swept(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        view = await caller.good("read_kernel")
+        tag = view.split("\n")[1].split("|")[0]
+        op = {"op": "replace", "from": tag, "to": tag, "lines": ['SPEED = "B"  # tune: ["B", "C"]']}
+        told = await caller.good("sweep_kernel", edit={"ops": [op]}, knobs=["SPEED"])
+        assert "sweep 1 of p1: 2 of 2 settings" in told
+
+
+async def test_a_large_space_is_searched_within_what_the_trials_left_pay_for(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        told = await caller.good("sweep_kernel", text=WIDE)
+        assert told.startswith("sweep 1 of p1: 19 of 76 settings")
+        settings = [each.made_from for each in trials(caller)]
+        assert len(settings) == 20
+        assert len(set(settings[:19])) == 19
+        assert told.endswith("0 trials of p1 are left")
+        assert "all 5 trials of p1" in await caller.refused("sweep_kernel", text=WIDE)
+        assert "all 5 trials of p1" in await caller.refused("try_kernel", text=WIDE)
+
+
+async def test_a_bounded_sweep_is_charged_for_what_it_measured(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        await caller.good("sweep_kernel", text=WIDE, settings=3)
+        assert trials_left(caller.engine.state) == 4
+        told = situation(caller.engine.state, [])
+        assert "Sweep 1: trials 1 to 4, the last: correct" in told
+        assert "Trials left for p1: 4 of 5." in told
+        assert caller.engine.send(cmd.ChangePolicy(Policy(trials=2))) is None
+        await caller.good("sweep_kernel", text=WIDE)
+        assert len([each for each in trials(caller) if each.sweep == 2]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"text": "class ModelNew:\n    pass\n"}, "the kernel declares no knob"),
+        ({"text": KERNEL, "knobs": ["TILE"]}, "TILE is not declared; there are: SPEED, WIDTH"),
+        ({"text": KERNEL.replace("[1, 2]", "[3]")}, "the value 1 is not among its choices"),
+        ({"text": KERNEL, "trial": 1}, "give one source, not text and trial"),
+        ({"text": "x = ("}, "line 1: '(' was never closed; nothing was measured"),
+        (
+            {"text": KERNEL + "".join(f"K{n} = 1  # tune: [1, 2]\n" for n in range(MAX_KNOBS))},
+            f"{MAX_KNOBS + 2} knobs are declared",
+        ),
+        (
+            {"text": KERNEL.replace("[1, 2]", str(list(range(MAX_CHOICES + 1))))},
+            f"WIDTH has {MAX_CHOICES + 1} choices",
+        ),
+    ],
+)
+async def test_what_cannot_be_swept_costs_nothing(
+    tmp_path: Path, arguments: dict[str, Any], why: str
+) -> None:
+    async with calling(tmp_path) as caller:
+        assert why in await caller.refused("sweep_kernel", **arguments)
+        assert caller.engine.state.trials == ()
+        assert probes(caller) == []
+
+
+async def test_a_sweep_of_wrong_settings_is_an_error_with_the_table(tmp_path: Path) -> None:
+    wrong = KERNEL.replace('"A"  # tune: ["A", "B", "C", "WRONG"]', '"WRONG"')
+    async with calling(tmp_path) as caller:
+        why = await caller.refused("sweep_kernel", text=wrong, submit=True)
+        assert "trial 1: WIDTH=1: wrong: wrong values" in why
+        assert not caller.engine.state.edited
+
+
+async def test_a_sweep_ends_when_the_run_stops_or_the_judge_is_lost(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        judge = caller.engine._judge
+        real = judge.probe
+
+        async def stopped(*args: Any, **kwargs: Any) -> Measurement:
+            if len(trials(caller)) == 1:
+                assert caller.engine.send(cmd.Pause()) is None
+            return await real(*args, **kwargs)
+
+        judge.probe = stopped  # type: ignore[method-assign]
+        told = await caller.good("sweep_kernel", text=TWO)
+        assert told.startswith("sweep 1 of p1: 2 of 4 settings")
+        assert "it ended early: the run pauses or has reached a limit" in told
+        assert caller.engine.send(cmd.Unpause()) is None
+
+        async def lost(*_: Any, **__: Any) -> Measurement:
+            return Measurement(outcome=Outcome.ERROR, failure=FailureKind.JUDGE, message="gone")
+
+        judge.probe = lost  # type: ignore[method-assign]
+        assert "the judge failed: gone" in await caller.refused("sweep_kernel", text=TWO)
+        assert trials_left(caller.engine.state) == 4
+
+
+async def test_a_sweep_has_the_time_of_the_trials_that_it_may_cost(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        judge = caller.engine._judge
+
+        async def endless(*_: Any, **__: Any) -> Measurement:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        judge.probe = endless  # type: ignore[method-assign]
+        assert caller.engine.send(cmd.ChangePolicy(Policy(trial_s=0.02))) is None
+        why = await caller.refused("sweep_kernel", text=TWO)
+        # Five measurements may cost two trials, so each of the first two used up one's time.
+        assert why.startswith("sweep 1 of p1: 2 of 4 settings")
+        assert "it ended early: its time is used up" in why
+
+
+async def test_no_sweep_runs_code_that_a_person_must_approve(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        assert caller.engine.send(cmd.SetGate(Gate.EDIT, on=True)) is None
+        assert "approves new code" in await caller.refused("sweep_kernel", text=TWO)
+
+
+async def test_a_model_sweeps_and_submits_in_one_call_a_round(tmp_path: Path) -> None:
+    player = Player(directions())
+
+    def script(request: Request) -> Reply:
+        reply = player(request)
+        if not any(block.get("name") == "edit_kernel" for block in player.last):
+            return reply
+        sweep = call("sweep_kernel", {"knobs": ["SPEED"], "submit": True}, f"toolu_{player.calls}")
+        return message([sweep], message_id=f"msg_{player.calls}", usage=request.usage)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        await play(engine(run, lab.url))
+    assert [a.verdict for a in run.state.attempts[1:]] == [Verdict.KEEP]
+    assert player.calls == 2
+    assert len(run.state.trials) == 5
+    check_sound(run)
