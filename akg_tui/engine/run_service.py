@@ -43,9 +43,10 @@ class RunFault(ValueError):
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
     `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
-    (a knob is wrong), `knobs` (there is none), `key` (there is none), `key_file` (the key is
-    wrong), `cost` (the model has no price), `limits`, `finished` (the run's reason), and
-    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
+    (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
+    `key_file` (the key is wrong), `cost` (the model has no price), `limits`, `finished` (the run's
+    reason), and `require_sandbox` or, where the task demands it, `sandbox` (the protections that
+    are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -292,12 +293,20 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
     else:
-        from akg_tui.agent.models.endpoint import KEY_VARIABLE, KeyMissing, endpoint_of
+        from akg_tui.agent.models.endpoint import (
+            KEY_VARIABLES,
+            KeyMissing,
+            endpoint_of,
+            sdk_missing,
+        )
 
+        if why := sdk_missing(task.agent.api):
+            raise RunFault("api", why)
         try:
             endpoint_of(task.agent, os.environ)
         except KeyMissing as error:
-            given = task.agent.api_key_file or os.environ.get(KEY_VARIABLE, "").strip()
+            name = KEY_VARIABLES[task.agent.api]
+            given = task.agent.api_key_file or os.environ.get(name, "").strip()
             field = "key_file" if given else "key"
             raise RunFault(field, str(error), task.agent.model) from error
     from akg_tui.core.model_info import policy_fault
@@ -352,10 +361,10 @@ def _model(task: Task) -> ChatModel:
         from akg_tui.agent.models.sweep import Sweep
 
         return Sweep(task.agent.seed)
-    from akg_tui.agent.models.claude import Claude
     from akg_tui.agent.models.endpoint import endpoint_of
+    from akg_tui.agent.models.served import Served
 
-    return Claude(task.agent, endpoint_of(task.agent, os.environ))
+    return Served(task.agent, endpoint_of(task.agent, os.environ))
 
 
 def _judge(run: RunFolder, on_progress: Callable[[Progress], None]) -> Evaluator:
