@@ -150,7 +150,8 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
         )
     if fault.field in ("key", "key_file") and "run_folder" in arguments:
         return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
-    return f"{fault.about}: {fault.why}" if fault.field in ("kernel", "knobs") else fault.why
+    named = fault.field in ("kernel", "knobs", "driver")
+    return f"{fault.about}: {fault.why}" if named else fault.why
 
 
 def refuse_finished(arguments: argparse.Namespace) -> None:

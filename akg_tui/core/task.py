@@ -168,6 +168,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 # The model id for the name `claude`. A run stores the id, so a new default changes no old run.
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
+MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mcp`
 
 
 Api = Literal["messages", "chat"]
