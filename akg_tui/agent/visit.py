@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ModelUnusable, PromptRefused
 from akg_tui.agent.context import Context
+from akg_tui.agent.driver import Driver
 from akg_tui.agent.model_calls import NoRoom, WaitEnded
 from akg_tui.agent.react_loop import LoopContext, run_loop
 from akg_tui.agent.subagents import Subagents, begin, end, why_stopped
@@ -36,7 +37,9 @@ async def visit(loop: LoopContext, context: Context) -> None:
     """
     if context.of_model:
         await _described(loop)
-    if loop.run.state.row.agent == "subagent":
+    if isinstance(loop.model, Driver):
+        await loop.model.visit(loop.run, context, loop.clock)
+    elif loop.run.state.row.agent == "subagent":
         await _diagnosis(loop, context.for_subagent())
     else:
         await _run_visit(loop, context, Caller())

@@ -31,6 +31,7 @@ DECLARED = (
     ("doctor", "add_doctor", ("doctor", "salvage")),
     ("appearance_options", "add_keys", ("keys",)),
     ("serve", "add_serve", ("serve",)),
+    ("serve_mcp", "add_mcp", ("mcp",)),
     ("benches", "add_gallery", ("gallery",)),
     ("benches", "add_benches", ("bench",)),
 )

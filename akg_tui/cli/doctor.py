@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from akg_tui.cli.run_options import add_api
 from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail, print_json
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def add_doctor(add: Callable[..., Any]) -> None:
     doctor.add_argument("--json", action="store_true", help="one JSON object a check")
     doctor.add_argument("--base-url", metavar="U", help="check the model's server at U as well")
     doctor.add_argument("--model", metavar="M", help="model id at that server")
+    add_api(doctor)
     doctor.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
 
     salvage = add("salvage", _salvage, "make a new run from the sound part of a damaged run")
@@ -41,8 +43,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from akg_tui.store.checkup import Health, check_run
 
     if arguments.run_folder:
-        if arguments.base_url or arguments.model:
-            raise UsageError("--base-url and --model are of the machine's check: leave RUN out")
+        if arguments.base_url or arguments.model or arguments.api:
+            told = "--base-url, --model and --api are of the machine's check: leave RUN out"
+            raise UsageError(told)
         checks = check_run(arguments.run_folder)
     else:
         asks = arguments.base_url is not None or arguments.model is not None
@@ -67,12 +70,17 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _endpoint(arguments: argparse.Namespace) -> Endpoint:
     import os
 
-    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of, sdk_missing
     from akg_tui.cli.run_options import served_agent
 
     agent = served_agent(
-        arguments.model or "claude", arguments.base_url or "", arguments.api_key_file
+        arguments.model or "claude",
+        arguments.base_url or "",
+        arguments.api_key_file,
+        arguments.api,
     )
+    if why := sdk_missing(agent.api):
+        raise UsageError(why)
     try:
         return endpoint_of(agent, os.environ)
     except KeyMissing as error:

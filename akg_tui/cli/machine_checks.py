@@ -180,10 +180,13 @@ def check_endpoint(endpoint: Endpoint) -> list[Check]:
     try:
         can = asyncio.run(probe(endpoint))
     except ModelFailed as error:
-        mend = "check --base-url, --model and the key; is the server up?"
+        mend = "check --base-url, --api, --model and the key; is the server up?"
         return [bad("endpoint", endpoint.scrub(str(error)), mend)]
     told = f"{endpoint.model} at {endpoint.base_url} answers"
     return [
         ok("endpoint", told),
-        *(Check(found.name, _HEALTH[found.status], found.detail) for found in findings(can)),
+        *(
+            Check(found.name, _HEALTH[found.status], found.detail)
+            for found in findings(can, endpoint.api)
+        ),
     ]

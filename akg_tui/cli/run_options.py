@@ -50,6 +50,15 @@ def add_sandbox(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_api(command: argparse.ArgumentParser) -> None:
+    """Add the option that names the API of a model's server."""
+    command.add_argument(
+        "--api",
+        choices=["messages", "chat"],
+        help="what that server speaks: Anthropic's Messages API (default), or chat completions",
+    )
+
+
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -141,7 +150,8 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
         )
     if fault.field in ("key", "key_file") and "run_folder" in arguments:
         return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
-    return f"{fault.about}: {fault.why}" if fault.field in ("kernel", "knobs") else fault.why
+    named = fault.field in ("kernel", "knobs", "driver")
+    return f"{fault.about}: {fault.why}" if named else fault.why
 
 
 def refuse_finished(arguments: argparse.Namespace) -> None:
@@ -168,7 +178,7 @@ def _note(text: str) -> None:
     print(f"akg-tui: note: {one_line(text)}", file=sys.stderr)
 
 
-def served_agent(model: str, base_url: str, key_file: str) -> Agent:
+def served_agent(model: str, base_url: str, key_file: str, api: str | None = None) -> Agent:
     """Return the agent of these options, validated like a task's agent. Raises `UsageError`."""
     from akg_tui.core.task import SWEEP, Agent, BadAgent, stated_agent
 
@@ -176,6 +186,7 @@ def served_agent(model: str, base_url: str, key_file: str) -> Agent:
         raise UsageError(f"--model {SWEEP}: is no served model")
     try:
         said = {"model": model, "base_url": base_url, "api_key_file": key_file}
+        said |= {"api": api} if api else {}
         return stated_agent(Agent(), said)
     except BadAgent as error:
         option, wrong = (

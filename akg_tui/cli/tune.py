@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
 from akg_tui.cli.run_options import (
+    add_api,
     add_limits,
     add_sandbox,
     note_goals,
@@ -52,7 +53,8 @@ def add_tune(add: Callable[..., Any]) -> None:
         metavar="MODEL",
         help="the agent that proposes changes: sweep, claude, or a model id",
     )
-    tune.add_argument("--base-url", metavar="U", help="a server of the Anthropic Messages API")
+    tune.add_argument("--base-url", metavar="U", help="the model's server")
+    add_api(tune)
     tune.add_argument(
         "--edit-format",
         metavar="F",
@@ -82,7 +84,8 @@ def _with_key(command: argparse.ArgumentParser) -> None:
         "--api-key-file",
         type=Path,
         metavar="F",
-        help="a file that holds the model's key; else the environment's ANTHROPIC_API_KEY",
+        help="a file that holds the model's key; else the environment's ANTHROPIC_API_KEY, or "
+        "OPENAI_API_KEY for --api chat",
     )
 
 
@@ -120,6 +123,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     settings = {
         "model": arguments.agent or None,
         "base_url": arguments.base_url,
+        "api": arguments.api,
         "edit_format": arguments.edit_format,
         "api_key_file": _key_file(arguments) or None,
     }

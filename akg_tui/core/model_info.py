@@ -126,6 +126,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     accepts cache marks in the prompt; `cache_counters`: it reports tokens read from the cache.
     `count_tokens`: it counts a prompt's tokens without a reply. `thinking`: it accepts a
     thinking budget. `diagnostics`: it accepts a request for the reason of a cache miss.
+    `refused` are fields of a request that it refuses, which are left out or replaced.
     """
 
     tools: bool
@@ -136,7 +137,17 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     count_tokens: bool
     thinking: bool
     diagnostics: bool
+    refused: tuple[str, ...] = ()
 
 
 # Anthropic's own API, by its documentation; a run spends no probe calls on it.
-ANTHROPIC = Capabilities(**dict.fromkeys(Capabilities.__struct_fields__, True))
+ANTHROPIC = Capabilities(
+    tools=True,
+    streaming=True,
+    usage=True,
+    cache_marks=True,
+    cache_counters=True,
+    count_tokens=True,
+    thinking=True,
+    diagnostics=True,
+)

@@ -173,7 +173,11 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$"
+MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mcp`
 
+
+Api = Literal["messages", "chat"]
+"""The API of a model's server: Anthropic's Messages API, or OpenAI's chat completions."""
 
 EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
 
@@ -181,9 +185,9 @@ EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patc
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     """The model of the agent, its server, and the limits of one call.
 
-    `model` is `sweep`, `claude`, or a model id of the server. `base_url` is a server
-    with the Anthropic Messages API; "" is Anthropic's own server. The key is never stored
-    here; `api_key_file` is the path of the file with the key. `max_output_tokens` bounds one
+    `model` is `sweep`, `claude`, or a model id of the server. `api` is the API that the server
+    at `base_url` speaks; "" is the server of the API's maker. The key is never stored here;
+    `api_key_file` is the path of the file with the key. `max_output_tokens` bounds one
     reply. When a prompt reaches `context_tokens`, the next round begins with a new prompt.
     `thinking`: the model's default (`default`), none (`off`), an amount that the model
     chooses (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` seeds the model's
@@ -198,6 +202,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0)] = 0
     tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
     allow_script: bool | None = None
+    api: Api = "messages"
     base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
     api_key_file: str = ""
     max_output_tokens: Annotated[int, Meta(ge=256, le=128_000)] = 16_000
@@ -214,6 +219,8 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.thinking == "budget" and self.thinking_tokens >= self.max_output_tokens:
             raise ValueError("thinking_tokens must be less than max_output_tokens")
+        if self.api == "chat" and self.thinking != "default":
+            raise ValueError("thinking is set by the Messages API only: leave it at default")
 
 
 class BadAgent(ValueError):

@@ -24,17 +24,19 @@ from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.task import SWEEP, Agent, BadAgent, Policy, Task, stated_agent
+from akg_tui.core.task import MCP, SWEEP, Agent, BadAgent, Policy, Task, stated_agent
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 
 if TYPE_CHECKING:
     from akg_tui.agent.chat import ChatModel
+    from akg_tui.agent.driver import Driver
     from akg_tui.agent.tools.declaration import Tools
     from akg_tui.core.measurement import Progress
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
 
+DRIVEN = "its agent is a client that calls tools over MCP: use akg-tui mcp"
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
 
@@ -44,9 +46,11 @@ class RunFault(ValueError):
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
     `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
-    (a knob is wrong), `knobs` (there is none), `key` (there is none), `key_file` (the key is
-    wrong), `cost` (the model has no price), `limits`, `finished` (the run's reason), and
-    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
+    (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
+    `key_file` (the key is wrong), `cost` (the model has no price), `driver` (the run
+    needs one), `limits`, `finished` (the run's
+    reason), and `require_sandbox` or, where the task demands it, `sandbox` (the protections that
+    are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -100,6 +104,7 @@ class RunRequest:
     agent: Agent | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     require_sandbox: bool = False
+    driven: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,10 +143,13 @@ def prepare(request: RunRequest) -> PreparedRun:
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
     tools = _check_tools(tuple((folder.path / name, text) for name, text in folder.tools))
+    settings = {**request.settings, "model": MCP} if request.driven else request.settings
     try:
-        task = replace(task, agent=stated_agent(request.agent or task.agent, request.settings))
+        task = replace(task, agent=stated_agent(request.agent or task.agent, settings))
     except BadAgent as error:
         raise RunFault(error.setting, error.why) from None
+    if task.agent.model == MCP and not request.driven:
+        raise RunFault("driver", DRIVEN, place)
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
     check_agent(task, folder)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
@@ -294,13 +302,21 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
-    else:
-        from akg_tui.agent.models.endpoint import KEY_VARIABLE, KeyMissing, endpoint_of
+    elif task.agent.model != MCP:
+        from akg_tui.agent.models.endpoint import (
+            KEY_VARIABLES,
+            KeyMissing,
+            endpoint_of,
+            sdk_missing,
+        )
 
+        if why := sdk_missing(task.agent.api):
+            raise RunFault("api", why)
         try:
             endpoint_of(task.agent, os.environ)
         except KeyMissing as error:
-            given = task.agent.api_key_file or os.environ.get(KEY_VARIABLE, "").strip()
+            name = KEY_VARIABLES[task.agent.api]
+            given = task.agent.api_key_file or os.environ.get(name, "").strip()
             field = "key_file" if given else "key"
             raise RunFault(field, str(error), task.agent.model) from error
     _check_price(task.policy, task.agent.model)
@@ -323,11 +339,14 @@ def _check_tools(files: tuple[tuple[Path, str], ...]) -> Tools:
     return tools_with(files)
 
 
-def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
+def engine_for(
+    run: RunFolder, channel: Channel = "ui", *, key_file: str = "", driver: Driver | None = None
+) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
     `channel` is where a person follows the run; `key_file` overrides the key file that the run's
-    task names. Raises `RunFault` when the run's model needs a key and there is none.
+    task names. With a `driver` a client makes the calls of the run's agent, whichever it has.
+    Raises `RunFault` when the run's model needs a key or a driver and there is none.
     """
     from akg_tui.agent.context import Context
     from akg_tui.agent.machine import describe
@@ -342,14 +361,17 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     task = run.state.task
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
-    searches = task.agent.model == SWEEP
+    if task.agent.model == MCP and driver is None:
+        run.close()
+        raise RunFault("driver", DRIVEN, run.path)
+    searches = task.agent.model == SWEEP and driver is None
     files = context_listing(run.path / TASK)
     rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
     try:
         return Engine(
             run,
-            _model(task),
+            driver or _model(task),
             partial(_judge, run),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
@@ -368,10 +390,10 @@ def _model(task: Task) -> ChatModel:
         from akg_tui.agent.models.sweep import Sweep
 
         return Sweep(task.agent.seed)
-    from akg_tui.agent.models.claude import Claude
     from akg_tui.agent.models.endpoint import endpoint_of
+    from akg_tui.agent.models.served import Served
 
-    return Claude(task.agent, endpoint_of(task.agent, os.environ))
+    return Served(task.agent, endpoint_of(task.agent, os.environ))
 
 
 def _judge(run: RunFolder, on_progress: Callable[[Progress], None]) -> Evaluator:

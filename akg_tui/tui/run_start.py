@@ -60,7 +60,7 @@ class Unfit(ValueError):
 
 def _at_field(fault: RunFault) -> Unfit:
     """Return a fault of a request as an error at a field of the wizard, in its words."""
-    from akg_tui.agent.models.endpoint import KEY_VARIABLE
+    from akg_tui.agent.models.endpoint import KEY_VARIABLES
 
     match fault.field:
         case "times":
@@ -71,8 +71,9 @@ def _at_field(fault: RunFault) -> Unfit:
                      "BLOCK = 64  # tune: [32, 64, 128]  or let a model tune it")  # fmt: skip
             return Unfit("kernel", why)
         case "key":
+            name = next(each for each in KEY_VARIABLES.values() if each in fault.why)
             why = tr("no key for {model}: name a file that holds it, or set {name} before you "
-                     "start", model=fault.about, name=KEY_VARIABLE)  # fmt: skip
+                     "start", model=fault.about, name=name)  # fmt: skip
             return Unfit("key", why)
         case "key_file":
             return Unfit("key", retold(fault.why))

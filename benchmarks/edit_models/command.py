@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from akg_tui.cli.run_options import positive, served_agent
+from akg_tui.cli.run_options import add_api, positive, served_agent
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def add_model_options(bench: argparse.ArgumentParser) -> None:
         help=f"let a model repair kernels in each format; {SCRIPTED!r} tests the benchmark itself",
     )
     bench.add_argument("--base-url", default="", metavar="U", help="where the model is served")
+    add_api(bench)
     bench.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
     bench.add_argument("--tasks", type=positive, default=60, metavar="N", help="default: 60")
     bench.add_argument("--repeats", type=positive, default=3, metavar="N", help="default: 3")
@@ -140,13 +141,13 @@ def _model(arguments: argparse.Namespace, tasks: Sequence[EditTask]) -> ChatMode
         return Scripted(tasks, slip=arguments.slip, seed=arguments.seed)
     import os
 
-    from akg_tui.agent.models.claude import Claude
     from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+    from akg_tui.agent.models.served import Served as ServedModel
     from benchmarks.edit_models.served import Served
 
-    agent = served_agent(arguments.model, arguments.base_url, arguments.api_key_file)
+    agent = served_agent(arguments.model, arguments.base_url, arguments.api_key_file, arguments.api)
     try:
         endpoint = endpoint_of(agent, os.environ)
     except KeyMissing as error:
         fail(error)
-    return Served(Claude(agent, endpoint))
+    return Served(ServedModel(agent, endpoint))

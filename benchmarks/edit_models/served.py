@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ServerBusy
 from akg_tui.agent.model_calls import Retry
-from akg_tui.agent.models.claude import Claude
+from akg_tui.agent.models.served import Served as ServedModel
 
 TRIES = 6
 
@@ -20,7 +20,7 @@ class Served:
     """`model` with retries: at most `TRIES` requests for one reply. Implements `ChatModel`."""
 
     def __init__(
-        self, model: Claude, *, rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self, model: ServedModel, *, rest: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._model = model
         self._rest = rest

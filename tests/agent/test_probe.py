@@ -159,8 +159,10 @@ def test_the_keys_place_and_the_address_decide_whether_it_is_sent(tmp_path: Path
 
 def test_the_sdk_is_imported_only_for_a_served_model() -> None:
     code = (
-        "import sys, akg_tui.cli, akg_tui.engine.run_service, akg_tui.agent.models.claude,"
-        " akg_tui.agent.models.probe, akg_tui.agent.models.endpoint;"
-        "print([m for m in ('anthropic', 'httpx2', 'pydantic') if m in sys.modules])"
+        "import sys, akg_tui.cli, akg_tui.engine.run_service, akg_tui.agent.models.served,"
+        " akg_tui.agent.models.probe, akg_tui.agent.models.endpoint, akg_tui.agent.driver,"
+        " akg_tui.cli.serve_mcp;"
+        "names = 'anthropic', 'openai', 'httpx2', 'pydantic', 'mcp', 'mcp_types', 'uvicorn';"
+        "print([name for name in names if name in sys.modules])"
     )
     assert printed(code) == "[]\n"

@@ -383,11 +383,11 @@ async def test_a_subagent_that_fails_is_an_error_result_and_the_run_goes_on(
 
 def test_the_replies_of_two_calls_at_once_are_told_apart() -> None:
     """What one cancelled call took is not what another took."""
-    from akg_tui.agent.models.claude import Claude
     from akg_tui.agent.models.endpoint import Endpoint
+    from akg_tui.agent.models.served import Served
     from akg_tui.core.task import Agent
 
-    claude = Claude(Agent(model="m", base_url="http://127.0.0.1:9"), Endpoint("m"))
+    claude = Served(Agent(model="m", base_url="http://127.0.0.1:9"), Endpoint("m"))
 
     async def ask(tokens: int) -> int | None:
         reply = Assembly()

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from akg_tui.agent.chat import ChatRequest, ToolSpec, UserMessage
-from akg_tui.agent.models.claude import Claude
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.served import Served
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
 from akg_tui.core.task import Agent
@@ -264,7 +264,7 @@ async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str) -> N
     tool = ToolSpec("finish", "End.", {"type": "object", "properties": {}})
     request = ChatRequest("system", (tool,), (UserMessage("go"),))
     async with Lab(script) as lab:
-        model = Claude(Agent(model="lab"), Endpoint("lab", lab.url, KEY), limits=QUICK)
+        model = Served(Agent(model="lab"), Endpoint("lab", lab.url, KEY), limits=QUICK)
         try:
             for _ in range(1, len(data)):
                 reply = await model.complete(request, lambda text: None)

@@ -16,6 +16,7 @@ from akg_tui.evaluate.sandbox import protections
 from benchmarks.edit_models.command import sample_documents
 from benchmarks.edit_models.tasks import draw_tasks
 from tests.cli.test_served_model import KEY, akg, one_line
+from tests.lab.chat import ChatLab, ChatPlayer
 from tests.lab.family import Family
 from tests.lab.player import Player
 from tests.lab.repairer import Repairer
@@ -105,6 +106,20 @@ async def test_the_doctor_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
     assert (refused.name, refused.health) == ("endpoint", "bad")
     assert "was refused by" in refused.found
     assert "sk-wrong" not in refused.found
+
+
+async def test_the_doctor_speaks_chat_completions(tmp_path: Path) -> None:
+    async with ChatLab(ChatPlayer(directions()), key="") as lab:
+        arguments = ("doctor", "--api", "chat", "--base-url", lab.url, "--model", "lab", "--json")
+        code, out, errors = await akg(*arguments, cwd=tmp_path)
+        found = await asyncio.to_thread(check_endpoint, Endpoint("lab", lab.url))
+    assert code == 0, errors
+    checks = {c["name"]: c for c in map(json.loads, out.splitlines()) if c["type"] == "check"}
+    assert checks["endpoint"]["found"] == f"lab at {lab.url}/v1 answers"
+    assert checks["tools"]["health"] == checks["cache counters"]["health"] == "ok"
+    assert "thinking" not in checks
+    (wrong,) = found  # such a server does not know the other API's path
+    assert (wrong.health, "--api" in wrong.mend) == ("bad", True)
 
 
 async def test_the_doctor_without_a_key_is_one_line(tmp_path: Path) -> None:

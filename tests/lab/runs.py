@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
-from akg_tui.agent.models.claude import Claude
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.served import Served
 from akg_tui.agent.models.transport import Limits
 from akg_tui.agent.prompt import system_text
 from akg_tui.core import events as ev
@@ -29,6 +29,8 @@ from tests.engine.runs import Clock, make_task
 from tests.lab.player import Direction
 
 KEY = "sk-lab-secret"
+CHAT = replace(ANTHROPIC, cache_marks=False, count_tokens=False, thinking=False, diagnostics=False)
+"""What a server of chat completions can do at most."""
 QUICK = Limits(connect_s=2.0, first_s=5.0, stall_s=5.0)
 
 
@@ -92,7 +94,8 @@ def create(
         name="r",
     )
     if not probes:
-        known = ev.EndpointProbed(base_url=url, model=who.model, capabilities=ANTHROPIC)
+        can = CHAT if who.api == "chat" else ANTHROPIC
+        known = ev.EndpointProbed(base_url=url, model=who.model, capabilities=can)
         run.append(known)
     return run
 
@@ -109,14 +112,15 @@ def engine(
 ) -> Engine:
     """An engine for `run` whose model is at `url`."""
     agent = run.state.task.agent
-    endpoint = Endpoint(agent.model, url, key)
+    endpoint = Endpoint(agent.model, url, key, agent.api)
     extra = {"clock": clock} if clock else {}
-    model = Claude(agent, endpoint, limits=limits, **extra)
+    model = Served(agent, endpoint, limits=limits, **extra)
     rules = system_text(run.state.task, run.reference, context_listing(run.path / TASK))
     context = Context(rules, budget=budget or agent.context_tokens)
 
-    def other(name: str) -> Claude:
-        return Claude(replace(agent, model=name), Endpoint(name, url, key), limits=limits)
+    def other(name: str) -> Served:
+        there = Endpoint(name, url, key, agent.api)
+        return Served(replace(agent, model=name), there, limits=limits)
 
     return Engine(
         run,

@@ -7,15 +7,18 @@ removes it from every message.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import Agent
+from akg_tui.core.task import Agent, Api
 
 ANTHROPIC_URL = "https://api.anthropic.com"
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
+OPENAI_URL = "https://api.openai.com/v1"
+KEY_VARIABLES: dict[Api, str] = {"messages": "ANTHROPIC_API_KEY", "chat": "OPENAI_API_KEY"}
 MAX_KEY = 1_000
+_REQUEST = "/chat/completions"
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -30,15 +33,25 @@ class Endpoint:
     Parameters
     ----------
     base_url : str
-        The address without ``/v1/messages``; "" for Anthropic's server.
+        The address without ``/v1/messages`` or ``/chat/completions``; "" for the server of the
+        API's maker. For chat completions an address without a path gets ``/v1``.
     key : str
         The API key; "" for a server that requires none.
+    api : {"messages", "chat"}
+        The API that the server speaks.
     """
 
-    def __init__(self, model: str, base_url: str = "", key: str = "") -> None:
+    def __init__(
+        self, model: str, base_url: str = "", key: str = "", api: Api = "messages"
+    ) -> None:
         self.model = model
-        self.base_url = base_url.rstrip("/") or ANTHROPIC_URL
+        self.api: Api = api
         self.key = key
+        at = base_url.rstrip("/")
+        if api == "chat":
+            at = at.removesuffix(_REQUEST)
+            at = at if not at or urlsplit(at).path else f"{at}/v1"
+        self.base_url = at or (OPENAI_URL if api == "chat" else ANTHROPIC_URL)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.model!r}, {self.base_url!r})"
@@ -46,6 +59,15 @@ class Endpoint:
     @property
     def is_anthropic(self) -> bool:
         return self.base_url == ANTHROPIC_URL
+
+    @property
+    def is_openai(self) -> bool:
+        return self.base_url == OPENAI_URL
+
+    @property
+    def key_variable(self) -> str:
+        """The environment's variable for the key."""
+        return KEY_VARIABLES[self.api]
 
     @property
     def is_loopback(self) -> bool:
@@ -59,23 +81,31 @@ class Endpoint:
 def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:
     """Return the endpoint that a task's agent names, with its key.
 
-    The key's file takes precedence over the environment. The environment's key is Anthropic's,
-    so it is not sent over plain http to another machine. A key from a file is, because a person
-    chose it for that server. Raises `KeyMissing`.
+    The key's file takes precedence over the environment. The environment's key is the API
+    maker's, so it is not sent over plain http to another machine. A key from a file is, because a
+    person chose it for that server. Raises `KeyMissing`.
     """
-    bare = Endpoint(agent.model, agent.base_url)
+    bare = Endpoint(agent.model, agent.base_url, api=agent.api)
     if agent.api_key_file:
-        return Endpoint(agent.model, agent.base_url, _key_in(agent.api_key_file))
+        return Endpoint(agent.model, agent.base_url, _key_in(agent.api_key_file), agent.api)
+    name = bare.key_variable
     in_clear = bare.base_url.startswith("http://") and not bare.is_loopback
-    key = "" if in_clear else environment.get(KEY_VARIABLE, "").strip()
-    if not key and bare.is_anthropic:
+    key = "" if in_clear else environment.get(name, "").strip()
+    if not key and (bare.is_anthropic or bare.is_openai):
         raise KeyMissing(
-            f"no key for {agent.model}: set {KEY_VARIABLE}, or give --api-key-file; "
+            f"no key for {agent.model}: set {name}, or give --api-key-file; "
             "the sweep agent (--agent sweep) needs none"
         )
     if fault := _key_fault(key):
-        raise KeyMissing(f"{KEY_VARIABLE}: {fault}")
-    return Endpoint(agent.model, agent.base_url, key)
+        raise KeyMissing(f"{name}: {fault}")
+    return Endpoint(agent.model, agent.base_url, key, agent.api)
+
+
+def sdk_missing(api: Api) -> str:
+    """Return why the SDK of `api` cannot be used, or ""; nothing is imported."""
+    if api == "chat" and find_spec("openai") is None:
+        return "chat completions need the package openai: pip install 'akg-tui[openai]'"
+    return ""
 
 
 def _key_in(name: str) -> str:

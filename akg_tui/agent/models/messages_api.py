@@ -93,15 +93,19 @@ def _blocks(message: Message) -> list[Block]:
             return said or [{"type": "text", "text": EMPTY_REPLY}]
 
 
-def _result(call: str, result: ToolResult) -> Block:
-    failed = result.status != "success"
+def result_text(result: ToolResult) -> str:
+    """Return a tool's answer as a model reads it: of a failed call the error, then the output."""
     text = result.output
-    if failed:
+    if result.status != "success":
         text = "\n".join(filter(None, (result.error_information, result.output)))
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n(cut: {len(text) - MAX_RESULT} more characters)"
-    block: Block = {"type": "tool_result", "tool_use_id": call, "content": text or "done"}
-    if failed:
+    return text or "done"
+
+
+def _result(call: str, result: ToolResult) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": call, "content": result_text(result)}
+    if result.status != "success":
         block["is_error"] = True
     return block
 
@@ -122,7 +126,8 @@ def _mark(body: dict[str, Any], *, slow: bool) -> None:
 
 def length(body: dict[str, Any]) -> int:
     """Return the number of characters of the prompt in `body`, encoded as JSON."""
-    return len(json.dumps([body["tools"], body["system"], body["messages"]], ensure_ascii=False))
+    prompt = [body["tools"], body.get("system"), body["messages"]]
+    return len(json.dumps(prompt, ensure_ascii=False))
 
 
 # Tool calls of a reply with one of these stop reasons are not run, even if they are whole.

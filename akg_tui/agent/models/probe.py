@@ -1,4 +1,4 @@
-"""Capability probe of a server: a few small requests, each for one ability.
+"""Capability probe of a server of either API: a few small requests, each for one ability.
 
 Used by a run before its first request to a server other than Anthropic's, and by the
 doctor. A server that refuses an ability lacks it; an unreachable server is an error.
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy
-from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.endpoint import Endpoint, sdk_missing
 from akg_tui.agent.models.messages_api import Assembly
 from akg_tui.core.model_info import Capabilities
+from akg_tui.core.task import Api
 
 if TYPE_CHECKING:
     from akg_tui.agent.models.transport import Limits, Transport
@@ -52,8 +53,9 @@ async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabili
         the plainest request.
     """
     transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
+    asked = _asked_chat if endpoint.api == "chat" else _asked
     try:
-        return await _asked(transport, endpoint.model)
+        return await asked(transport, endpoint.model)
     finally:
         await transport.close()
 
@@ -91,6 +93,53 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
         thinking=thinking is not None and thinking.thought,
         diagnostics=diagnostics is not None and diagnostics.diagnosed,
     )
+
+
+_REFUSALS = (
+    (),
+    ("stream_options",),
+    ("max_tokens",),
+    ("max_tokens", "stream_options"),
+    ("stream",),
+    ("max_tokens", "stream"),
+)
+"""The fields of chat completions that servers are known to refuse, tried in this order."""
+
+
+async def _asked_chat(transport: Transport, model: str) -> Capabilities:
+    from akg_tui.agent.models.chat_completions import optional
+
+    function = {
+        "name": _TOOL["name"],
+        "description": _TOOL["description"],
+        "parameters": _TOOL["input_schema"],
+    }
+    plain: dict[str, Any] = {
+        "model": model,
+        "tools": [{"type": "function", "function": function}],
+        "messages": [{"role": "user", "content": _ASK}],
+    }
+    first: PromptRefused | None = None
+    for refused in _REFUSALS:
+        try:
+            reply = await _ask(transport, plain | optional(PROBE_TOKENS, refused))
+        except PromptRefused as error:
+            first = first or error
+            continue
+        _, uses = reply.content(set(), "")
+        return Capabilities(
+            tools=any(use.name == _TOOL["name"] and not use.fault for use in uses),
+            streaming=reply.streamed,
+            usage=reply.counted,
+            cache_marks=False,
+            cache_counters="cache_read_input_tokens" in reply.usage,
+            count_tokens=False,
+            thinking=False,
+            diagnostics=False,
+            refused=refused,
+        )
+    assert first is not None
+    raise first
 
 
 async def _ask(transport: Transport, body: dict[str, Any]) -> Assembly:
@@ -145,14 +194,20 @@ _TOLD: tuple[tuple[str, str, str], ...] = (
 )
 """The doctor's words: each ability, the sentence for its presence, and that for its absence."""
 
+_OF_CHAT = ("tools", "streaming", "usage", "cache counters")
 
-def findings(can: Capabilities) -> list[Finding]:
-    """Return one line for each capability; only the absence of tools, the first, is a `fail`."""
+
+def findings(can: Capabilities, api: Api = "messages") -> list[Finding]:
+    """Return one line for each capability; only the absence of tools, the first, is a `fail`.
+
+    Chat completions have only some of them.
+    """
     return [
         Finding(name, "ok", good)
         if getattr(can, name.replace(" ", "_"))
         else Finding(name, "fail" if name == "tools" else "warn", bad)
         for name, good, bad in _TOLD
+        if api == "messages" or name in _OF_CHAT
     ]
 
 
@@ -168,9 +223,18 @@ def connect(endpoint: Endpoint, limits: Limits | None, *, first_s: float = 600.0
         environment, and raises exceptions of any type about them.
     """
     try:
-        from akg_tui.agent.models.transport import Limits, Transport
+        from akg_tui.agent.models.transport import Limits
 
-        return Transport(endpoint, limits or Limits(first_s=first_s))
+        limits = limits or Limits(first_s=first_s)
+        if endpoint.api == "chat":
+            from akg_tui.agent.models.chat_transport import ChatTransport
+
+            return ChatTransport(endpoint, limits)
+        from akg_tui.agent.models.messages_transport import MessagesTransport
+
+        return MessagesTransport(endpoint, limits)
+    except ModuleNotFoundError as error:
+        raise ModelUnusable(f"{sdk_missing(endpoint.api) or error}") from error
     except Exception as error:
         raise ModelUnusable(
             f"no connection to {endpoint.base_url} can be made, with the proxy of ALL_PROXY, "

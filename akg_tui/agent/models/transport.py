@@ -1,7 +1,8 @@
-"""The only module that uses the SDK's client: sends a body and reads raw events.
+"""The connection to a model's server, whatever SDK makes it: timeouts, bounds, and failures.
 
-Also translates exceptions of the SDK and of its transport into `ModelFailed`, by their type and
-the server's error type, never by the words of a message. Imported with the first request.
+`Transport` receives one reply; the module of an SDK opens the request and names its exceptions.
+Translates exceptions of an SDK and of its transport into `ModelFailed`, by their type and the
+server's error type, never by the words of a message. Imports no SDK.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import asyncio
 import email.utils
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, cast
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
-import anthropic
 import httpx2
-from anthropic import AsyncStream
 from msgspec import Struct
 
 from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy, Spent
-from akg_tui.agent.models.endpoint import KEY_VARIABLE, Endpoint
+from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.messages_api import Assembly, BrokenStream, ReportedError
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
@@ -39,8 +40,8 @@ class Limits(Struct, frozen=True):
     total_s: float = 5_400.0
 
 
-class _Bounded:
-    """A response with a bounded body, in the form that `AsyncStream.raw_events` accepts."""
+class Bounded:
+    """A response with a bounded body, in the form that SDKs accept as a response."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
@@ -56,53 +57,57 @@ class _Bounded:
             yield chunk
 
 
-class Transport:
-    """The connection to one server. `close` closes its sockets."""
+class Transport(ABC):
+    """The connection to one server."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
-        self._endpoint = endpoint
-        self._limits = limits
-        timeout = httpx2.Timeout(limits.first_s, connect=limits.connect_s, read=None)
-        # The SDK sends the key only as a bearer token; other servers document `x-api-key`.
-        key = endpoint.key or "none"
-        headers = {} if endpoint.is_anthropic else {"x-api-key": key}
-        self._http = httpx2.AsyncClient(
-            timeout=timeout, trust_env=not endpoint.is_loopback, follow_redirects=False
-        )
-        self._client = anthropic.AsyncAnthropic(
-            api_key=key,
-            base_url=endpoint.base_url,
-            max_retries=0,
-            timeout=cast(Any, timeout),
-            default_headers=headers,
-            http_client=self._http,
+        self.endpoint = endpoint
+        self.limits = limits
+        self.timeout = httpx2.Timeout(limits.first_s, connect=limits.connect_s, read=None)
+        self.http = httpx2.AsyncClient(
+            timeout=self.timeout, trust_env=not endpoint.is_loopback, follow_redirects=False
         )
 
     async def close(self) -> None:
-        await self._client.close()
+        """Close the sockets."""
+        await self.http.aclose()
 
-    async def receive(
-        self,
-        body: Mapping[str, Any],
-        assembly: Assembly,
-        on_delta: Any,
-    ) -> str:
+    @abstractmethod
+    def opened(self, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Any]:
+        """Return the context of the SDK's raw response to a request with `body`."""
+
+    @abstractmethod
+    def events(
+        self, response: httpx2.Response, body: Mapping[str, Any]
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the reply to `body` as events of the Messages API. Raises `BrokenStream`."""
+
+    @abstractmethod
+    def judged(self, error: Exception, spent: Spent | None = None) -> ModelFailed:
+        """Return the failure for an exception of the SDK; `spent` are the tokens before it."""
+
+    async def count_tokens(self, body: Mapping[str, Any]) -> int:
+        """Return the number of tokens of the prompt in `body`; 0 if the server cannot count.
+
+        Raises `ModelFailed`.
+        """
+        return 0
+
+    async def receive(self, body: Mapping[str, Any], assembly: Assembly, on_delta: Any) -> str:
         """Send `body`, add the reply to `assembly`, and return the request's id.
 
         Raises `ModelFailed`; the content of `assembly` must not be used after that.
         """
         loop = asyncio.get_running_loop()
-        limits = self._limits
+        limits = self.limits
         last = loop.time() + limits.total_s
         try:
             async with asyncio.timeout(limits.first_s) as watchdog:
-                opened = self._client.messages.with_streaming_response.create(
-                    **cast(Any, body), stream=True
-                )
-                async with opened as answer:
+                async with self.opened(body) as answer:
                     response = answer.http_response
-                    request_id = str(response.headers.get("request-id", ""))[:200]
-                    async for event in _events(response):
+                    headers = response.headers
+                    named = headers.get("request-id") or headers.get("x-request-id") or ""
+                    async for event in self.events(response, body):
                         told = assembly.add(event)
                         if told is not None:
                             watchdog.reschedule(min(loop.time() + limits.stall_s, last))
@@ -112,66 +117,39 @@ class Transport:
                             break
         except TimeoutError:
             seconds = limits.stall_s if assembly.begun else limits.first_s
-            why = f"no progress from {self._endpoint.base_url} for {seconds:g} s"
+            why = f"no progress from {self.endpoint.base_url} for {seconds:g} s"
             raise ServerBusy(why, spent=assembly.begun) from None
         except ModelFailed:
             raise
         except Exception as error:
-            raise judged(error, self._endpoint, assembly.begun) from error
+            raise self.judged(error, assembly.begun) from error
         if not assembly.whole:
-            raise garbled("it ended before its end was told", self._endpoint, assembly.begun)
-        return request_id
-
-    async def count_tokens(self, body: Mapping[str, Any]) -> int:
-        """Return the number of tokens of the prompt in `body`. Raises `ModelFailed`."""
-        try:
-            counted = await self._client.messages.count_tokens(**cast(Any, body))
-            return int(counted.input_tokens)
-        except Exception as error:
-            raise judged(error, self._endpoint) from error
+            raise garbled("it ended before its end was told", self.endpoint, assembly.begun)
+        return str(named)[:200]
 
 
-async def _events(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the events of a streamed or a whole reply as JSON objects. Raises `BrokenStream`."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json":
-        async for event in _whole_message(response):
-            yield event
-        return
+def content_type(response: httpx2.Response) -> str:
+    """Return the type of a reply. Raises `BrokenStream` for a page where a reply should be."""
+    kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
     if kind in ("text/html", "application/xml"):
         raise BrokenStream(f"{kind} where a stream of events should be")
-    async for sent in AsyncStream.raw_events(cast(Any, _Bounded(response))):
-        if not sent.data or sent.data == "[DONE]":
-            continue
-        yield _object(sent.data, sent.event)
+    return kind
 
 
-async def _whole_message(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the events equivalent to the whole message of a server that does not stream."""
-    parts = [chunk async for chunk in _Bounded(response).aiter_bytes()]
-    message = _object(b"".join(parts).decode(errors="replace"), None)
-    if message.get("type") == "error":
-        yield message
-        return
-    content = message.get("content")
-    if not isinstance(content, list):
-        raise BrokenStream("the reply has no list of content blocks")
-    yield {"type": "message_start", "message": message}
-    for index, block in enumerate(content):
-        yield {"type": "content_block_start", "index": index, "content_block": block}
-    yield {"type": "message_delta", "delta": message}
-    yield {"type": "message_stop"}
+async def whole_body(response: httpx2.Response) -> Mapping[str, Any]:
+    """Return the JSON object that is the whole reply. Raises `BrokenStream`."""
+    parts = [chunk async for chunk in Bounded(response).aiter_bytes()]
+    return json_object(b"".join(parts).decode(errors="replace"))
 
 
-def _object(text: str, name: str | None) -> Mapping[str, Any]:
+def json_object(text: str) -> Mapping[str, Any]:
+    """Return the JSON object in `text`. Raises `BrokenStream`."""
     try:
         event = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BrokenStream(f"an event that is not JSON: {type(error).__name__}") from None
     if not isinstance(event, dict):
         raise BrokenStream("an event that is not a JSON object")
-    if "type" not in event and name:
-        return {**event, "type": name}
     return event
 
 
@@ -192,35 +170,41 @@ _KINDS = {
 }
 
 
-def judged(error: Exception, endpoint: Endpoint, spent: Spent | None = None) -> ModelFailed:
-    """Return the `ModelFailed` for `error`; `spent` are the tokens of the call before it."""
+def kind_of_status(status: int) -> str:
+    """Return the error type for an HTTP status."""
+    return _KINDS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+
+
+def judged_plainly(error: Exception, endpoint: Endpoint, spent: Spent | None) -> ModelFailed:
+    """Return the failure for an exception that is not of an SDK."""
     match error:
         case ModelFailed():
             return error
         case ReportedError():
-            return _by_kind(error.kind or "api_error", error.message, endpoint, None, spent)
+            return failure_of(error.kind or "api_error", error.message, endpoint, None, spent)
         case BrokenStream():
             return garbled(str(error), endpoint, spent)
-        case anthropic.APIStatusError():
-            kind = error.type or _KINDS.get(error.status_code, "")
-            if not kind:
-                kind = "api_error" if error.status_code >= 500 else "invalid_request_error"
-            words = f"{error.status_code} {kind}: {error.api_message or error.message}"
-            asked = asked_wait(error.response.headers)
-            return _by_kind(kind, words, endpoint, asked, spent)
-        case anthropic.APITimeoutError() | httpx2.TimeoutException() | TimeoutError():
-            unreached = isinstance(error.__cause__, httpx2.ConnectTimeout)
-            what = "did not answer in time"
-            return ServerBusy(
-                f"the server at {endpoint.base_url} {what}", unreachable=unreached, spent=spent
-            )
-        case anthropic.APIConnectionError() | httpx2.HTTPError() | OSError():
-            return _transport(error, endpoint, spent)
-        case httpx2.InvalidURL() | TypeError() | anthropic.AnthropicError():
-            why = endpoint.scrub(f"{type(error).__name__}: {error}")
-            return ModelUnusable(f"no request can be made to {endpoint.base_url}: {why}")
+        case httpx2.TimeoutException() | TimeoutError():
+            return unanswered(error, endpoint, spent)
+        case httpx2.HTTPError() | OSError():
+            return broken_connection(error, error, endpoint, spent)
+        case httpx2.InvalidURL() | TypeError():
+            return unusable(error, endpoint)
         case _:
             return garbled(f"{type(error).__name__}: {error}", endpoint, spent)
+
+
+def unusable(error: Exception, endpoint: Endpoint) -> ModelUnusable:
+    """Return the failure for a request that cannot be made."""
+    why = endpoint.scrub(f"{type(error).__name__}: {error}")
+    return ModelUnusable(f"no request can be made to {endpoint.base_url}: {why}")
+
+
+def unanswered(error: Exception, endpoint: Endpoint, spent: Spent | None) -> ServerBusy:
+    """Return the failure for a timeout of the SDK or of its transport."""
+    unreached = isinstance(error.__cause__, httpx2.ConnectTimeout)
+    why = f"the server at {endpoint.base_url} did not answer in time"
+    return ServerBusy(why, unreachable=unreached, spent=spent)
 
 
 def garbled(what: str, endpoint: Endpoint, spent: Spent | None = None) -> ServerBusy:
@@ -229,8 +213,10 @@ def garbled(what: str, endpoint: Endpoint, spent: Spent | None = None) -> Server
     return ServerBusy(f"a broken reply from {endpoint.base_url}: {why}", garbled=True, spent=spent)
 
 
-def _transport(error: Exception, endpoint: Endpoint, spent: Spent | None) -> ModelFailed:
-    cause = error.__cause__ if isinstance(error, anthropic.APIConnectionError) else error
+def broken_connection(
+    error: Exception, cause: BaseException | None, endpoint: Endpoint, spent: Spent | None
+) -> ModelFailed:
+    """Return the failure for an exception of the connection; `cause` is the transport's own."""
     if isinstance(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return ModelUnusable(f"{endpoint.base_url} is no address of a server: use http or https")
     why = endpoint.scrub(f"{type(cause or error).__name__}: {cause or error}", 160)
@@ -240,14 +226,18 @@ def _transport(error: Exception, endpoint: Endpoint, spent: Spent | None) -> Mod
     return ServerBusy(f"the connection to {endpoint.base_url} broke ({why})", spent=spent)
 
 
-def _by_kind(
+def failure_of(
     kind: str, words: str, endpoint: Endpoint, asked: float | None, spent: Spent | None
 ) -> ModelFailed:
+    """Return the failure for an error type of the server, with the server's `words`.
+
+    `asked` is the wait in seconds that the server asks for.
+    """
     words = endpoint.scrub(words)
     if kind in _PASSING:
         return ServerBusy(words, asked_s=asked, spent=spent)
     if kind in _REFUSED:
-        how = f"the key in {KEY_VARIABLE} or --api-key-file"
+        how = f"the key in {endpoint.key_variable} or --api-key-file"
         what = "was refused" if endpoint.key else "is missing"
         return ModelUnusable(f"{how} {what} by {endpoint.base_url} ({words})")
     if kind == "not_found_error":

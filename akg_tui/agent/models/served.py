@@ -1,6 +1,6 @@
-"""A chat model behind Anthropic's server or another server with the Anthropic Messages API.
+"""A chat model behind a server of the Messages API or of chat completions.
 
-Replies are always requested as streams. One call sends one request; the caller repeats it.
+Replies are requested as streams. One call sends one request; the caller repeats it.
 The SDK is imported with the first request, off the event loop.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SHORT_CACHE_S = 240.0  # turns further apart than this outlive a cache of five minutes
 
 
-class Claude:
+class Served:
     """The `ServedModel` of an endpoint. `limits` are timeouts; by default the transport's own."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Claude:
         began = self._clock()
         if self._last_reply_at is not None and began - self._last_reply_at > SHORT_CACHE_S:
             self._slow = True
-        body = body_of(request, self._agent, self._can or ANTHROPIC, slow=self._slow)
+        body = self._body(request, self._can or ANTHROPIC)
         assembly = Assembly(length(body))
         # Entries of finished tasks are dropped: only a running task reads `unfinished`.
         self._under_way = {t: a for t, a in self._under_way.items() if t and not t.done()}
@@ -124,6 +124,13 @@ class Claude:
             cache_miss=assembly.cache_miss,
             blocks=blocks,
         )
+
+    def _body(self, request: ChatRequest, can: Capabilities) -> dict[str, Any]:
+        if self._endpoint.api == "chat":
+            from akg_tui.agent.models import chat_completions
+
+            return chat_completions.body_of(request, self._agent, can)
+        return body_of(request, self._agent, can, slow=self._slow)
 
     def _cut(self, stop_reason: str) -> str:
         """Return why no tool call of a reply with this stop reason may be run, or ""."""

@@ -1,0 +1,208 @@
+"""The MCP server of a run: its tools and `situation`, over stdio or HTTP on this machine.
+
+The only module that uses the SDK of the protocol, the extra `akg-tui[mcp]`; imported by the command
+alone. Decides nothing: `Driver` makes the calls, and the run's executor answers them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import mcp_types as types
+import uvicorn
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from akg_tui import __version__
+from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.driver import Driver, Told
+
+PATH = "/mcp"
+HEARTBEAT_S = 5.0
+SITUATION = "situation"
+_INSTRUCTIONS = (
+    "You tune one compute kernel inside a state machine. Call `situation` first: it tells the "
+    "rules, the task, the facts and the kernel. The phase decides which tools are allowed; each "
+    "answer tells what to do next. While the harness measures, call `situation` to wait."
+)
+_ABOUT_SITUATION = (
+    "What the harness has to tell you now: at first the rules, the task, the facts, the plan and "
+    "the kernel, later the phase, the last verdict and the open items. It waits while the harness "
+    "is at work, up to about a minute; then call it again. `whole` tells everything again."
+)
+_SITUATION = types.Tool(
+    name=SITUATION,
+    description=_ABOUT_SITUATION,
+    input_schema={
+        "type": "object",
+        "properties": {"whole": {"type": "boolean", "default": False}},
+        "required": [],
+        "additionalProperties": False,
+    },
+    annotations=types.ToolAnnotations(read_only_hint=True),
+)
+
+Context = ServerRequestContext[Any, Any]
+
+
+def server_of(driver: Driver, specs: Sequence[ToolSpec]) -> Server[Any]:
+    """Return a server that offers the tools `specs`, whose calls `driver` makes."""
+    tools = [
+        _SITUATION,
+        *(
+            types.Tool(name=each.name, description=each.description, input_schema=each.parameters)
+            for each in specs
+        ),
+    ]
+
+    async def on_list(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def on_call(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        given = params.arguments or {}
+        async with _heartbeat(context, driver.outside):
+            told = await _told(driver, params.name, given)
+        content = [types.TextContent(type="text", text=text) for text in told.texts]
+        return types.CallToolResult(content=list(content), is_error=told.failed)
+
+    return Server(
+        "akg-tui",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=on_list,
+        on_call_tool=on_call,
+    )
+
+
+async def _told(driver: Driver, name: str, given: dict[str, Any]) -> Told:
+    if name != SITUATION:
+        return await driver.call(name, given)
+    if set(given) - {"whole"} or type(given.get("whole", False)) is not bool:
+        return Told((f"{SITUATION} takes only whole, true or false",), failed=True)
+    return await driver.situation(whole=given.get("whole", False))
+
+
+@contextlib.asynccontextmanager
+async def _heartbeat(context: Context, doing: Callable[[], str]) -> AsyncIterator[None]:
+    """Report progress during a call, so that clients which count silence do not give it up."""
+
+    async def beat() -> None:
+        for count in range(1, 1 << 30):
+            await asyncio.sleep(HEARTBEAT_S)
+            await context.session.report_progress(float(count), None, doing())
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)  # a client that is gone is no fault
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client on standard input and output, until the input ends."""
+    async with stdio_server(stdin=cast(Any, _Lines())) as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+class _Lines:
+    """The lines of standard input, which nothing else in this process reads any more.
+
+    A thread of its own reads them and ends with the process: the SDK's own reader would hold a
+    signal up until the next line comes.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._source = os.dup(0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        rest = b""
+        with contextlib.suppress(RuntimeError):  # the loop has ended before the input
+            while data := os.read(self._source, 1 << 16):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    text = line.decode(errors="replace")
+                    self._loop.call_soon_threadsafe(self._lines.put_nowait, text)
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, None)
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self._lines.get()
+        if line is None:
+            raise StopAsyncIteration
+        return line
+
+
+async def serve_http(
+    server: Server[Any], port: int, token: str, listening: Callable[[str], None]
+) -> None:
+    """Serve HTTP on the loopback device at `port` (0: a free one) to those who have the token.
+
+    `listening` gets the address. Raises `OSError` if the port is taken.
+    """
+    app = _guarded(server.streamable_http_app(streamable_http_path=PATH), token)
+    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    web = uvicorn.Server(config)
+    sock = _bound(port)
+    listening(f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}")
+    serving = asyncio.create_task(web.serve(sockets=[sock]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        web.should_exit = True  # a cancelled server would report its own end as an error
+        await serving
+
+
+def _bound(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(("127.0.0.1", port))
+        sock.listen()  # who reads the address may connect at once
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+def _guarded(app: Asgi, token: str) -> Asgi:
+    """Return `app` behind the token, as `Authorization: Bearer TOKEN`."""
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] != "http" or secrets.compare_digest(given, wanted):
+            await app(scope, receive, send)
+            return
+        start = {
+            "type": "http.response.start",
+            "status": 401,
+            "headers": [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")],
+        }
+        await send(start)
+        await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})
+
+    return guarded

@@ -1,0 +1,207 @@
+"""`mcp`: a run whose agent is a client of the Model Context Protocol, such as a coding agent.
+
+Standard output belongs to the protocol; what a person reads goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.run_options import (
+    add_limits,
+    add_sandbox,
+    note_goals,
+    options_at_fault,
+    refuse_finished,
+    stated_limits,
+)
+from akg_tui.cli.usage_error import EXIT_INTERRUPTED, EXIT_OK, UsageError, read_text
+
+if TYPE_CHECKING:
+    from akg_tui.agent.driver import Driver
+    from akg_tui.engine.engine import Engine
+    from akg_tui.store.run_folder import RunFolder
+
+LEAST_TOKEN = 16
+
+
+def add_mcp(add: Callable[..., Any]) -> None:
+    """Declare `mcp`; `add` creates a command."""
+    mcp = add("mcp", _mcp, "let any MCP client drive a run, under the same phases (docs/mcp.md)")
+    mcp.add_argument(
+        "run_folder",
+        type=Path,
+        metavar="TASK|RUN",
+        help="a run to go on with; or a task: its newest open run of this kind, else a new one",
+    )
+    mcp.add_argument("--new", action="store_true", help="of a task: begin a new run in any case")
+    mcp.add_argument(
+        "--http",
+        type=_port,
+        metavar="PORT",
+        help="serve HTTP on this machine behind a token, not standard input; 0: a free port",
+    )
+    mcp.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="F",
+        help="with --http: a file that holds the token; without it a new token is printed",
+    )
+    mcp.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
+    add_limits(mcp)
+    add_sandbox(mcp)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port from 0 to 65535 is needed, not {text!r}")
+    return int(text)
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    import asyncio
+    from importlib.util import find_spec
+
+    from akg_tui.agent.driver import Driver
+    from akg_tui.engine.run_service import engine_for
+
+    if find_spec("mcp") is None:
+        raise UsageError("mcp needs the package mcp: pip install 'akg-tui[mcp]'")
+    if arguments.token_file and arguments.http is None:
+        raise UsageError("--token-file is of --http: give both")
+    token = _token(arguments.token_file) if arguments.http is not None else ""
+    driver = Driver()
+    with options_at_fault(arguments):
+        run = _opened(arguments)
+        engine = engine_for(run, "cli", driver=driver)
+    driver.outside = lambda: outside(engine)
+    _say(f"run: {engine.path}")
+    _say(f"watch and approve: akg-tui attach {engine.path}")
+    try:
+        asyncio.run(_serve(engine, driver, arguments.http, token))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _say(f"interrupted; go on with: akg-tui mcp {engine.path}")
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+def _opened(arguments: argparse.Namespace) -> RunFolder:
+    """Return the run to drive: the one that is named, or the newest open one of the task."""
+    from akg_tui.engine.run_service import RunRequest, begin, prepare, resume
+    from akg_tui.store.filesystem import is_file
+
+    folder: Path = arguments.run_folder
+    limits = stated_limits(arguments)
+    is_run = is_file(folder / "events.jsonl")
+    if is_run and arguments.new:
+        raise UsageError(f"{folder}: --new begins a run of a task, and this is a run")
+    run = folder if is_run else None if arguments.new else _newest_open(folder)
+    if run is not None:
+        arguments.run_folder = run
+        refuse_finished(arguments)
+        opened = resume(run, limits, arguments.mode, require_sandbox=arguments.require_sandbox)
+    else:
+        request = RunRequest(
+            folder,
+            mode=arguments.mode or "auto",
+            limits=limits,
+            require_sandbox=arguments.require_sandbox,
+            driven=True,
+        )
+        opened = begin(prepare(request))
+    note_goals(opened.state.task.policy)
+    return opened
+
+
+def _newest_open(task: Path) -> Path | None:
+    """Return the newest run of a task that a client has driven and that is not over, or None."""
+    from akg_tui.core.task import MCP
+    from akg_tui.store.filesystem import is_file
+    from akg_tui.store.run_list import list_runs, read_state
+
+    if not is_file(task / "task.toml"):
+        raise UsageError(f"{task} is no run (events.jsonl) and no task (task.toml)")
+    runs = list_runs(task / "runs") if (task / "runs").is_dir() else []
+    for run in reversed(runs):
+        if not run.damaged and not run.finished and read_state(Path(run.path)).agent == MCP:
+            return Path(run.path)
+    return None
+
+
+def _token(path: Path | None) -> str:
+    import secrets
+
+    if path is None:
+        return secrets.token_urlsafe(32)
+    token = read_text(path.expanduser()).strip()
+    if len(token) < LEAST_TOKEN or not token.isascii() or len(token.split()) != 1:
+        raise UsageError(f"{path}: a token is one word of at least {LEAST_TOKEN} plain characters")
+    return token
+
+
+async def _serve(engine: Engine, driver: Driver, port: int | None, token: str) -> None:
+    """Work on the run and serve its client, until the client leaves or the engine breaks."""
+    import asyncio
+    import signal
+
+    from akg_tui.agent.mcp_server import serve_http, serve_stdio, server_of
+    from akg_tui.agent.tools.registry import offered, specs_of
+    from akg_tui.agent.tools.run_access import Host
+    from akg_tui.engine.run_report import write_report
+
+    path = Path(engine.path)
+    host = Host(tools={"write_report": write_report(path)})
+    known = offered(path, engine.state.task, host)
+    server = server_of(driver, specs_of(known))
+    working = asyncio.create_task(engine.run())
+    working.add_done_callback(lambda task: driver.over())
+    if port is None:
+        serving = asyncio.create_task(serve_stdio(server))
+    else:
+        serving = asyncio.create_task(serve_http(server, port, token, _tell_address(token)))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    try:
+        while not serving.done():
+            await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()  # a run that is over goes on being answered
+                await asyncio.wait({serving})
+        serving.result()
+    finally:
+        for task in (working, serving):
+            task.cancel()
+        await asyncio.gather(working, serving, return_exceptions=True)
+        await engine.close()
+
+
+def _tell_address(token: str) -> Callable[[str], None]:
+    def tell(url: str) -> None:
+        _say(f"MCP at {url}, header: Authorization: Bearer {token}")
+
+    return tell
+
+
+def outside(engine: Engine) -> str:
+    """Return what a client is told of the run while no visit of its agent is open."""
+    from akg_tui.headless import closing_lines
+
+    state, live = engine.state, engine.live
+    if state.finished:
+        return "\n".join(["The run is over.", *closing_lines(engine)])
+    if live.holds and live.activity:
+        how = f"A person answers in the workbench: akg-tui attach {engine.path}"
+        return f"The run waits: {live.activity}. {how}. Call situation to wait on."
+    now = f": {live.progress.stage}" if live.progress else ""
+    doing = "it prepares your visit" if state.row.agent else live.activity or "it begins"
+    return (
+        f"Phase {state.phase}: the harness is at work ({doing}{now}), and no tool but situation is "
+        "allowed now. Call situation to wait on."
+    )
+
+
+def _say(text: str) -> None:
+    print(f"akg-tui: {text}", file=sys.stderr, flush=True)
