@@ -26,6 +26,7 @@ MODULES = {
     "crashlab": "crashlab.lab",
     "soak": "judge.soak",
     "report": "report",
+    "memory": "memory",
 }
 
 

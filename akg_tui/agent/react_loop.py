@@ -87,13 +87,18 @@ Describe = Callable[[int, ev.MachineDescribed | None], Awaitable[ev.MachineDescr
 """Describes this machine for so many threads (`akg_tui.agent.machine.describe`)."""
 
 
+Recall = Callable[[RunAccess], Awaitable[ev.MemoryRecalled | None]]
+"""Reads what earlier runs found (`akg_tui.agent.recollection.recollect`)."""
+
+
 @dataclass
 class LoopContext:
     """The means of the loop beside a conversation, shared by all conversations of a run.
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
-    `describe` is called before the first visit of a language model, and then is None.
+    `describe` is called before the first visit of a language model, and `recall` before the first
+    visit of any agent; then they are None.
     """
 
     run: RunAccess
@@ -105,6 +110,7 @@ class LoopContext:
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
     describe: Describe | None = None
+    recall: Recall | None = None
     source: str = ""
     inner: bool = False
 

@@ -325,6 +325,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     from akg_tui.agent.prompt import system_text
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
+    from akg_tui.engine.run_memory import memory_of_runs
     from akg_tui.engine.run_report import reporter, write_report
 
     task = run.state.task
@@ -333,6 +334,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     searches = task.agent.model == SWEEP
     rules = "" if searches else system_text(task, run.reference)
     host = Host(tools={"write_report": write_report(run.path)})
+    recall, learner = memory_of_runs()
     try:
         return Engine(
             run,
@@ -341,6 +343,8 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
+            recall=recall,
+            learner=learner,
         )
     except KeyMissing as error:
         run.close()

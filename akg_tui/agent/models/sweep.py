@@ -37,7 +37,9 @@ from akg_tui.core.plan.knobs import (
     with_value,
 )
 from akg_tui.core.plan.plan_document import HEADING, read_tried
+from akg_tui.core.plan.remembered import remembered_settings
 
+REMEMBERED = 4  # settings of earlier runs that are tried first
 BATCH = 4  # items in a plan; small, so that the next plan uses their results soon
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
@@ -101,7 +103,10 @@ class Sweep:
         rounds = _LEFT.search(prompt)
         left = int(rounds[2]) - int(rounds[1]) if rounds else BATCH
         count = max(1, min(BATCH, left))
-        settings = propose_settings(knobs, trials, avoided, count=count, seed=self._seed)
+        remembered = remembered_settings(prompt)[:REMEMBERED]
+        settings = propose_settings(
+            knobs, trials, avoided, count=count, seed=self._seed, first=remembered
+        )
         done = f"{len(knobs)} knobs, {settings_in_space(knobs)} settings, {len(trials)} measured"
         if not settings:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
@@ -112,7 +117,13 @@ class Sweep:
             if trials
             else "chosen at random: nothing is measured yet"
         )
-        items = [{"text": describe(setting, current), "rationale": how} for setting in settings]
+        items = [
+            {
+                "text": describe(setting, current),
+                "rationale": "remembered from an earlier run" if setting in remembered else how,
+            }
+            for setting in settings
+        ]
         text = f"A search over declared knobs, not a language model: {done}. Next: {len(items)}."
         return _reply(request, text, "submit_plan", {"items": items, "summary": text})
 
@@ -248,8 +259,11 @@ def propose_settings(
     *,
     count: int,
     seed: int,
+    first: Sequence[Mapping[str, Value]] = (),
 ) -> list[dict[str, Value]]:
     """Return up to `count` settings that were neither tried nor ruled out; fewer if none is left.
+
+    Of `first`, those that set each knob to one of its choices are proposed before all others.
 
     The objective is the logarithm of the speed over the seed (Bergstra et al. 2011 for
     TPE; multivariate, because knobs interact).
@@ -279,6 +293,9 @@ def propose_settings(
             )
 
     def candidates() -> Iterator[dict[str, Value]]:
+        for known in first:
+            if _indices(knobs, known) is not None:
+                yield {knob.name: known[knob.name] for knob in knobs}
         for _ in range(count * ASKS_PER_SETTING):
             asked = study.ask(space)
             yield {knob.name: knob.choices[asked.params[knob.name]] for knob in knobs}
