@@ -27,6 +27,7 @@ MODULES = {
     "crashlab": "crashlab.lab",
     "soak": "judge.soak",
     "report": "report",
+    "memory": "memory",
 }
 
 

@@ -17,6 +17,8 @@ settings.load_profile("fixed")
 # Read once, when Triton is first imported, which torch may do in any test. No judge sees it:
 # the environment of its processes is made anew.
 os.environ["TRITON_INTERPRET"] = "1"
+# What a test finds must not reach the user's own memory, nor another test.
+os.environ["AKG_TUI_MEMORY"] = "off"
 
 
 def pytest_collection_finish() -> None:

@@ -52,8 +52,11 @@ def propose_settings(
     *,
     count: int,
     seed: int,
+    first: Sequence[Mapping[str, Value]] = (),
 ) -> list[dict[str, Value]]:
     """Return up to `count` settings that were neither tried nor ruled out; fewer if none is left.
+
+    Of `first`, those that set each knob to one of its choices are proposed before all others.
 
     The objective is the logarithm of the speed over the seed (Bergstra et al. 2011 for
     TPE; multivariate, because knobs interact).
@@ -83,6 +86,9 @@ def propose_settings(
             )
 
     def candidates() -> Iterator[dict[str, Value]]:
+        for known in first:
+            if _indices(knobs, known) is not None:
+                yield {knob.name: known[knob.name] for knob in knobs}
         for _ in range(count * ASKS_PER_SETTING):
             asked = study.ask(space)
             yield {knob.name: knob.choices[asked.params[knob.name]] for knob in knobs}

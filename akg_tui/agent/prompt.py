@@ -17,6 +17,7 @@ from akg_tui.core.plan.plan_document import (
     render_plan,
     render_tried,
 )
+from akg_tui.core.plan.remembered import render_remembered
 from akg_tui.core.plan.submission import LEAST_ITEMS, least_items
 from akg_tui.core.plan.trial_budget import trials_left, trials_of
 from akg_tui.core.sanitize import one_line
@@ -82,6 +83,8 @@ def visit_prompt(state: RunState) -> str:
         parts += _measured_before(state, item)
     parts += _last_verdict(state)
     parts += told_by_person(state)
+    if remembered := _remembered(state):
+        parts.append(remembered)
     parts.append(render_plan(state))
     if state.phase is not Phase.EDIT and (tried := render_tried(state)):
         parts.append(tried)
@@ -280,9 +283,19 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
     if waiting := ", ".join(item.id for item in state.pending if state.waiting(item)):
         parts.append(f"Of these the harness measures again by itself: {waiting}.")
     parts += standing(state, told)
+    if remembered := _remembered(state, told):
+        parts.append(remembered)
     if state.phase is Phase.PLAN and (least := least_items(state)) > LEAST_ITEMS:
         parts.append(f"The plan needs {least} items or more.")
     return "\n".join(parts)
+
+
+def _remembered(state: RunState, told: set[str] | None = None) -> str:
+    """Return what earlier runs found, where the agent chooses what to try; else ""."""
+    if state.phase not in (Phase.PLAN, Phase.WRITE):
+        return ""
+    paragraph = render_remembered(state.memory)
+    return paragraph if paragraph and not _is_told("memory", told) else ""
 
 
 def _trials(state: RunState, item: Item) -> list[str]:

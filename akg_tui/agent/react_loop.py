@@ -90,14 +90,19 @@ Describe = Callable[[int, ev.MachineDescribed | None], Awaitable[ev.MachineDescr
 """Describes this machine for so many threads (`akg_tui.agent.machine.describe`)."""
 
 
+Recall = Callable[[RunAccess], Awaitable[ev.MemoryRecalled | None]]
+"""Reads what earlier runs found (`akg_tui.agent.recollection.recollect`)."""
+
+
 @dataclass
 class LoopContext:
     """The means of the loop beside a conversation, shared by all conversations of a run.
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
-    `describe` is called before the first visit of a language model, and then is None. `open_model`
-    returns another model of the same server, for a subagent that a user declared with it.
+    `describe` is called before the first visit of a language model, and `recall` before the first
+    visit of any agent; then they are None. `open_model` returns another model of the same server,
+    for a subagent that a user declared with it.
     """
 
     run: RunAccess
@@ -110,6 +115,7 @@ class LoopContext:
     stops: Stops = field(default_factory=Stops)
     describe: Describe | None = None
     open_model: Callable[[str], ChatModel] | None = None
+    recall: Recall | None = None
     source: str = ""
     inner: bool = False
 

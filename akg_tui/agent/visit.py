@@ -35,6 +35,7 @@ async def visit(loop: LoopContext, context: Context) -> None:
     `ApiFailed` or `CallRefused`. Returns without an event if the visit must only begin again:
     after a pause, or with a new conversation because the server refused an old one.
     """
+    await _recalled(loop)
     if context.of_model:
         await _described(loop)
     if isinstance(loop.model, Driver):
@@ -50,6 +51,14 @@ async def _described(loop: LoopContext) -> None:
     describe, loop.describe = loop.describe, None
     state = loop.run.state
     if describe and (found := await describe(state.task.timing.threads, state.machine)):
+        loop.run.send(cmd.Observe(found))
+
+
+async def _recalled(loop: LoopContext) -> None:
+    """Journal what earlier runs found, once in a run and before its first plan."""
+    recall, loop.recall = loop.recall, None
+    state = loop.run.state
+    if recall and state.memory is None and not state.items and (found := await recall(loop.run)):
         loop.run.send(cmd.Observe(found))
 
 

@@ -27,7 +27,7 @@ DECLARED = (
     ("rules", "add_rules", ("rules",)),
     ("report_and_usage", "add_usage", ("usage",)),
     ("hashline_files", "add_file_commands", ("view", "edit")),
-    ("knowledge", "add_knowledge", ("knowledge",)),
+    ("knowledge", "add_knowledge", ("knowledge", "learn")),
     ("doctor", "add_doctor", ("doctor", "salvage")),
     ("appearance_options", "add_keys", ("keys",)),
     ("serve", "add_serve", ("serve",)),

@@ -36,8 +36,9 @@ def add_appearance(command: argparse.ArgumentParser) -> None:
 def wanted(arguments: argparse.Namespace) -> Preferences:
     """Return the preferences; options take precedence. Raises `UsageError` for a bad name."""
     from akg_tui import resources
+    from akg_tui.store.user_folders import config_folder
     from akg_tui.view.controls import keymap
-    from akg_tui.view.controls.preferences import config_folder, preferences
+    from akg_tui.view.controls.preferences import preferences
 
     config = config_folder()
     if arguments.theme:
@@ -84,9 +85,10 @@ def add_keys(add: Callable[..., Any]) -> None:
 def _keys(arguments: argparse.Namespace) -> int:
     import sys
 
+    from akg_tui.store.user_folders import config_folder
     from akg_tui.tui import keyboard
     from akg_tui.view.controls import keymap, keys_page
-    from akg_tui.view.controls.preferences import config_folder, preferences
+    from akg_tui.view.controls.preferences import preferences
 
     asked = preferences()
     if arguments.markdown or arguments.default:

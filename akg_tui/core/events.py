@@ -295,6 +295,54 @@ class MachineDescribed(Observation, frozen=True):
     facts: dict[str, str]
 
 
+LessonState = Literal["KEPT", "DISCARDED", "FAILED", "UNDONE"]
+
+
+class Lesson(Struct, frozen=True, gc=False):
+    """What an earlier run found about one direction. It is untrusted, and no fact of this run.
+
+    `gain` is the ratio over that run's incumbent, `over_seed` its estimate over that run's seed.
+    `elsewhere` names the machine, if it is not the one of this run.
+    """
+
+    run: str
+    attempt: int
+    state: LessonState
+    text: str
+    reason: str = ""
+    gain: Interval | None = None
+    over_seed: float | None = None
+    elsewhere: str = ""
+
+
+class RememberedKernel(Struct, frozen=True, gc=False):
+    """The best kernel of an earlier run, copied to `path` in this run. It is untrusted.
+
+    `versions` names that run's compiler and torch; `over_seed` is its ratio over that run's seed.
+    """
+
+    run: str
+    attempt: int
+    path: str
+    sha256: str
+    over_seed: Interval
+    versions: str = ""
+    elsewhere: str = ""
+
+
+class MemoryRecalled(Observation, frozen=True):
+    """What earlier runs found was read from the memory, before the agent's first visit.
+
+    `pages` are the user's pages, each by id and title; `skipped` are unreadable files, each with
+    the reason.
+    """
+
+    lessons: tuple[Lesson, ...] = ()
+    kernels: tuple[RememberedKernel, ...] = ()
+    pages: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
 class ContextRebuilt(Observation, frozen=True):
     """The agent's conversation began anew from the plan and the kernel.
 

@@ -596,6 +596,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ApiFailed: lambda s, e, at: replace(s, api_wait=None, api_failure=e.reason),
     ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
     ev.MachineDescribed: lambda s, e, at: replace(s, machine=e),
+    ev.MemoryRecalled: lambda s, e, at: replace(s, memory=e),
     ev.ContextRebuilt: lambda s, e, at: s,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,

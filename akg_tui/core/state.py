@@ -16,6 +16,7 @@ from akg_tui.core.events import (
     DiagnosisReported,
     Forked,
     MachineDescribed,
+    MemoryRecalled,
     PlanEdited,
     PlannedItem,
     Scope,
@@ -263,6 +264,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     api_wait: ApiWaiting | None = None  # the present wait for the model's server
     api_failure: str = ""  # why the model cannot be used; a new session clears it
     machine: MachineDescribed | None = None  # as the prompts have it
+    memory: MemoryRecalled | None = None  # as the prompts have it
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()

@@ -13,13 +13,13 @@ import os
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
-from akg_tui.agent.react_loop import Describe, LoopContext
+from akg_tui.agent.react_loop import Describe, LoopContext, Recall
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -39,6 +39,9 @@ from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from akg_tui.engine.run_memory import Learner
 
 
 class EngineBroken(RuntimeError):
@@ -78,8 +81,9 @@ class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
-    the first evaluation is due. `reporter` writes the report at the end. `describe` describes the
-    machine for a language model. `open_model` opens another model of the same server by its name.
+    the first evaluation is due. `reporter` writes the report at the end, and `learner` keeps what
+    the run found. `describe` describes the machine for a language model, `recall` reads what
+    earlier runs found. `open_model` opens another model of the same server by its name.
     """
 
     def __init__(
@@ -94,6 +98,8 @@ class Engine:
         reporter: Reporter | None = None,
         describe: Describe | None = None,
         open_model: Callable[[str], ChatModel] | None = None,
+        recall: Recall | None = None,
+        learner: Learner | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -103,6 +109,7 @@ class Engine:
         self._context = context or Context()
         self._clock = clock
         self._reporter = reporter
+        self._learner = learner
         self._loop = LoopContext(
             self,
             model,
@@ -112,6 +119,7 @@ class Engine:
             retry or Retry(),
             describe=describe,
             open_model=self._other_model,
+            recall=recall,
         )
         self._open_model = open_model
         self._others: dict[str, ChatModel] = {}
@@ -223,9 +231,15 @@ class Engine:
             await self._perform(effect)
             await asyncio.sleep(0)  # let the screen draw between effects that never wait
         await self._judge.close()  # a finished run can stay on screen for days: unload torch
+        notices: list[str] = []
+        if self._learner is not None:
+            best = self.state.best
+            text = self.kernel(best.blob) if best else ""
+            notices.append(await self._learner(self.state, text))
         if self._reporter is not None:
             self.live.show("making the report")
-            self.live.notice = await self._reporter(self._folder.path)
+            notices.append(await self._reporter(self._folder.path))
+        self.live.notice = "; ".join(filter(None, notices))
         self.live.show(self.live.notice, holds=True)
 
     async def close(self) -> None:

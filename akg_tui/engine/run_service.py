@@ -354,6 +354,7 @@ def engine_for(
     from akg_tui.agent.prompt import system_text
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
+    from akg_tui.engine.run_memory import memory_of_runs
     from akg_tui.engine.run_report import reporter, write_report
     from akg_tui.store.context_files import context_listing
     from akg_tui.store.run_folder import TASK
@@ -368,6 +369,7 @@ def engine_for(
     files = context_listing(run.path / TASK)
     rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
+    recall, learner = memory_of_runs()
     try:
         return Engine(
             run,
@@ -379,6 +381,8 @@ def engine_for(
             open_model=lambda name: _model(
                 replace(task, agent=stated_agent(task.agent, {"model": name}))
             ),
+            recall=recall,
+            learner=learner,
         )
     except KeyMissing as error:
         run.close()

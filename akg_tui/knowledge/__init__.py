@@ -3,6 +3,14 @@
 Owns only the pages in `pages/`. Reads each page once; writes nothing.
 """
 
-from akg_tui.knowledge.library import BadPage, Found, Library, Page, library, read_page
+from akg_tui.knowledge.library import (
+    BadPage,
+    Found,
+    Library,
+    Page,
+    library,
+    read_page,
+    read_user_page,
+)
 
-__all__ = ["BadPage", "Found", "Library", "Page", "library", "read_page"]
+__all__ = ["BadPage", "Found", "Library", "Page", "library", "read_page", "read_user_page"]

@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 ANY = "any"
 MARK = "k:"
+MINE = "mine/"
+"""Begins the id of a page of the user, so that it hides none of ours."""
 
 _FIELDS = ("title", "dsl", "backend", "ops", "when", "summary")
 _WORD = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*|[\u4e00-\u9fff]")
@@ -47,6 +49,11 @@ class Page(Struct, frozen=True):
     def cited(self) -> str:
         """The id in the form in which a plan item cites it."""
         return MARK + self.id
+
+    @property
+    def of_user(self) -> bool:
+        """Whether the page is not one of ours."""
+        return self.id.startswith(MINE)
 
     def fits(self, dsl: str, backend: str) -> bool:
         """Return whether the page applies to this DSL and backend; "" matches any."""
@@ -168,6 +175,22 @@ def read_page(name: str, text: str) -> Page:
         summary=fields["summary"],
         body=match[2].strip(),
     )
+
+
+def read_user_page(name: str, text: str) -> Page:
+    """Parse a page of the user; its front matter may be missing. Raises `BadPage`.
+
+    Without front matter the page is for every target, and its first heading is its title.
+    """
+    if text.startswith("---\n"):
+        return structs.replace(read_page(name, text), id=MINE + name)
+    body = text.strip()
+    if not body:
+        raise BadPage(f"{name}: is empty")
+    first, _, rest = body.partition("\n")
+    title, summary = first.lstrip("# ").strip() or name, rest.strip().partition("\n")[0]
+    anything = (ANY,)
+    return Page(MINE + name, title, anything, anything, anything, title, summary or title, body)
 
 
 @functools.lru_cache(maxsize=1)

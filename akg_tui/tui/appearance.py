@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui import resources
+from akg_tui.store.user_folders import config_folder
 from akg_tui.tui.keyboard import apply_keymap, folders, rekey
 from akg_tui.tui.themes import (
     DEFAULT,
@@ -34,7 +35,6 @@ from akg_tui.view.controls.preferences import (
     SORTS,
     VARIABLES,
     Preferences,
-    config_folder,
     preferences,
     utf8_terminal,
 )

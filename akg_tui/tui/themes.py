@@ -24,7 +24,7 @@ from textual.theme import Theme as TextualTheme
 
 from akg_tui import resources
 from akg_tui.core.sanitize import clean
-from akg_tui.view.controls.preferences import config_folder
+from akg_tui.store.user_folders import config_folder
 from akg_tui.view.controls.settings_file import line_of, read_toml
 from akg_tui.view.spans import Line
 

@@ -330,6 +330,14 @@ def _tried(event: ev.KernelTried) -> EventWords:
     return EventWords(told, "log.tool", surfaces=WATCHED)
 
 
+def _recalled(event: ev.MemoryRecalled) -> EventWords:
+    told = message("from the memory: {lessons} and {kernels}",
+                   lessons=Count(len(event.lessons), "direction"),
+                   kernels=Count(len(event.kernels), "kernel"))  # fmt: skip
+    details = tuple(EventWords(one_line(each), "muted") for each in event.skipped[:MAX_DETAILS])
+    return EventWords(told, "muted", details=details)
+
+
 WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SessionOpened: lambda e: EventWords(
         message("the run was resumed") if e.resumed else message("the run begins"), "muted",
@@ -363,6 +371,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.ApiFailed: lambda e: _error(
         message("the model cannot be used: {why}", why=_reason(e.reason))
     ),
+    ev.MemoryRecalled: _recalled,
     ev.ContextRebuilt: lambda e: EventWords(
         message("a new conversation: {why}", why=_reason(e.reason)), "muted"
     ),

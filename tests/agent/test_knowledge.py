@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import akg_tui.knowledge
-from akg_tui.knowledge import BadPage, library, read_page
+from akg_tui.knowledge import BadPage, Library, library, read_page, read_user_page
 
 PAGES = Path(akg_tui.knowledge.__file__).parent / "pages"
 
@@ -38,7 +38,7 @@ def test_every_page_is_short_and_its_front_matter_is_yaml() -> None:
 
 def test_a_page_that_another_one_cites_exists() -> None:
     for page in library().pages:
-        for cited in re.findall(r"k:([a-z-]+)", page.body):
+        for cited in re.findall(r"k:([a-z0-9-]+)", page.body):
             assert library().page(cited) is not None, (page.id, cited)
 
 
@@ -64,6 +64,11 @@ def test_what_was_not_run_on_the_hardware_says_so() -> None:
         ("tl.dot tiles", "triton", "cuda", "triton-matmul"),
         ("unified buffer alignment", "triton", "ascend", "triton-ascend"),
         ("permute contiguous copy", "torch", "cpu", "torch-views"),
+        ("int8 VNNI vpdpbusd saturates", "cpp", "cpu", "cpp-int8"),
+        ("weight packing panels", "cpp", "cpu", "cpp-weights"),
+        ("cumsum prefix scan", "triton", "cuda", "scans"),
+        ("attention over keys without the score matrix", "cpp", "cpu", "attention"),
+        ("depthwise conv winograd", "cpp", "cpu", "convolution"),
         ("out= buffer in place", "torch", "cpu", "torch-inplace"),
     ],
 )
@@ -90,3 +95,17 @@ def test_a_search_for_nothing_finds_nothing_and_the_order_is_fixed() -> None:
 def test_a_page_that_is_none_is_told(text: str, why: str) -> None:
     with pytest.raises(BadPage, match=re.escape(why)):
         read_page("p", text)
+
+
+def test_a_page_of_the_user_may_have_no_front_matter_and_hides_none_of_ours() -> None:
+    page = read_user_page("cpp-flags", "# Our build farm\n\nUse -march=znver4 there.\n")
+    assert (page.cited, page.title) == ("k:mine/cpp-flags", "Our build farm")
+    assert page.fits("cpp", "cpu")
+    assert page.fits("triton", "cuda")
+    both = Library([*library().pages, page])
+    assert both.page("k:cpp-flags") == library().page("k:cpp-flags")
+    assert both.search("build farm znver4")[0] == page
+    with pytest.raises(BadPage, match="empty"):
+        read_user_page("p", "\n")
+    with pytest.raises(BadPage, match="p:3: expected one of"):
+        read_user_page("p", "---\ntitle: a\nauthor: me\n---\n\nbody")

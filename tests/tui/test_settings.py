@@ -58,7 +58,7 @@ def test_faults_name_file_and_line_and_cost_only_themselves() -> None:
     assert found.theme == "paper"
     assert found.faults == (
         f"{path}: line 3: no setting 'colour'; there are: "
-        "theme, keymap, lang, glyphs, motion, layout, sort, keys, notify",
+        "theme, keymap, lang, glyphs, motion, layout, sort, keys, notify, memory",
         f"{path}: line 4: lang cannot be 'tlh'; it can be: en, zh",
         f"{path}: line 5: motion needs a name in quotes",
         "AKG_TUI_GLYPHS: glyphs cannot be 'runes'; it can be: unicode, ascii",

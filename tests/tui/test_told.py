@@ -49,6 +49,8 @@ SETTINGS = (
 # what stands outside of functions.
 UNSEEN = {
     "core/plan/plan_document": "PLAN.md",
+    "core/plan/remembered": "the agent reads it",
+    "agent/recollection": "a file that was skipped, told as it is",
     "core/plan/edit:": "the form of PLAN.md",
     "core/plan/edit:_read_lines": "the form of PLAN.md",
     "core/stopping/reply_signals": "phrases that are looked for",

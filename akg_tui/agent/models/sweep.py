@@ -33,7 +33,9 @@ from akg_tui.core.plan.knobs import (
     with_value,
 )
 from akg_tui.core.plan.plan_document import HEADING, read_tried
+from akg_tui.core.plan.remembered import remembered_settings
 
+REMEMBERED = 4  # settings of earlier runs that are tried first
 BATCH = 4  # items in a plan; small, so that the next plan uses their results soon
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
@@ -97,7 +99,10 @@ class Sweep:
         rounds = _LEFT.search(prompt)
         left = int(rounds[2]) - int(rounds[1]) if rounds else BATCH
         count = max(1, min(BATCH, left))
-        settings = propose_settings(knobs, trials, avoided, count=count, seed=self._seed)
+        remembered = remembered_settings(prompt)[:REMEMBERED]
+        settings = propose_settings(
+            knobs, trials, avoided, count=count, seed=self._seed, first=remembered
+        )
         done = f"{len(knobs)} knobs, {settings_in_space(knobs)} settings, {len(trials)} measured"
         if not settings:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
@@ -108,7 +113,13 @@ class Sweep:
             if trials
             else "chosen at random: nothing is measured yet"
         )
-        items = [{"text": describe(setting, current), "rationale": how} for setting in settings]
+        items = [
+            {
+                "text": describe(setting, current),
+                "rationale": "remembered from an earlier run" if setting in remembered else how,
+            }
+            for setting in settings
+        ]
         text = f"A search over declared knobs, not a language model: {done}. Next: {len(items)}."
         return _reply(request, text, "submit_plan", {"items": items, "summary": text})
 

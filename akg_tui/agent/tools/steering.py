@@ -143,26 +143,26 @@ def search_knowledge(
     """Search the pages on what makes kernels fast. Each result has an id such as
     k:cpp-vectorise, which a plan item can cite.
     """
-    from akg_tui.knowledge import library
+    from akg_tui.memory.shelf import library_with, own_shelf
 
     target = call.run.state.task.target
-    pages = library()
+    pages, _ = library_with(own_shelf())
     if page := pages.page(query.strip()):
-        return Answer.success(_once(call, [page]))
+        return _once(call, [page])
     found = pages.search(
         query, dsl=dsl or target.dsl, backend=backend or target.backend, limit=MAX_FOUND
     )
     if not found:
         ids = ", ".join(page.cited for page in pages.pages)
         return Answer.error(f"nothing was found; the pages are: {ids}")
-    return Answer.success(_once(call, found))
+    return _once(call, found)
 
 
-def _once(call: ToolContext, pages: Sequence[Page]) -> str:
-    """Return the pages, each whole only once in a conversation."""
+def _once(call: ToolContext, pages: Sequence[Page]) -> Answer:
+    """Return the pages, each whole only once in a conversation; the user's are marked as data."""
     texts: list[str] = []
     for page in pages:
         known = page.cited in call.told
         texts.append(f"{page.cited}: {page.title} (told above)" if known else page.whole())
         call.told.add(page.cited)
-    return "\n\n".join(texts)
+    return Answer.success("\n\n".join(texts), foreign=any(page.of_user for page in pages))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from akg_tui.memory.memory_config import read_table
+from akg_tui.store.user_folders import config_folder
 from akg_tui.view.controls.deck_layout import PRESETS
 from akg_tui.view.controls.settings_file import line_of, read_toml
 from akg_tui.view.language import LANGUAGES, language_of, marked
@@ -44,12 +46,6 @@ class Notify:
     always: bool = False
     on: tuple[str, ...] = NOTICES
     command: tuple[str, ...] = ()
-
-
-def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the user's settings: ``config.toml``, ``themes/``, ``keymaps/``."""
-    base = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "akg_tui"
 
 
 @dataclass(frozen=True)
@@ -108,6 +104,9 @@ def preferences(
         # Text that a terminal cannot show must not be sent to it, whatever the preferences.
         chosen.update(glyphs="ascii", lang="en")
     chosen.setdefault("lang", language_of(environment))
+    for name, why in read_table(raw.get("memory", {}))[1]:
+        line = line_of(text, name, "memory") if name else line_of(text, "memory")
+        faults.append(f"{path}: line {line}: {why}")
     keys = raw.get("keys", {})
     if not isinstance(keys, dict):
         faults.append(f"{path}: line {line_of(text, 'keys')}: keys is not a table")
@@ -129,11 +128,11 @@ def _from_file(
     chosen: dict[str, str] = {}
     for name, value in raw.items():
         where = f"{path}: line {line_of(text, name)}"
-        if name in ("keys", "notify"):
+        if name in ("keys", "notify", "memory"):
             continue
         if name not in VARIABLES:
             faults.append(
-                f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys, notify"
+                f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys, notify, memory"
             )
         elif not isinstance(value, str):
             faults.append(f"{where}: {name} needs a name in quotes")

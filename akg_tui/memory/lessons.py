@@ -1,0 +1,274 @@
+"""What one run teaches, and its form on disk: JSON lines, the run first.
+
+Pure. Text of another process is untrusted: `decode` checks every value and its bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from akg_tui.core.events import Lesson, LessonState
+from akg_tui.core.measurement import Interval
+from akg_tui.core.phases import ItemState
+from akg_tui.core.plan.submission import MAX_ITEM_TEXT
+from akg_tui.core.sanitize import one_line, strip_to_line
+from akg_tui.core.state import Item, RunState
+from akg_tui.core.summary import best_of
+from akg_tui.core.verdict import percent
+from akg_tui.knowledge import Page
+
+MAX_OF_A_STATE = 150  # the newest directions of each state
+MAX_REASON = 200
+MAX_KERNEL = 256 << 10
+MOST = 1e6  # of a ratio
+
+_MACHINE = ("gpu", "cpu", "cpus", "caches", "quota")
+_VERSIONS = ("torch", "compiler", "cuda", "triton")
+
+_STATES: dict[ItemState, LessonState] = {
+    ItemState.KEPT: "KEPT",
+    ItemState.DISCARDED: "DISCARDED",
+    ItemState.FAILED: "FAILED",
+}
+
+Name = Annotated[str, Meta(pattern=r"^[\w.-]{1,128}$")]
+Short = Annotated[str, Meta(max_length=512)]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]
+Ratio = Annotated[float, Meta(gt=0, le=MOST)]
+
+
+class BadMemory(ValueError):
+    """A file that is no memory of a run; the message names the line and the fault."""
+
+
+class RunFacts(Struct, frozen=True, tag="run", forbid_unknown_fields=True):
+    """The run: what it tuned, where, and how far it was when it was learned.
+
+    `identity` tells runs of one name apart. `events` is the length of its journal, `reference`
+    the digest of the reference, and `machine` names hardware and threads ("" if unknown).
+    """
+
+    form: Literal[1]
+    run: Name
+    identity: Name
+    op: Name
+    dsl: Name
+    backend: Name
+    machine: Short
+    versions: Short
+    reference: Digest
+    agent: Short
+    events: Count
+    rounds: Count
+    at: float
+
+
+class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True):
+    """A measured direction, with the fields of `akg_tui.core.events.Lesson`."""
+
+    attempt: Count
+    state: LessonState
+    text: Annotated[str, Meta(min_length=1, max_length=MAX_ITEM_TEXT)]
+    reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
+    gain: Interval | None = None
+    over_seed: Ratio | None = None
+
+
+class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True):
+    """The best kernel; `measured`: its ratio over the seed was measured anew at the run's end."""
+
+    attempt: Count
+    sha256: Digest
+    over_seed: Interval
+    measured: bool
+    text: Annotated[str, Meta(max_length=MAX_KERNEL)]
+
+
+class RunMemory(Struct, frozen=True):
+    """All that is kept of one run."""
+
+    facts: RunFacts
+    directions: tuple[Direction, ...] = ()
+    kernel: BestKernel | None = None
+
+    def lesson(self, found: Direction, elsewhere: str) -> Lesson:
+        """Return a direction with its source; `elsewhere` as in `Lesson`."""
+        fields = {name: getattr(found, name) for name in found.__struct_fields__}
+        return Lesson(run=self.facts.run, elsewhere=elsewhere, **fields)
+
+
+def op_class(op: str) -> frozenset[str]:
+    """Return the words of an operator's name without numbers: `23_Softmax` is `softmax_4096`."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", op)
+    words = re.split(r"[\W_]+", spaced)
+    return frozenset(word.lower() for word in words if word and not any(map(str.isdigit, word)))
+
+
+def machine_of(state: RunState) -> str:
+    """Return a name for the machine and the threads of a run, from its baseline; "" if unknown."""
+    measured = state.baseline
+    if measured is None or not measured.environment:
+        return ""
+    known = [f"{n} {measured.environment[n]}" for n in _MACHINE if n in measured.environment]
+    return strip_to_line("; ".join([*known, f"threads {measured.threads}"]), 400)
+
+
+def learned(state: RunState, kernel: Callable[[str], str]) -> RunMemory | None:
+    """Return what a run teaches so far; None if nothing was measured but its seed.
+
+    `kernel` returns the text of a blob.
+    """
+    directions = [found for item in state.items if (found := _direction(state, item))]
+    if not directions:
+        return None
+    newest: list[Direction] = []
+    counts: dict[str, int] = {}
+    for found in reversed(directions):
+        counts[found.state] = counts.get(found.state, 0) + 1
+        if counts[found.state] <= MAX_OF_A_STATE:
+            newest.append(found)
+    target, seed = state.task.target, state.seed_blob
+    identity = hashlib.sha256(f"{state.run_id}\0{state.started_at!r}\0{seed}".encode()).hexdigest()
+    versions = state.baseline.environment if state.baseline else {}
+    facts = RunFacts(
+        form=1,
+        run=re.sub(r"[^\w.-]", "_", state.run_id)[:128],
+        identity=identity[:12],
+        op=state.task.op,
+        dsl=target.dsl,
+        backend=target.backend,
+        machine=machine_of(state),
+        versions=strip_to_line(
+            ", ".join(f"{n} {versions[n]}" for n in _VERSIONS if n in versions), 300
+        ),
+        reference=state.reference_sha256,
+        agent=strip_to_line(state.agent, 128),
+        events=state.seq,
+        rounds=state.settled,
+        at=state.started_at,
+    )
+    return RunMemory(facts, tuple(reversed(newest)), _best(state, kernel))
+
+
+def _direction(state: RunState, item: Item) -> Direction | None:
+    if item.attempt is None or item.state not in _STATES:
+        return None
+    attempt = state.attempts[item.attempt]
+    failed = item.undone or item.state is ItemState.FAILED
+    speed = None if failed else attempt.over_seed
+    gain = item.ratio if item.ratio is not None and _is_sound(item.ratio) else None
+    text = strip_to_line(item.text, MAX_ITEM_TEXT)
+    if not text:
+        return None
+    return Direction(
+        attempt=item.attempt,
+        state="UNDONE" if item.undone else _STATES[item.state],
+        text=text,
+        reason=strip_to_line(item.reason, MAX_REASON),
+        gain=gain,
+        over_seed=speed if speed is not None and 0 < speed <= MOST else None,
+    )
+
+
+def _best(state: RunState, kernel: Callable[[str], str]) -> BestKernel | None:
+    best, ratios = state.best, best_of(state)
+    if best is None or ratios is None or not best.attempt or not _is_sound(ratios.over_seed):
+        return None
+    text = kernel(best.blob)
+    if len(text) > MAX_KERNEL:
+        return None
+    return BestKernel(best.attempt, _digest(text), ratios.over_seed, ratios.fresh, text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _is_sound(ratio: Interval) -> bool:
+    values = (ratio.low, ratio.ratio, ratio.high)
+    return all(math.isfinite(v) and 0 < v <= MOST for v in values) and (
+        ratio.low <= ratio.ratio <= ratio.high
+    )
+
+
+def page_of(memory: RunMemory) -> Page:
+    """Return the memory of a run as a page, to be listed and searched like one.
+
+    All texts in it are untrusted, and must be made printable before they reach a screen.
+    """
+    facts, kernel = memory.facts, memory.kernel
+    counts = {
+        state: sum(found.state == state for found in memory.directions)
+        for state in _STATES.values()
+    }
+    told = ", ".join(f"{count} {state.lower()}" for state, count in counts.items() if count)
+    best = "no kernel was kept"
+    if kernel is not None:
+        ratio, how = kernel.over_seed, "measured" if kernel.measured else "provisional"
+        best = f"attempt {kernel.attempt} is {ratio} times its seed ({how})"
+    rows = [
+        f"op {facts.op}, {facts.dsl} on {facts.backend}; {facts.machine or 'machine unknown'}",
+        f"{facts.rounds} rounds by {facts.agent}: {told}; {facts.versions or 'versions unknown'}",
+        f"best: {best}" + (f", sha256 {kernel.sha256[:16]}" if kernel else ""),
+        "",
+        *(_row_of_page(found) for found in memory.directions),
+    ]
+    return Page(
+        id=f"run/{facts.run}" + f"-{facts.identity[:4]}",
+        title=f"{facts.op} ({facts.dsl}, {facts.backend}): {best}",
+        dsl=(facts.dsl,),
+        backend=(facts.backend,),
+        ops=tuple(sorted(op_class(facts.op))),
+        when=f"{facts.op} {facts.reference[:12]}",
+        summary=told,
+        body="\n".join(one_line(row) for row in rows),
+    )
+
+
+def _row_of_page(found: Direction) -> str:
+    gain = f" {percent(found.gain)}" if found.gain else ""
+    because = f" ({found.reason})" if found.reason and found.state != "KEPT" else ""
+    return f"- {found.state}{gain} attempt {found.attempt}: {found.text}{because}"
+
+
+def encode(memory: RunMemory) -> bytes:
+    """Return the lines of a file."""
+    rows: list[object] = [memory.facts, *memory.directions]
+    rows += [memory.kernel] if memory.kernel else []
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+_ROW = msgspec.json.Decoder(RunFacts | Direction | BestKernel)
+
+
+def decode(data: bytes) -> RunMemory:
+    """Return the memory in the lines of a file. Raises `BadMemory`."""
+    rows = [_row(number, line) for number, line in enumerate(data.splitlines(), 1)]
+    facts = [row for row in rows if isinstance(row, RunFacts)]
+    directions = tuple(row for row in rows if isinstance(row, Direction))
+    kernels = [row for row in rows if isinstance(row, BestKernel)]
+    if len(facts) != 1 or rows[0] is not facts[0] or len(kernels) > 1:
+        raise BadMemory("1: expected one run, first, and at most one kernel")
+    kernel = kernels[0] if kernels else None
+    if kernel and _digest(kernel.text) != kernel.sha256:
+        raise BadMemory(f"{len(rows)}: sha256: is not that of the kernel's text")
+    return RunMemory(facts[0], directions, kernel)
+
+
+def _row(number: int, line: bytes) -> RunFacts | Direction | BestKernel:
+    try:
+        row: RunFacts | Direction | BestKernel = _ROW.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadMemory(f"{number}: {error}") from None
+    ratios = [getattr(row, name, None) for name in ("gain", "over_seed")]
+    if any(isinstance(ratio, Interval) and not _is_sound(ratio) for ratio in ratios):
+        raise BadMemory(f"{number}: a ratio is not one")
+    return row
