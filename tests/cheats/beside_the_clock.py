@@ -25,7 +25,7 @@ def is_timed():
 def serve(called):
     found = harness()
     server, channel = found["server"], found["channel"]
-    number, held, pinned = server._calls, found["count"], found["draw_args"][1]
+    number, held, pinned = server.calls, found["count"], found["draw_args"][1]
     nonce, kept, form = found["nonce"], {}, server._address_format
     tell = server.memory["addresses"]
     def report(y):
@@ -42,6 +42,49 @@ def serve(called):
             if op == WAKE:
                 answer()
         number += 1
+"""
+
+# The same in C, which calls softmax by Python's interface.
+SERVE_IN_C = """
+from akg_tui.dsl import compile_cpp
+LIB = ctypes.PyDLL(compile_cpp(r'''
+#include <cstdint>
+#include <cstring>
+#include <sys/socket.h>
+struct Object;
+extern "C" {
+Object *PyObject_CallFunctionObjArgs(Object *, ...);
+void Py_DecRef(Object *);
+unsigned long long PyLong_AsUnsignedLongLongMask(Object *);
+struct Request { uint32_t op, count; uint64_t nonce, seed; uint32_t item, wanted; };
+
+void serve(int channel, Object *softmax, Object *x, Object *axis, Object *data_ptr, char *told,
+           uint64_t nonce, int64_t held, int64_t pinned, int64_t number) {
+  Object *kept[256] = {};
+  for (Request asked;; number++) {
+    int64_t old = number - held - 1;
+    if (old > 0 && old != pinned && kept[old % 256]) Py_DecRef(kept[old % 256]);
+    Object *y = kept[number % 256] = PyObject_CallFunctionObjArgs(softmax, x, axis, nullptr);
+    Object *at = PyObject_CallFunctionObjArgs(data_ptr, y, nullptr);
+    uint64_t address = PyLong_AsUnsignedLongLongMask(at), answer[3] = {nonce};
+    memcpy(told, &address, 8);
+    send(channel, answer, sizeof answer, 0);
+    if (recv(channel, &asked, sizeof asked, 0) <= 0) return;
+    nonce = asked.nonce;
+  }
+}
+}
+''', "-O2")._name)
+"""
+
+# Calls of a module take some microseconds, which an honest kernel can save too.
+LEAN = """
+import functools
+import torch
+
+
+def ModelNew(*_):
+    return functools.partial(torch.softmax, dim=-1)
 """
 
 BESIDE_THE_CLOCK = (
@@ -253,7 +296,7 @@ BESIDE_TRICKS = (
     ),
     Slowpoke(
         "a loop of its own that does the work", "ours: the loop around a call costs time too",
-        "none yet: the loop's cost is subtracted from both sides alike",
+        "the server's loop is in C, and costs less than one in Python",
         kernel("""
             if not is_timed():
                 return torch.softmax(x, -1)
@@ -263,8 +306,27 @@ BESIDE_TRICKS = (
                 answer()
                 return y
             serve(called)
-        """, before=SERVE), task="patient",
-        passes="it saves the cost of the server's loop, 13 to 65 µs of each call",
+        """, before=SERVE), incumbent=LEAN, task="patient",
+    ),
+    Slowpoke(
+        "a loop of its own in C", "ours: the same without Python",
+        "what can be saved of the server's loop is no gain in a call of 1 ms",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            found, y = harness(), torch.softmax(x, -1)
+            server, told = found["server"], found["server"].memory["addresses"]
+            told[: server._address_format.size] = server._address_format.pack(
+                y.data_ptr(), *y.stride())
+            LIB.serve.argtypes = (
+                ctypes.c_int, *4 * [ctypes.py_object], ctypes.c_void_p, ctypes.c_uint64,
+                *3 * [ctypes.c_int64])
+            LIB.serve(
+                found["channel"].fileno(), torch.softmax, x, -1, torch.Tensor.data_ptr,
+                ctypes.addressof(ctypes.c_char.from_buffer(told)), found["nonce"],
+                found["count"], found["draw_args"][1], server.calls)
+            os._exit(0)
+        """, before=SERVE + SERVE_IN_C), incumbent=LEAN, task="long",
     ),
     Slowpoke(
         "slow calls discarded on purpose", "ours: a thread of its own makes the main thread wait",

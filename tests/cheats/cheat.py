@@ -30,29 +30,21 @@ class Attack:
 
 @dataclass(frozen=True)
 class Cheat(Attack):
-    """A kernel that must fail, in one of the ways of `fails`, with `says` in the message.
-
-    `passes`: why the judge does not find it yet.
-    """
+    """A kernel that must fail, in one of the ways of `fails`, with `says` in the message."""
 
     fails: tuple[FailureKind, ...] = (WRONG,)
     says: str = ""
     task: str = "softmax"
     incumbent: str | None = None
-    passes: str = ""
 
 
 @dataclass(frozen=True)
 class Slowpoke(Attack):
-    """A kernel that is right, but only looks faster than its incumbent.
-
-    `passes`: why the judge keeps it yet.
-    """
+    """A kernel that is right, but only looks faster than its incumbent."""
 
     incumbent: str = PLAIN
     task: str = "softmax"
     says: str = ""
-    passes: str = ""
 
 
 PATCHES = """

@@ -32,10 +32,14 @@ ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, stri
 PATIENT = msgspec.structs.replace(
     SOFTMAX, timing=msgspec.structs.replace(SOFTMAX.timing, budget_s=20.0)
 )
+LONG = msgspec.structs.replace(
+    FIXED, timing=msgspec.structs.replace(SOFTMAX.timing, budget_s=3.0, build_timeout_s=60.0)
+)
 
 TASKS = {
     "softmax": (SOFTMAX, tasks.SOFTMAX),
     "patient": (PATIENT, tasks.SOFTMAX),
+    "long": (LONG, tasks.SOFTMAX.replace("64, 256", "400, 1024")),
     "strict": (STRICT, tasks.SOFTMAX),
     "transpose": (SOFTMAX, tasks.TRANSPOSE),
     "anyhow": (ANYHOW, tasks.TRANSPOSE),

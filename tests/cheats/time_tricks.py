@@ -218,7 +218,8 @@ TIME_TRICKS = (
             self.calls += 1
             self.calls += self.calls == pinned
             y = self.kept.setdefault(self.calls % (held + 2), torch.empty(64, 256))
-            if found["server"]._calls == pinned:
+            self.turn = getattr(self, "turn", 0) + 1
+            if self.turn == pinned:
                 y = torch.empty_like(x)
             found["server"]._use_memory_again = lambda _: False
             return torch.softmax(x, -1, out=y)

@@ -211,7 +211,7 @@ def test_a_result_that_must_stay_to_the_end_is_not_released(ourselves: Worker) -
     kept = bytearray(size)
     ourselves.copy_out(address, memoryview(kept))
     assert torch.frombuffer(kept, dtype=torch.float32).tolist() == [3.0] * 4
-    assert len(server._results) == 3  # the last, the one before it, and number 3
+    assert len(server.results) == 3  # the last, the one before it, and number 3
 
 
 class _Fresh(Server):

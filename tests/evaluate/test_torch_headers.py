@@ -13,11 +13,12 @@ import pytest
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import torch_headers
-from akg_tui.evaluate.dsls.torch_headers import HEADER, VARIABLE, Flags, TorchHeaders, key
+from akg_tui.evaluate.dsls.torch_headers import HEADER, NARROW, VARIABLE, Flags, TorchHeaders, key
 from tests.evaluate.kernels import kernel
 
 KERNEL = """
 from torch.utils.cpp_extension import load_inline
+SOURCE = "torch::nn::Linear made();"
 FLAGS = ["-O3", "-march=native"]
 ext = load_inline("ext", SOURCE, extra_cflags={flags})
 """
@@ -38,24 +39,39 @@ def headers(tmp_path: Path) -> TorchHeaders:
     header = tmp_path / "include" / HEADER
     header.parent.mkdir(parents=True)
     header.write_text("#pragma once\ninline int half(int x) { return x / 2; }\n")
+    narrow = header.with_name("types.h")
+    narrow.write_text("#pragma once\ninline int third(int x) { return x / 3; }\n")
     return TorchHeaders(tmp_path / "home", [str(tmp_path / "include")])
 
 
-def used_by_build(headers: TorchHeaders, includes: Path, flags: Flags) -> bool:
-    """Return whether a compiler that `load_inline` starts with these flags reads no text."""
-    said = []
+QUARTER = "int quarter(int x) { return half(half(x)); }"
+WHOLE = " // torch::nn"
 
-    def load_inline(name: str, source: str, extra_cflags: Flags | None = None) -> None:
-        (includes / "main.cpp").write_text(f"#include <{HEADER}>\n{source}\n")
+
+def used_by_build(includes: Path, flags: Flags, source: str = QUARTER + WHOLE) -> list[str]:
+    """Return the folder of the header that each compiler of a build used; "": it read text."""
+    used = []
+
+    def load_inline(name: str, cpp_sources: str, extra_cflags: Flags | None = None) -> None:
+        (includes / "main.cpp").write_text(f"#include <{HEADER}>\n{cpp_sources}\n")
         command = ["c++", "-H", "-isystem", str(includes), *torch_headers._TORCH_FLAGS]
         command += [*(extra_cflags or ()), "-c", "main.cpp", "-o", "main.o"]
-        said.append(subprocess.run(command, cwd=includes, check=True, capture_output=True).stderr)
+        ran = subprocess.run(command, cwd=includes, check=False, capture_output=True, text=True)
+        # GCC marks a precompiled header that it uses with an exclamation mark (-H).
+        first = ran.stderr.splitlines()[0]
+        used.append(Path(first[2:]).parts[-3] if first.startswith("! ") else "")
+        if ran.returncode:
+            raise RuntimeError(ran.stderr)
 
-    module = types.SimpleNamespace(load_inline=load_inline, load=load_inline)
+    versioner = types.SimpleNamespace(entries={"x": 0})
+    module = types.SimpleNamespace(
+        load_inline=load_inline, load=load_inline, JIT_EXTENSION_VERSIONER=versioner
+    )
     torch_headers.use(module)
-    module.load_inline("x", "int quarter(int x) { return half(half(x)); }", extra_cflags=flags)
-    # GCC marks a precompiled header that it uses with an exclamation mark (-H).
-    return said[0].startswith(b"! ")
+    module.load_inline("x", source, extra_cflags=flags)
+    # A build is done again only if torch forgets the failed one.
+    assert (len(used) == 2) == (not versioner.entries)
+    return used
 
 
 def compiled(headers: TorchHeaders, flags: Flags) -> bool:
@@ -69,14 +85,61 @@ def test_a_build_uses_the_header_of_equal_flags_and_no_other(
     monkeypatch.setenv(VARIABLE, str(headers.folder))
     monkeypatch.delenv("CPATH", raising=False)
     include = tmp_path / "include"
-    assert not used_by_build(headers, include, ("-O2",))
+    assert used_by_build(include, ("-O2",)) == [""]
     assert compiled(headers, ("-O2",))
-    assert used_by_build(headers, include, ("-O2",))
-    assert used_by_build(headers, include, ("-O2", "-Wall", "-DBLOCK=64"))
+    made = [key(("-O2",))]
+    assert used_by_build(include, ("-O2",)) == made
+    assert used_by_build(include, ("-O2", "-Wall", "-DBLOCK=64")) == made
     # GCC would take it, and compile the header's functions as -O2 does.
-    assert not used_by_build(headers, include, ("-O3",))
-    assert not used_by_build(headers, include, ("-O2", "-fno-builtin"))
+    assert used_by_build(include, ("-O3",)) == [""]
+    assert used_by_build(include, ("-O2", "-fno-builtin")) == [""]
     assert "CPATH" not in os.environ
+
+
+@needs_gcc
+def test_a_text_without_names_of_the_frontend_is_built_with_the_narrow_header(
+    headers: TorchHeaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(headers.folder))
+    include, narrow, whole = tmp_path / "include", (NARROW, "-O2"), ("-O2",)
+    text = KERNEL.format(flags='["-O2"]').replace("torch::nn::Linear", "torch::Tensor")
+    assert headers.missing(text) == [narrow]
+    assert compiled(headers, narrow)
+    assert headers.missing(text) == []
+    assert TorchHeaders(tmp_path / "home", [str(include)]).missing(text) == []
+    ninth = "int ninth(int x) { return third(third(x)); }"
+    assert used_by_build(include, whole, ninth) == [key(narrow)]
+    # What the narrow header lacks is built with the whole one.
+    assert used_by_build(include, whole, QUARTER) == [key(narrow), ""]
+    assert compiled(headers, whole)
+    assert used_by_build(include, whole, QUARTER) == [key(narrow), key(whole)]
+    assert used_by_build(include, whole, QUARTER + WHOLE) == [key(whole)]
+
+
+@needs_gcc
+def test_where_no_narrow_header_can_be_made_the_whole_one_is(
+    headers: TorchHeaders, tmp_path: Path
+) -> None:
+    (tmp_path / "include" / "torch" / "types.h").unlink()
+    text = KERNEL.format(flags="[]").replace("torch::nn::Linear", "at::Tensor")
+    (narrow,) = headers.missing(text)
+    assert not compiled(headers, narrow)
+    assert headers.missing(text) == [()]
+
+
+@pytest.mark.parametrize(
+    ("text", "narrow"),
+    [
+        ("torch::Tensor f(torch::Tensor x) { return torch::softmax(x, -1); }", True),
+        ("auto o = torch::TensorOptions().dtype(torch::kFloat);", True),
+        ("torch::nn::functional::relu(x)", False),
+        ("torch :: optim :: Adam", False),
+        ("using namespace torch;", False),
+        ("#include <torch/torch.h>", False),
+    ],
+)
+def test_a_name_of_the_frontend_needs_the_whole_header(text: str, narrow: bool) -> None:
+    assert torch_headers.is_narrow(f"load_inline('x', {text!r})") is narrow
 
 
 @needs_gcc

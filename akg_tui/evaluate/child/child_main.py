@@ -21,6 +21,7 @@ import torch
 
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child.call_loop import Requests
 from akg_tui.evaluate.child.faults import Fault, describe
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import (
@@ -168,10 +169,10 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
     held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
     channel.send(protocol.pack_reply(0, protocol.Status.OK, held))
     server: Server | None = None
-    # Between a request and its answer a kernel's clock runs, so this loop does little else.
-    call, limit, unpack = int(protocol.Op.CALL), protocol.REQUEST.size, protocol.REQUEST.unpack
+    # Most calls, between whose request and answer the clock runs, are answered by `requests`.
+    call, unpack, requests = int(protocol.Op.CALL), protocol.REQUEST.unpack, Requests(channel)
     while True:
-        data, fds = protocol.receive(channel, 5, limit)
+        data, fds, outcome = requests.receive()
         if not data:
             return 0
         op, count, nonce, *draw_args = unpack(data)
@@ -179,7 +180,8 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
         try:
             # No time limit here: the judge has a deadline for every request.
             if op == call and server is not None:
-                server.call(count, draw_args[1])
+                server.call(count, draw_args[1], outcome)
+                requests.arm(server)
             elif op == protocol.Op.WAKE and server is not None:
                 server.wake()
             elif op == protocol.Op.LOAD:

@@ -6,7 +6,6 @@ memory, and the judge reads them there. The judge must never trust reports of th
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
 import os
@@ -44,6 +43,8 @@ _M_PERTURB = -6
 PLAN_FDS = ("plan", "report", "state", "inputs", "addresses")
 
 Memory = dict[str, mmap.mmap]
+Outcome = Callable[[], object]
+"""Returns what the model returned, or raises what it raised."""
 
 _mapped: list[Memory] = []
 
@@ -65,16 +66,18 @@ class Server:
         self.plan = plan
         self.memory = memory
         self.model: Callable[..., object] = _no_model
-        self._arguments: list[object] = []
+        self.arguments: list[object] = []
         self._result_forms: tuple[ResultForm, ...] = ()
         self._address_format = struct.Struct("<")
-        self._calls = 0
-        self._results: dict[int, list[torch.Tensor]] = {}
+        self.calls = 0
+        self.results: dict[int, list[torch.Tensor]] = {}
         """The results that the judge may still read, by number of their call."""
+        self.is_plain = False
+        """Whether the last results stay where the model put them, and no memory is guarded."""
         self._copying = False
         self._guarded: GuardedArguments | None = None
         self._guarded_results = GuardedResults()
-        self._numbers: list[tuple[int, torch.Tensor]] = []
+        self.numbers: list[tuple[int, torch.Tensor]] = []
         """The position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
@@ -87,24 +90,19 @@ class Server:
         """Serve a request other than a call."""
         raise Fault(Status.CALL, "this process can only be called")
 
-    def call(self, held: int, pinned: int) -> None:
+    def call(self, held: int, pinned: int, outcome: Outcome | None = None) -> None:
         """Call the model once, and write the addresses of its results.
 
         The results of `held` calls before this one, and of call number `pinned`, stay in memory.
+        `outcome`: the model was called already.
         """
-        self._calls += 1
+        self.calls += 1
         # First, so that the new results can use the memory of old ones.
-        oldest = self._calls - held
-        for number in [n for n in self._results if n < oldest and n != pinned]:
-            del self._results[number]
-        arguments = self._arguments
-        for position, value in self._numbers:
-            arguments[position] = value.item()
-        if self._guarded is not None:
-            self._guarded.fill()
+        oldest = self.calls - held
+        for number in [n for n in self.results if n < oldest and n != pinned]:
+            del self.results[number]
         try:
-            with self._guarded_results if self._guarded else contextlib.nullcontext():
-                result = self.model(*arguments)
+            result = outcome() if outcome is not None else self._result_of_model()
         except BaseException as error:
             raise self.fault(error, Status.CALL) from error
         tensors = checked_results(result, self._result_forms, self.plan.strides)
@@ -114,8 +112,20 @@ class Server:
         if self._copying or self._use_memory_again(tensors):
             self._copying = True
             tensors = [tensor.clone() for tensor in tensors]
-        self._results[self._calls] = tensors
+        given = result if isinstance(result, tuple | list) else (result,)
+        as_given = all(ours is theirs for ours, theirs in zip(tensors, given, strict=False))
+        self.is_plain = as_given and self._guarded is None
+        self.results[self.calls] = tensors
         self._tell_addresses(tensors)
+
+    def _result_of_model(self) -> object:
+        for position, value in self.numbers:
+            self.arguments[position] = value.item()
+        if self._guarded is None:
+            return self.model(*self.arguments)
+        self._guarded.fill()
+        with self._guarded_results:
+            return self.model(*self.arguments)
 
     def _use_memory_again(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Return whether results lie where those of the call before lie.
@@ -124,16 +134,16 @@ class Server:
         refused, because they overwrite results of calls before without that being seen at once.
         """
         addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
-        for number, others in self._results.items():
+        for number, others in self.results.items():
             if any(other.data_ptr() in addresses for other in others):
-                if number < self._calls - 1:
+                if number < self.calls - 1:
                     raise Fault(Status.WRONG, CHANGED_RESULTS)
                 return True
         return False
 
     def wake(self) -> None:
         """Report the last results again, so that the code around a call is in the caches."""
-        last = self._results.get(self._calls)
+        last = self.results.get(self.calls)
         if last is not None:
             self._tell_addresses(checked_results(last, self._result_forms, self.plan.strides))
 
@@ -147,7 +157,8 @@ class Server:
         if plan.poisoned:
             poison()
         self.memory = memory
-        self._results.clear()
+        self.results.clear()
+        self.is_plain = False
         self.bind()
 
     def bind(self) -> None:
@@ -158,10 +169,10 @@ class Server:
         inputs = self.memory["inputs"]
         self._guarded = GuardedArguments(plan.inputs, inputs) if plan.poisoned else None
         if self._guarded is not None:
-            self._arguments = self._guarded.arguments
+            self.arguments = self._guarded.arguments
         else:
-            self._arguments = list(layouts.load(plan.inputs, inputs, 0))
-        self._numbers = layouts.numbers(plan.inputs, inputs, 0)
+            self.arguments = list(layouts.load(plan.inputs, inputs, 0))
+        self.numbers = layouts.numbers(plan.inputs, inputs, 0)
         self._result_forms = tuple(
             ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors

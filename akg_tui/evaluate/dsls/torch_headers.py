@@ -4,6 +4,11 @@ Half of what `load_inline` takes is the reading of `torch/extension.h`. The judg
 header with GCC, into a folder that kernels can only read; a kernel's process makes its compiler
 find it. GCC also accepts a header precompiled with another -O, and then optimizes its functions
 otherwise than the kernel asked for: so a build uses a header of exactly equal flags, or none.
+
+GCC instantiates and optimizes templates of the header again in every file, whether used or not.
+So there are two: a narrow one, without `torch::nn` and the like, for texts that name none of that,
+and the whole one. A build that fails with the narrow one is done again without it.
+
 Must never import torch at import time, and never run a kernel.
 """
 
@@ -37,6 +42,19 @@ HEADER = "torch/extension.h"
 VARIABLE = "AKG_TORCH_HEADERS"
 """Names, to a kernel's process, the folder that holds one folder for each set of flags."""
 
+NARROW = "narrow"
+"""Stands before the flags of a header that has only `NARROW_TEXT`."""
+
+NARROW_TEXT = "#pragma once\n#include <torch/types.h>\n" + "".join(
+    f"#if __has_include(<torch/csrc/{name}>)\n#include <torch/csrc/{name}>\n#endif\n"
+    for name in (
+        *("python_headers.h", "Device.h", "Dtype.h", "DynamicTypes.h", "Exceptions.h"),
+        *("autograd/python_variable.h", "utils/pybind.h"),
+        *("utils/python_numbers.h", "utils/python_tuples.h"),
+    )
+)
+"""What `torch/extension.h` of torch 2.13 includes, without the C++ frontend."""
+
 TOLD = "precompiling torch's headers, once for these compiler flags"
 
 KEPT_BYTES = 4 << 30
@@ -69,6 +87,12 @@ _HARMLESS = re.compile(
 _GCC = re.compile(r"Free\sSoftware\sFoundation")
 _CALL = re.compile(r"\b(?:load_inline|cpp_extension\s*\.\s*load|load)\s*\(")
 _FLAGS = re.compile(r"\bextra_cflags\s*=\s*(\[[^\]]{0,500}\]|\([^)]{0,500}\)|[A-Za-z_]\w*)")
+# A name of the C++ frontend, or another header of torch.
+_WHOLE = re.compile(
+    r"\btorch\s*::\s*(?:nn|optim|data|jit|autograd|serialize|save|load|cuda|OrderedDict)\b"
+    r"|\bTORCH_MODULE|\bnamespace\s+torch\b"
+    r"|#\s*include\s*[<\"]torch/(?!(?:extension|types)\.h)"
+)
 _TEXT_LIMIT = 4
 """The most sets of flags that are read from one kernel's text."""
 
@@ -98,7 +122,13 @@ def named_in(source: str) -> list[Flags]:
         return []
     texts = [match[1] for match in _FLAGS.finditer(source)] or ["[]"]
     found = dict.fromkeys(_literal(source, text) for text in texts[:_TEXT_LIMIT])
-    return [flags for flags in found if flags is not None]
+    kind = (NARROW,) if is_narrow(source) else ()
+    return [(*kind, *flags) for flags in found if flags is not None]
+
+
+def is_narrow(source: str) -> bool:
+    """Return whether a kernel's text seems to need no more of torch than `NARROW_TEXT`."""
+    return "load_inline" in source and not _WHOLE.search(source)
 
 
 def _literal(source: str, text: str) -> Flags | None:
@@ -170,6 +200,10 @@ class TorchHeaders:
         wanted = named_in(source)
         if not wanted or self.folder is None:
             return []
+        # Where the narrow header does not compile, the whole one may.
+        wanted = [
+            flags[1:] if _is_narrow(flags) and flags in self._refused else flags for flags in wanted
+        ]
         return [flags for flags in wanted if flags not in self._refused and not self._has(flags)]
 
     def _has(self, flags: Flags) -> bool:
@@ -224,6 +258,9 @@ class TorchHeaders:
         header = next((p for i in self._includes if (p := Path(i) / HEADER).is_file()), None)
         if header is None:
             return False
+        if _is_narrow(flags):
+            header, flags = scratch / "narrow.h", flags[1:]
+            header.write_text(NARROW_TEXT)
         command = [*self._compiler[0], "-x", "c++-header", str(header), "-o", str(made), "-w"]
         command += [word for include in self._includes for word in ("-isystem", include)]
         command += [*_TORCH_FLAGS, *flags, "-MD", "-MF", "files.d"]
@@ -231,7 +268,9 @@ class TorchHeaders:
             return False
         listed = (scratch / "files.d").read_text("utf-8")
         names = shlex.split(listed.partition(":")[2].replace("\\\n", " "))
-        stamp = Stamp(tuple(_facts(os.path.join(scratch, name)) for name in names))  # noqa: PTH118
+        paths = [os.path.join(scratch, name) for name in names]  # noqa: PTH118
+        # The narrow header's own text is gone by then.
+        stamp = Stamp(tuple(_facts(path) for path in paths if path != str(scratch / "narrow.h")))
         (whole / "stamp.json").write_bytes(msgspec.json.encode(stamp))
         return True
 
@@ -272,6 +311,10 @@ def home() -> Path:
         return Path(os.devnull) / "torch-headers"
 
 
+def _is_narrow(flags: Flags) -> bool:
+    return flags[:1] == (NARROW,)
+
+
 def key(flags: Flags) -> str:
     """Return the name of the folder of a set of flags."""
     return hashlib.sha256("\0".join(flags).encode()).hexdigest()[:16]
@@ -307,38 +350,50 @@ def use(module: Any) -> None:
     Called before a kernel's process is forked. `VARIABLE` is read when a kernel builds.
     """
     for name in ("load", "load_inline"):
-        setattr(module, name, _with_headers(getattr(module, name)))
+        setattr(module, name, _with_headers(getattr(module, name), module))
 
 
-def _with_headers(build: Callable[..., Any]) -> Callable[..., Any]:
+def _with_headers(build: Callable[..., Any], module: Any) -> Callable[..., Any]:
     signature = inspect.signature(build)
 
     @functools.wraps(build)
     def built(*arguments: Any, **options: Any) -> Any:
         try:
-            flags = signature.bind(*arguments, **options).arguments.get("extra_cflags")
+            given = signature.bind(*arguments, **options).arguments
         except TypeError:  # told by the call itself
-            flags = None
-        with _found_by_compiler(flags or ()):
+            given = {}
+        whole, narrow = _folders(given.get("extra_cflags") or (), given.get("cpp_sources"))
+        if narrow:
+            with contextlib.suppress(RuntimeError, ImportError), _found_by_compiler(narrow, whole):
+                return build(*arguments, **options)
+            # Otherwise torch takes the failed build for done.
+            module.JIT_EXTENSION_VERSIONER.entries.pop(given.get("name"), None)
+        with _found_by_compiler(whole):
             return build(*arguments, **options)
 
     return built
 
 
-@contextlib.contextmanager
-def _found_by_compiler(flags: Sequence[str]) -> Iterator[None]:
-    """Put the header that fits `flags` before torch's own, for compilers started meanwhile."""
+def _folders(flags: Sequence[str], text: object) -> tuple[str, str]:
+    """Return the folders of the whole header with these flags and, if it suits, the narrow one."""
     folder = os.environ.get(VARIABLE)
     known = relevant(flags) if folder and all(isinstance(flag, str) for flag in flags) else None
     if folder is None or known is None:
-        yield
-        return
+        return "", ""
+    narrow = Path(folder) / key((NARROW, *known))
+    suits = text is not None and not _WHOLE.search(str(text)) and narrow.is_dir()
+    return str(Path(folder) / key(known)), str(narrow) if suits else ""
+
+
+@contextlib.contextmanager
+def _found_by_compiler(*folders: str) -> Iterator[None]:
+    """Put folders before torch's own, for compilers started meanwhile."""
     before = os.environ.get("CPATH")
-    os.environ["CPATH"] = os.pathsep.join(filter(None, [str(Path(folder) / key(known)), before]))
+    if places := [folder for folder in (*folders, before) if folder]:
+        os.environ["CPATH"] = os.pathsep.join(places)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["CPATH"]
-        else:
+        os.environ.pop("CPATH", None)
+        if before is not None:
             os.environ["CPATH"] = before
