@@ -1,8 +1,8 @@
 """Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
-One name may be followed by that benchmark's own options. `problems FOLDER` and `samples` take long
-and run only when named.
+One name may be followed by that benchmark's own options. `problems FOLDER`, `samples` and
+`suite_cluster` take long and run only when named.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ MODULES = {
     "context": "context",
     "trial_twin": "trial_twin",
     "kills": "kills",
+    "suite_kills": "suite_kills",
     "crashlab": "crashlab.lab",
     "soak": "judge.soak",
     "report": "report",
@@ -33,7 +34,7 @@ MODULES = {
 
 def main() -> int:
     words = sys.argv[1:]
-    if words and words[0] in ("problems", "samples"):
+    if words and words[0] in ("problems", "samples", "suite_cluster"):
         return 0 if importlib.import_module(f"benchmarks.{words[0]}").main(words[1:]) else 1
     if len(words) > 1 and words[1].startswith("-") and words[0] in MODULES:
         return 0 if _module(words[0]).main(words[1:]) else 1

@@ -22,33 +22,10 @@ from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.formats import FOLDERS
+from akg_tui.problems.formats import problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
 from benchmarks.against_compile import against_compile
-
-SUFFIXES = (".py", ".json")
-
-
-def found_in(folder: Path) -> list[Path]:
-    """Return the problems below a folder: folders of a known format, and files of Python or JSON.
-
-    A file inside a folder of a known format belongs to that folder.
-    """
-    whole = {
-        path.parent
-        for _, names in FOLDERS
-        for path in folder.rglob(names[0])
-        if all((path.parent / name).is_file() for name in names)
-    }
-    files = {
-        path
-        for path in folder.rglob("*")
-        if path.suffix in SUFFIXES and not whole & {*path.parents} and path.name[0] not in "._"
-    }
-    # The cases of a module lie beside it in a file of its name.
-    files = {path for path in files if path.suffix == ".py" or path.with_suffix(".py") not in files}
-    return sorted(whole | files)
 
 
 async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
@@ -104,7 +81,7 @@ def main(words: list[str]) -> bool:
     results = []
     task = Task(op="problems", target=Target(dsl="cpp" if inductor else "torch"))
     with SizeProbe(task, generates=inductor) as probe:
-        for origin in found_in(arguments.folder)[: arguments.limit]:
+        for origin in problems_in(arguments.folder)[: arguments.limit]:
             results.append(tried(origin, probe, inductor=inductor))
             print(json.dumps(results[-1]), flush=True)
     width = max((len(Path(each["problem"]).name) for each in results), default=0)

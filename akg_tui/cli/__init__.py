@@ -19,6 +19,8 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
     ("run_listing", "add_views", ("replay", "attach")),
+    ("suites", "add_suite", ("suite", "suite resume", "suite show", "suite compare")),
+    ("suites", "add_fleet", ("fleet up", "fleet status", "fleet down")),
     ("evaluate_kernel", "add_eval", ("eval",)),
     ("new_task", "add_new", ("new",)),
     ("run_listing", "add_run_commands", ("runs", "show")),
@@ -77,7 +79,7 @@ def _browse(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see the design: 0, 1, 2, 130)."""
-    words = sys.argv[1:] if argv is None else argv
+    words = _with_command_whole(sys.argv[1:] if argv is None else argv)
     arguments = parser(words[0] if words else "").parse_args(words)
     try:
         code: int = arguments.run(arguments)
@@ -93,6 +95,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"akg-tui: {line}", file=sys.stderr)
         return EXIT_BAD_INPUT
     return code
+
+
+def _with_command_whole(words: Sequence[str]) -> Sequence[str]:
+    """Return a command line in which a command of two words is one."""
+    two = " ".join(words[:2])
+    declared = any(two in names for _, _, names in DECLARED)
+    return [two, *words[2:]] if declared and len(words) > 1 else words
 
 
 def _error_line(error: Exception) -> str | None:

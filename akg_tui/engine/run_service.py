@@ -186,8 +186,11 @@ def _copied(origin: Path, place: Path) -> TaskFolder:
     return load_task(place)
 
 
-def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
-    """Create a run of `task` (the folder's, with the stated settings). Raises `StoreError`."""
+def create_run(folder: TaskFolder, task: Task, mode: Mode, name: str = "") -> RunFolder:
+    """Create a run of `task` (the folder's, with the stated settings). Raises `StoreError`.
+
+    Its name is `name`, or the time and the task's.
+    """
     from akg_tui.store.run_folder import RunFolder
 
     return RunFolder.create(
@@ -197,7 +200,7 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
         agent=task.agent.model,
         version=__version__,
         clock=time.time,
-        name=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_short_name(task.op)}",
+        name=name or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_short_name(task.op)}",
     )
 
 
@@ -340,12 +343,20 @@ def _check_tools(files: tuple[tuple[Path, str], ...]) -> Tools:
 
 
 def engine_for(
-    run: RunFolder, channel: Channel = "ui", *, key_file: str = "", driver: Driver | None = None
+    run: RunFolder,
+    channel: Channel = "ui",
+    *,
+    key_file: str = "",
+    driver: Driver | None = None,
+    leases: bool = False,
 ) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
     `channel` is where a person follows the run; `key_file` overrides the key file that the run's
-    task names. With a `driver` a client makes the calls of the run's agent, whichever it has.
+    task names. With a `driver` a client makes the calls of the run's agent, whichever it has. With
+    `leases` the judge times only while no other judge with a lease of the same device on this
+    machine does.
+
     Raises `RunFault` when the run's model needs a key or a driver and there is none.
     """
     from akg_tui.agent.context import Context
@@ -374,7 +385,7 @@ def engine_for(
         return Engine(
             run,
             driver or _model(task),
-            partial(_judge, run),
+            partial(_judge, run, leases),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
@@ -400,7 +411,11 @@ def _model(task: Task) -> ChatModel:
     return Served(task.agent, endpoint_of(task.agent, os.environ))
 
 
-def _judge(run: RunFolder, on_progress: Callable[[Progress], None]) -> Evaluator:
+def _judge(run: RunFolder, leases: bool, on_progress: Callable[[Progress], None]) -> Evaluator:
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.targets.lease import lease_of
 
-    return Judge(run.state.task, run.reference, run.path / "scratch", on_progress=on_progress)
+    task = run.state.task
+    lease = lease_of(task) if leases else None
+    scratch = run.path / "scratch"
+    return Judge(task, run.reference, scratch, on_progress=on_progress, lease=lease)

@@ -29,6 +29,9 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     prefetch: bool = True
     """Whether to prepare the next evaluation while the judge is idle."""
 
+    lease: str = ""
+    """The lock file of `akg_tui.evaluate.targets.lease`, held while kernels are timed; "": none."""
+
     def sha256(self) -> str:
         """Return the digest of the inputs of a verdict: the task and the reference."""
         judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]

@@ -25,6 +25,7 @@ from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
@@ -58,6 +59,7 @@ class Evaluations:
         self.pool = ChildPool(begin.task, scratch, zygote, offered)
         self.cases = judged_cases(self.pool, begin.reference)
         self.memory = Memory()
+        self.lease = begin.lease
         self._spares = 0
         self._failed: str | None = None
         """The candidate of the last evaluation, if it failed."""
@@ -143,7 +145,8 @@ class Evaluation:
             with contextlib.ExitStack() as kept:
                 verified = [self._verify(case, kept) for case in self.shared.cases]
                 if self.timed:
-                    self._time(verified)
+                    with lease.held(self.shared.lease, self._pool.wait, self._tell):
+                        self._time(verified)
         except ChildFailed as failed:
             return self._failed(failed)
         except EvaluationError as broken:
@@ -237,6 +240,9 @@ class Evaluation:
             memory=self.shared.memory,
             prior=self.request.prior,
         ).run()
+
+    def _tell(self, what: str) -> None:
+        self.report(Progress(stage="time", message=what))
 
     def _stage(
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None

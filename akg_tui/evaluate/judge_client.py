@@ -27,6 +27,7 @@ from akg_tui.evaluate.dsls import compiled_reference
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.kernel_text import syntax_fault
 from akg_tui.evaluate.targets.adapters import adapters, lacking
+from akg_tui.evaluate.targets.lease import TOLD
 
 CANCEL_S = 10.0
 CLOSE_S = 12.0
@@ -59,6 +60,8 @@ class Judge:
     prefetch
         Whether the judge prepares the next evaluation while it is idle: it draws inputs and
         forks processes that have seen no kernel.
+    lease
+        The lock file that the judge holds while it times; None: it times at any moment.
     modules, environment
         What kernels' processes have loaded and set besides what the target and the DSL need.
 
@@ -74,6 +77,7 @@ class Judge:
         *,
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
+        lease: Path | None = None,
         modules: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -85,6 +89,7 @@ class Judge:
             reference=reference,
             engine=os.getpid(),
             prefetch=prefetch,
+            lease=str(lease) if lease else "",
         )
         self._modules = modules
         self._environment = environment or {}
@@ -168,26 +173,40 @@ class Judge:
         the compiler gives a Measurement. Cancelling the task that awaits this ends that judge.
         """
         start = time.monotonic()
+        limit = asyncio.timeout(compiled_reference.LIMIT_S)
+        left: list[float] = []
+
+        def told(progress: Progress) -> None:
+            """Stop the clock of the limit while another run times."""
+            self._on_progress(progress)
+            now, until = asyncio.get_running_loop().time(), limit.when()
+            if progress.message == TOLD and until is not None:
+                left.append(until - now)
+                limit.reschedule(None)
+            elif left:
+                limit.reschedule(now + left.pop())
+
         judge = Judge(
             compiled_reference.terms_of(self._task),
             self._begin.reference,
             self._scratch / "compiled",
-            on_progress=self._on_progress,
+            on_progress=told,
             prefetch=False,
+            lease=Path(self._begin.lease) if self._begin.lease else None,
             modules=compiled_reference.PRELOADED,
             environment=compiled_reference.ENVIRONMENT,
         )
         kernel = compiled_reference.kernel_of(self._task, self._begin.reference)
         async with self._evaluating:
             try:
-                async with asyncio.timeout(compiled_reference.LIMIT_S):
+                async with limit:
                     return await judge.evaluate(kernel, label="torch.compile", precise=PRECISE)
             except TimeoutError:
-                limit = f"{compiled_reference.LIMIT_S:g}"
+                most = f"{compiled_reference.LIMIT_S:g}"
                 return Measurement(
                     outcome=Outcome.FAILED,
                     failure=FailureKind.TIMEOUT,
-                    message=f"it took longer than {limit} s",
+                    message=f"it took longer than {most} s",
                     threads=self._task.timing.threads,
                     elapsed_s=time.monotonic() - start,
                 )

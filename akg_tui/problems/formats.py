@@ -48,6 +48,36 @@ FOLDERS = (
 """The format of a folder by the files in it; the first match counts."""
 
 
+_SUFFIXES = (".py", ".json")
+
+
+def problems_in(folder: Path) -> list[Path]:
+    """Return the problems below a folder: folders of a known format, and files of Python or JSON.
+
+    A file inside a folder of a known format belongs to that folder.
+    """
+    whole = {
+        path.parent
+        for _, names in FOLDERS
+        for path in folder.rglob(names[0])
+        if all(is_file(path.parent / name) for name in names)
+    }
+    files = {
+        path
+        for path in folder.rglob("*")
+        if path.suffix in _SUFFIXES and not whole & {*path.parents} and path.name[0] not in "._"
+    }
+    # The cases of a module lie beside it in a file of its name.
+    files = {path for path in files if path.suffix == ".py" or path.with_suffix(".py") not in files}
+    return sorted(whole | files)
+
+
+def is_problem(folder: Path) -> bool:
+    """Return whether the files in a folder make it a problem of a known format."""
+    by_files = any(all(is_file(folder / name) for name in names) for _, names in FOLDERS)
+    return by_files or bool(npukernelbench.folder_of(folder))
+
+
 def read_problem(path: Path, format_name: str = "") -> Problem:
     """Return the problem at `path`, a file or a folder, in a named format or the one found.
 

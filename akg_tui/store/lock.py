@@ -41,7 +41,7 @@ class RunLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, _identity(os.getpid()).encode())
+            os.write(descriptor, identity(os.getpid()).encode())
         except OSError as error:
             os.close(descriptor)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
@@ -75,13 +75,13 @@ def holder(folder: Path) -> int | None:
     try:
         told = (folder / "lock").read_text("ascii")
         pid = int(told.split(maxsplit=1)[0])
-        alive = _identity(pid) == told
+        alive = identity(pid) == told
     except (OSError, ValueError, IndexError):
         return None
     return pid if alive else None
 
 
-def _identity(pid: int) -> str:
+def identity(pid: int) -> str:
     """Return the identity of a process: its number, its start time, and the boot."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()

@@ -93,7 +93,8 @@ def evaluated(zygote: Zygote, tmp_path: Path) -> Evaluated:
     known: dict[str, Evaluations] = {}
 
     def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
-        begin = Begin(task=task, reference=reference, engine=os.getpid())
+        lease = options.pop("lease", "")
+        begin = Begin(task=task, reference=reference, engine=os.getpid(), lease=lease)
         sha256, report = begin.sha256(), options.pop("report", lambda _: None)
         if sha256 not in known:
             known[sha256] = Evaluations(begin, tmp_path, zygote, offered())

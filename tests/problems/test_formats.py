@@ -12,12 +12,11 @@ import pytest
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems.case_lists import MOST, cases_of
-from akg_tui.problems.formats import read_problem
+from akg_tui.problems.formats import problems_in, read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import constants
-from benchmarks.problems import found_in
 from tests.problems.conftest import SETS
 
 FOUND = {
@@ -256,7 +255,7 @@ def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
 
 
 def test_the_benchmark_finds_each_problem_of_a_folder_once() -> None:
-    found = [str(path.relative_to(SETS)) for path in found_in(SETS)]
+    found = [str(path.relative_to(SETS)) for path in problems_in(SETS)]
     whole = {
         name + ("/validation" if name.endswith("ScaledAdd") else "")
         for name in FOUND

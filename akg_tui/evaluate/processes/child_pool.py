@@ -73,6 +73,10 @@ class ChildPool:
         """Whether children can be prepared ahead: not where their build cache is replaced."""
         return self._caches.covered
 
+    def wait(self, seconds: float) -> None:
+        """Wait for something outside of the judge; a cancellation by the engine raises."""
+        self._zygote.interrupts.check_within(seconds)
+
     def fork_spares(self, count: int, *, reserved: bool = False) -> None:
         """Fork spares in the background until there are `count`.
 

@@ -1,0 +1,308 @@
+"""The commands on suites: run many tasks, resume, show the results, compare two."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.new_task import INDUCTOR_SEED, NAMED_SEEDS
+from akg_tui.cli.run_options import add_limits, options_at_fault, positive, stated_limits
+from akg_tui.cli.usage_error import (
+    EXIT_INTERRUPTED,
+    EXIT_NOT_CORRECT,
+    EXIT_OK,
+    UsageError,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from akg_tui.suite.suite_record import Settings, SuiteAtWork
+    from akg_tui.suite.suite_run import News
+
+FORMATS = ("html", "md", "json", "csv")
+
+
+def add_suite(add: Callable[..., Any]) -> None:
+    """Declare `suite` and the commands on suites; `add` creates a command."""
+    suite = add("suite", _suite, "tune many tasks under one policy, headless and resumable")
+    suite.add_argument(
+        "words",
+        nargs="+",
+        metavar="DIR|GLOB|MANIFEST",
+        help="task folders and problem files, folders of them, patterns, or a manifest.toml",
+    )
+    suite.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="the suite's folder"
+    )
+    suite.add_argument(
+        "--agents",
+        metavar="A,B",
+        help="sweep (the default), claude, or model ids; each gets all tasks",
+    )
+    suite.add_argument("--base-url", metavar="U", default="", help="a server for the models")
+    suite.add_argument("--api-key-file", type=Path, metavar="F", help="a file with the models' key")
+    suite.add_argument("--only", action="append", metavar="PATTERN", help="tasks with such a name")
+    suite.add_argument("--skip", action="append", metavar="PATTERN", help="leave out such tasks")
+    suite.add_argument(
+        "--seed",
+        choices=NAMED_SEEDS,
+        help="the first kernel of a task made of a problem; default: inductor with the sweep "
+        "agent, which needs knobs, else as `new` makes it",
+    )
+    suite.add_argument(
+        "--retries",
+        type=_retries,
+        default=2,
+        metavar="N",
+        help="for a run that the machine or the model's server stopped (default: 2)",
+    )
+    add_limits(suite)
+    _working(suite)
+
+    resume = add("suite resume", _resume, "go on with a suite that was stopped or killed")
+    resume.add_argument("folder", type=Path, metavar="FOLDER")
+    _working(resume)
+
+    show = add("suite show", _show, "print the results of a suite")
+    show.add_argument("folder", type=Path, metavar="FOLDER")
+    show.add_argument("--format", choices=FORMATS, help="instead of a table for the terminal")
+
+    compare = add("suite compare", _compare, "compare two suites, or two agents, task by task")
+    for name in ("a", "b"):
+        compare.add_argument(name, metavar=f"{name.upper()}[:AGENT]", help="a suite's folder")
+    compare.add_argument("--format", choices=FORMATS, help="instead of a table for the terminal")
+
+
+def _retries(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def _working(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--jobs",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="runs at a time; on one device they time one after the other (default: 1)",
+    )
+    command.add_argument(
+        "--ray-address",
+        metavar="A",
+        help="run on the Ray cluster at this address: auto, HOST:PORT, or fleet (akg-tui fleet up)",
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object per line")
+
+
+def _suite(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.suite_record import SuiteAtWork
+    from akg_tui.suite.task_list import find_tasks
+
+    settings = _settings(arguments)
+    sources = find_tasks(settings.words, settings.only, settings.skip)
+    return _work(SuiteAtWork.begin(arguments.out, settings, sources), arguments)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Return the settings of the command line. Raises `UsageError`."""
+    from akg_tui.core.task import SWEEP
+    from akg_tui.suite.suite_record import Settings
+
+    agents = tuple(dict.fromkeys(a.strip() for a in (arguments.agents or SWEEP).split(",")))
+    key_file = arguments.api_key_file
+    settings = Settings(
+        words=tuple(_absolute(word) for word in arguments.words),
+        agents=agents,
+        base_url=arguments.base_url,
+        api_key_file=str(key_file.expanduser().absolute()) if key_file else "",
+        limits=stated_limits(arguments),
+        only=tuple(arguments.only or ()),
+        skip=tuple(arguments.skip or ()),
+        seed=arguments.seed or (INDUCTOR_SEED if SWEEP in agents else ""),
+        retries=arguments.retries,
+    )
+    _check_agents(settings)
+    return settings
+
+
+def _absolute(word: str) -> str:
+    return str(Path(word).expanduser().absolute())
+
+
+def _check_agents(settings: Settings) -> None:
+    """Raise `UsageError` if an agent of the suite has no key, or is none."""
+    import os
+
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+    from akg_tui.core.model_info import policy_fault
+    from akg_tui.core.task import SWEEP, Agent, BadAgent, Policy, stated_agent
+
+    for name in settings.agents:
+        said = {"model": name, "base_url": settings.base_url, "api_key_file": settings.api_key_file}
+        try:
+            agent = stated_agent(Agent(), {k: v for k, v in said.items() if v or k == "model"})
+            if agent.model != SWEEP:
+                endpoint_of(agent, os.environ)
+        except BadAgent as error:
+            option = "--base-url" if error.setting == "base_url" else "--agents"
+            raise UsageError(f"{option}: {name!r}: not allowed ({error.why})") from None
+        except KeyMissing as error:
+            raise UsageError(str(error)) from None
+        if fault := policy_fault(settings.limits.over(Policy()), agent.model):
+            raise UsageError(f"{name}: {fault}")
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.suite_record import SuiteAtWork
+
+    suite = SuiteAtWork(arguments.folder)
+    _check_agents(suite.record.settings)
+    return _work(suite, arguments)
+
+
+def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
+    """Work on a suite to its end; write and print its results."""
+    import asyncio
+    import signal
+
+    from akg_tui.suite.ray_runs import RayCluster
+    from akg_tui.suite.suite_pages import as_text, page_of, write_results
+    from akg_tui.suite.suite_record import is_over
+    from akg_tui.suite.suite_results import results_of
+    from akg_tui.suite.suite_run import SuiteRunner
+
+    if arguments.ray_address and arguments.jobs != 1:
+        suite.close()
+        raise UsageError(
+            "--jobs is for one machine: leave it out, Ray places the runs by resources"
+        )
+    leaving = contextlib.ExitStack()
+    leaving.callback(suite.close)
+    suite.forgive()
+    lines = _Lines(
+        len(suite.entries), sum(is_over(suite, e) for e in suite.entries), arguments.json
+    )
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await runner.run()
+
+    try:
+        if arguments.ray_address:
+            cluster = RayCluster(arguments.ray_address)
+            leaving.callback(cluster.close)
+            jobs = len(suite.entries)
+            runner = SuiteRunner(suite, lines.tell, jobs=jobs, work=cluster.work)
+        else:
+            runner = SuiteRunner(suite, lines.tell, jobs=arguments.jobs)
+        with options_at_fault(arguments):
+            asyncio.run(run())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print(f"interrupted; go on with: akg-tui suite resume {suite.folder}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    finally:
+        leaving.close()
+    results = results_of(suite)
+    paths = write_results(suite.folder, results)
+    if arguments.json:
+        from msgspec import to_builtins
+
+        agents = to_builtins(results.agents)
+        print_json("suite", folder=str(suite.folder), agents=agents, files=[*map(str, paths)])
+    else:
+        print()
+        print(as_text(page_of(results)), end="")
+        print(f"results: {', '.join(map(str, paths))}")
+    whole = all(task.state == "correct" for task in results.tasks)
+    return EXIT_OK if whole else EXIT_NOT_CORRECT
+
+
+class _Lines:
+    """Prints one line for each change of an entry's state."""
+
+    def __init__(self, many: int, over: int, as_json: bool) -> None:
+        self._many = many
+        self._over = over
+        self._json = as_json
+
+    def tell(self, news: News) -> None:
+        from akg_tui.core.sanitize import one_line
+
+        self._over += news.state in ("done", "failed", "refused", "given up")
+        name, agent = news.entry.key
+        if self._json:
+            print_json("task", task=name, agent=agent, state=news.state, what=news.what)
+        else:
+            what = f": {one_line(news.what)}" if news.what else ""
+            print(f"[{self._over}/{self._many}] {name} {agent}  {news.state}{what}")
+        sys.stdout.flush()
+
+
+def add_fleet(add: Callable[..., Any]) -> None:
+    """Declare the commands on a local Ray cluster; `add` creates a command."""
+    up = add("fleet up", _fleet_up, "start a Ray cluster on this machine, for suites")
+    up.add_argument("--nodes", type=positive, default=1, metavar="N", help="default: 1")
+    up.add_argument("--num-cpus", type=positive, metavar="N", help="of each node; default: all")
+    status = add("fleet status", _fleet_status, "print the nodes of the local cluster")
+    status.add_argument("--json", action="store_true", help="one JSON object per line")
+    add("fleet down", _fleet_down, "end the local cluster, and no other process of Ray")
+
+
+def _fleet_up(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.ray_fleet import state_folder, up
+
+    fleet = up(state_folder(), nodes=arguments.nodes, cpus=arguments.num_cpus)
+    print(f"{len(fleet.nodes)} nodes at {fleet.address}; use it with: --ray-address fleet")
+    return EXIT_OK
+
+
+def _fleet_status(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.ray_fleet import state_folder, status
+
+    fleet, nodes = status(state_folder())
+    if not arguments.json:
+        print(f"{fleet.address}, {len(nodes)} nodes")
+    for node in nodes:
+        if arguments.json:
+            print_json("node", **node)
+        else:
+            told = ", ".join(f"{name} {number:g}" for name, number in node["resources"].items())
+            print(f"{node['node'][:8]}  {'alive' if node['alive'] else 'lost'}  {told}")
+    return EXIT_OK
+
+
+def _fleet_down(_: argparse.Namespace) -> int:
+    from akg_tui.suite.ray_fleet import down, state_folder
+
+    print(f"ended {down(state_folder())} nodes")
+    return EXIT_OK
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.suite_record import Suite
+    from akg_tui.suite.suite_results import results_of
+
+    return _print(results_of(Suite(arguments.folder)), arguments)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.paired import compare, named_results
+
+    found = compare(named_results(arguments.a), named_results(arguments.b))
+    return _print(found, arguments)
+
+
+def _print(found: Any, arguments: argparse.Namespace) -> int:
+    from akg_tui.suite.suite_pages import as_text, page_of, render
+
+    form = arguments.format
+    print(render(found, form) if form else as_text(page_of(found)), end="")
+    return EXIT_OK

@@ -1,0 +1,1 @@
+"""Suites: many tasks under one policy, resumable, with results that can be compared."""

@@ -1,0 +1,246 @@
+"""Runs of a suite on a Ray cluster: one actor a run, with the resources that its task needs.
+
+Ray places the actors, starts a lost one again on another node, and calls it again. Ours is what the
+call does: it takes the run as it has come back so far from the keeper, an actor on the machine of
+the suite, resumes it, and sends back what is new while it is written. Ray is imported only here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from akg_tui.agent.models.endpoint import KEY_VARIABLES
+from akg_tui.core.sanitize import strip_to_line
+from akg_tui.core.task import SWEEP, Task
+from akg_tui.engine.run_service import engine_for, resume
+from akg_tui.store.lock import RunLock
+from akg_tui.store.run_copy import Parcel, Sender, take_in
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.suite.ray_fleet import join, state_folder
+from akg_tui.suite.suite_record import Entry, SuiteAtWork
+from akg_tui.suite.suite_run import (
+    News,
+    Outside,
+    Refused,
+    Tell,
+    faults_sorted,
+    open_run,
+    run_to_end,
+)
+from akg_tui.suite.task_list import Resources
+
+if TYPE_CHECKING:
+    from akg_tui.core.state import RunState
+
+SEND_S = 0.5
+RESTARTS = 5
+"""How often Ray starts the actor of a run again after its node or process was lost."""
+
+LOOK_S = 1.0
+"""The time between two looks where a run is."""
+
+_SECRETS = tuple(KEY_VARIABLES.values())
+
+
+class Keeper:
+    """Keeps the copies of the runs, on the machine that has the suite's folder.
+
+    Each call of a run's actor begins with `open`, which gives it the copy and a number; what comes
+    with an older number is refused: it is from an actor that was given up.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, RunLock] = {}
+        self._numbers: dict[str, int] = {}
+        self._nodes: dict[str, str] = {}
+        self._open: set[str] = set()
+
+    def open(self, run: str, node: str) -> tuple[int, bytes]:
+        """Return the number of this call and the copy of the run so far."""
+        if run not in self._locks:
+            self._locks[run] = RunLock.acquire(Path(run))
+        number = self._numbers[run] = self._numbers.get(run, 0) + 1
+        self._nodes[run] = node
+        self._open.add(run)
+        return number, msgspec.msgpack.encode(Sender(Path(run), whole=True).parcel())
+
+    def take(self, run: str, number: int, parcel: bytes) -> bool:
+        """Add what came; return False if another call has taken the run over."""
+        if run not in self._open or number != self._numbers[run]:
+            return False
+        take_in(Path(run), msgspec.msgpack.decode(parcel, type=Parcel))
+        return True
+
+    def place(self, run: str) -> tuple[int, str]:
+        """Return how often the run was begun or resumed, and the node that it is on."""
+        return self._numbers.get(run, 0), self._nodes.get(run, "")
+
+    def close(self, run: str) -> None:
+        """Release the lock of a run, and take no more of it."""
+        if lock := self._locks.pop(run, None):
+            lock.release()
+        self._open.discard(run)
+
+
+class RunActor:
+    """One run at work on a node of the cluster.
+
+    It has no coroutine of its own: Ray would run it on a thread, and a judge ends with the thread
+    that has started it.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        os.environ.update(secrets)
+
+    def work(self, run: str, keeper: Any) -> tuple[str, str]:
+        """Bring a run to its end; return `over`, `refused` or `outside`, and why."""
+        return asyncio.run(_worked(run, keeper))
+
+
+async def _worked(run: str, keeper: Any) -> tuple[str, str]:
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    number, copy = await keeper.open.remote(run, node)
+    with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
+        here = Path(scratch) / Path(run).name
+        take_in(here, msgspec.msgpack.decode(copy, type=Parcel))
+        done = asyncio.Event()
+        sending = asyncio.create_task(
+            _send(Sender(here, whole=False), partial(keeper.take.remote, run, number), done)
+        )
+        try:
+            with faults_sorted():
+                engine = engine_for(resume(here), "cli", leases=True)
+            await run_to_end(engine)
+        except Refused as refused:
+            return "refused", str(refused)
+        except Outside as outside:
+            return "outside", str(outside)
+        finally:
+            done.set()
+            await sending
+    return "over", ""
+
+
+async def _send(
+    sender: Sender, take: Callable[[bytes], Awaitable[bool]], done: asyncio.Event
+) -> None:
+    """Send what is new every `SEND_S` seconds, and what is left when the work is done."""
+    last = False
+    while not last:
+        last = done.is_set()
+        parcel = sender.parcel()
+        if not parcel.empty and not await take(msgspec.msgpack.encode(parcel)):
+            os._exit(1)  # another call has taken the run over: this one must not go on
+        if not last:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SEND_S):
+                    await done.wait()
+
+
+class RayCluster:
+    """A cluster that this process has joined, for the runs of one suite."""
+
+    def __init__(self, address: str) -> None:
+        """Join the cluster at an address (`ray_fleet.join`). Raises `FleetFault`."""
+        self._ray = ray = join(address, state_folder())
+        here = ray.get_runtime_context().get_node_id()
+        on_this_machine = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            here, soft=False
+        )
+        keeper = ray.remote(Keeper).options(num_cpus=0, scheduling_strategy=on_this_machine)
+        self._keeper = keeper.remote()
+
+    def close(self) -> None:
+        """Leave the cluster; its actors of this suite end."""
+        self._ray.shutdown()
+
+    async def work(self, suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
+        """Run an entry on the cluster. Raises `Refused` or `Outside`."""
+        with faults_sorted():
+            folder = open_run(suite, entry, here=False)
+            task = folder.state.task
+            folder.close()
+        run = str(suite.run_folder(entry).absolute())
+        secrets = {} if task.agent.model == SWEEP else _secrets()
+        actor = (
+            self._ray.remote(RunActor)
+            .options(
+                max_restarts=RESTARTS,
+                max_task_retries=RESTARTS,
+                **options_of(task, entry.source.needs),
+            )
+            .remote(secrets)
+        )
+        tell(News(entry=entry, state="queued", what="on the cluster"))
+        try:
+            outcome, why = await self._watched(
+                actor.work.remote(run, self._keeper), entry, run, tell
+            )
+        except self._ray.exceptions.RayError as error:
+            why = strip_to_line(str(getattr(error, "cause", None) or error), 200)
+            raise Outside(f"lost on the cluster: {why}") from error
+        finally:
+            self._ray.kill(actor)
+            await self._keeper.close.remote(run)
+        if outcome == "refused":
+            raise Refused(why)
+        if outcome == "outside":
+            raise Outside(why)
+        with faults_sorted():
+            folder = RunFolder.open(Path(run))  # makes work tree, refs and PLAN.md of what came
+            folder.close()
+        return folder.state
+
+    async def _watched(self, call: Any, entry: Entry, run: str, tell: Tell) -> tuple[str, str]:
+        """Wait for a call; tell when it begins on a node."""
+        waiting = asyncio.ensure_future(_awaited(call))
+        seen, _ = await self._keeper.place.remote(run)
+        first = seen
+        try:
+            while not waiting.done():
+                await asyncio.wait({waiting}, timeout=LOOK_S)
+                number, node = await self._keeper.place.remote(run)
+                if number > seen:
+                    again = "again, " if seen > first else ""
+                    seen = number
+                    tell(News(entry=entry, state="running", what=f"{again}on node {node[:8]}"))
+            return waiting.result()
+        finally:
+            waiting.cancel()
+
+
+async def _awaited(call: Any) -> tuple[str, str]:
+    found: tuple[str, str] = await call
+    return found
+
+
+def options_of(task: Task, needs: Resources) -> dict[str, Any]:
+    """Return what an actor of the task's run asks Ray for.
+
+    Without a word of the manifest: a CPU for each thread of the kernel, and one device.
+    """
+    gpus = float(task.target.backend == "cuda")
+    options: dict[str, Any] = {
+        "num_cpus": task.timing.threads if needs.num_cpus is None else needs.num_cpus,
+        "num_gpus": gpus if needs.num_gpus is None else needs.num_gpus,
+    }
+    if needs.resources:
+        options["resources"] = needs.resources
+    if needs.labels:
+        options["label_selector"] = needs.labels
+    return options
+
+
+def _secrets() -> dict[str, str]:
+    return {name: os.environ[name] for name in _SECRETS if name in os.environ}

@@ -1,0 +1,297 @@
+"""The results of a suite, and the comparison of two, as tables in text, HTML, Markdown, JSON, CSV.
+
+Text of tasks and models is escaped in each. The figures come from `suite_results` and `paired`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from rich.cells import cell_len
+
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.summary import ratio_text
+from akg_tui.report import wording
+from akg_tui.report.markdown import code
+from akg_tui.report.write import write_file
+from akg_tui.suite.paired import Comparison
+from akg_tui.suite.suite_results import FAST_AT, AgentResult, Mean, SuiteResults
+from akg_tui.view.formatting import short_time
+
+Form = Literal["html", "md", "json", "csv"]
+FORMS: tuple[Form, ...] = ("html", "md", "json", "csv")
+RESULTS = "results"
+WHY_WIDTH = 120
+
+
+class Column(Struct, frozen=True):
+    """A column of numbers, of words of this program, or of text from elsewhere."""
+
+    name: str
+    kind: Literal["number", "word", "text"] = "number"
+
+    @property
+    def number(self) -> bool:
+        return self.kind == "number"
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """A table of texts; `notes` say how its figures are to be read."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    kind: str
+    title: str
+    about: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def results_page(results: SuiteResults) -> Page:
+    """Return the tables of a suite: one row an agent, then one a task."""
+    return Page(
+        kind="suite of kernel tuning runs",
+        title=results.name,
+        about=(f"made by version {results.version}",),
+        tables=(_agents(results.agents), _tasks(results)),
+    )
+
+
+def _agents(agents: Sequence[AgentResult]) -> Table:
+    """Return a column for each agent: a terminal has room for two or three."""
+    figures: list[tuple[str, Callable[[AgentResult], str]]] = [
+        ("tasks", lambda a: str(a.tasks)),
+        ("correct", lambda a: _share(a.correct_share)),
+        *((f"fast {p:g} over eager", partial(_fast_eager, p)) for p in FAST_AT),
+        ("geometric mean over eager", lambda a: _mean(a.mean_eager)),
+        ("tasks with a time of compile", lambda a: str(a.compile_tasks)),
+        *((f"fast {p:g} over compile", partial(_fast_compile, p)) for p in FAST_AT),
+        ("geometric mean over compile", lambda a: _mean(a.mean_compile)),
+        ("geometric mean over seed", lambda a: _mean(a.mean_seed)),
+        ("work, all tasks", lambda a: short_time(a.worked_s)),
+        ("work, median task", lambda a: "–" if a.median_s is None else short_time(a.median_s)),
+        ("tokens", lambda a: f"{a.tokens:,}"),
+        ("cost", lambda a: _cost(a.cost_usd)),
+        ("could not be run, in no figure", lambda a: str(a.refused)),
+        ("not ended, counted as not correct", lambda a: str(a.open)),
+    ]
+    return Table(
+        title="Agents",
+        columns=(Column("figure", "word"), *(Column(a.agent) for a in agents)),
+        rows=tuple((name, *(figure(a) for a in agents)) for name, figure in figures),
+        notes=(
+            "fast p: the share of the tasks with a correct kernel more than p times as fast.",
+            "Geometric means are over the tasks with a correct kernel, with a bootstrap interval "
+            "of 95 %.",
+        ),
+    )
+
+
+def _fast_eager(p: float, agent: AgentResult) -> str:
+    return _share(agent.fast_eager.get(f"{p:g}"))
+
+
+def _fast_compile(p: float, agent: AgentResult) -> str:
+    return _share(agent.fast_compile.get(f"{p:g}"))
+
+
+def _tasks(results: SuiteResults) -> Table:
+    columns = (
+        *(Column("task", "text"), Column("agent", "text"), Column("state", "word")),
+        *(Column(n) for n in ("eager", "compile", "seed", "roofline", "rounds", "work")),
+        *(Column("tokens"), Column("cost"), Column("why it ended", "text")),
+    )
+    rows = tuple(
+        (
+            t.task,
+            t.agent,
+            t.state,
+            *(_ratio(each) for each in (t.over_eager, t.over_compile, t.over_seed)),
+            _share(t.roofline),
+            str(t.rounds),
+            short_time(t.worked_s),
+            f"{t.tokens:,}",
+            _cost(t.cost_usd),
+            one_line(t.why, WHY_WIDTH),
+        )
+        for t in results.tasks
+    )
+    several = any(len(task.machines) > 1 for task in results.tasks)
+    told = "A run that went on on another machine has no ratio over compile." if several else ""
+    return Table(title="Tasks", columns=columns, rows=rows, notes=tuple(filter(None, [told])))
+
+
+def comparison_page(found: Comparison) -> Page:
+    """Return the tables of a comparison: the tests, then one row a task."""
+    tests = Table(
+        title="B against A",
+        columns=(Column("what", "word"), Column("figure"), Column("test", "word")),
+        rows=(
+            (
+                "speed of B over A",
+                _mean(found.speed),
+                f"geometric mean over {found.both_correct} tasks correct in both, paired bootstrap",
+            ),
+            ("p of the speed", _p(found.wilcoxon_p), "Wilcoxon signed-rank test on log ratios"),
+            (
+                "solved by A alone, by B alone",
+                f"{found.only_a}, {found.only_b}",
+                "tasks with a correct kernel from one side only",
+            ),
+            ("p of the solved", _p(found.mcnemar_p), "McNemar's exact test"),
+        ),
+        notes=found.notes,
+    )
+    names = ("A eager", "B eager", "B over A", "A tokens", "B tokens", "A work", "B work")
+    rows = tuple(
+        (
+            p.task,
+            p.a_state,
+            p.b_state,
+            *(_ratio(each) for each in (p.a_over_eager, p.b_over_eager, p.b_over_a)),
+            f"{p.a_tokens:,}",
+            f"{p.b_tokens:,}",
+            short_time(p.a_s),
+            short_time(p.b_s),
+        )
+        for p in found.pairs
+    )
+    columns = (
+        *(Column("task", "text"), Column("A", "word"), Column("B", "word")),
+        *map(Column, names),
+    )
+    left = f"left out: {found.left_out} tasks that one side lacks, refused or has not ended"
+    return Page(
+        kind="two suites compared",
+        title=f"{found.b} against {found.a}",
+        about=(f"A: {found.a}", f"B: {found.b}", *([left] if found.left_out else [])),
+        tables=(tests, Table(title="Tasks", columns=columns, rows=rows)),
+    )
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else ratio_text(value)
+
+
+def _mean(found: Mean | None) -> str:
+    if found is None:
+        return "–"
+    return f"{ratio_text(found.mean)} [{ratio_text(found.low)}, {ratio_text(found.high)}]"
+
+
+def _cost(value: float | None) -> str:
+    return "–" if value is None else f"${value:.2f}"
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def as_text(page: Page) -> str:
+    """Return the page for a terminal: aligned columns, one line a row."""
+    lines = [clean(line) for line in (page.title, *page.about)]
+    for table in page.tables:
+        heads = [column.name for column in table.columns]
+        rows = [heads, *([clean(cell) for cell in row] for row in table.rows)]
+        wide = [max(cell_len(row[i]) for row in rows) for i in range(len(heads))]
+        lines += ["", table.title]
+        for row in rows:
+            cells = [
+                " " * (wide[i] - cell_len(cell)) + cell
+                if table.columns[i].number
+                else cell + " " * (wide[i] - cell_len(cell))
+                for i, cell in enumerate(row)
+            ]
+            lines.append("  ".join(cells).rstrip())
+        lines += [clean(note) for note in table.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _as_markdown(page: Page) -> str:
+    lines = [f"# {code(page.title)}", "", *(f"- {code(line)}" for line in page.about)]
+    for table in page.tables:
+        lines += ["", f"## {table.title}", ""]
+        lines.append("| " + " | ".join(column.name for column in table.columns) + " |")
+        lines.append("|" + "|".join("--:" if c.number else "---" for c in table.columns) + "|")
+        for row in table.rows:
+            cells = (
+                code(cell) if column.kind == "text" else cell
+                for cell, column in zip(row, table.columns, strict=True)
+            )
+            lines.append("| " + " | ".join(cells) + " |")
+        lines += ["", *(note for note in table.notes)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _as_html(page: Page) -> str:
+    def safe(value: object) -> object:
+        return one_line(value) if type(value) is str else value
+
+    template = wording.template("tables.html.j2", autoescape=True, finalize=safe)
+    return template.render(page=page) + "\n"
+
+
+def _as_csv(rows: Iterable[Struct]) -> str:
+    """Return one line an item, with the fields of `report.json` as columns."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for number, row in enumerate(rows):
+        plain = msgspec.to_builtins(row)
+        if not number:
+            writer.writerow(plain)
+        writer.writerow(_cell(value) for value in plain.values())
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return " ".join(f"{name}={number}" for name, number in value.items())
+    if isinstance(value, list | tuple):
+        return one_line(" | ".join(map(str, value)))
+    text = one_line(str(value))
+    # A spreadsheet would take such text for a formula.
+    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@") else text
+
+
+def render(found: SuiteResults | Comparison, form: Form) -> str:
+    """Return results or a comparison in one of the formats."""
+    if form == "json":
+        kind = "suite" if isinstance(found, SuiteResults) else "suite_comparison"
+        # ASCII only: no raw character of a task reaches a terminal that shows the file.
+        return json.dumps({"type": kind, **msgspec.to_builtins(found)}, indent=1) + "\n"
+    if form == "csv":
+        return _as_csv(found.tasks if isinstance(found, SuiteResults) else found.pairs)
+    page = page_of(found)
+    return _as_html(page) if form == "html" else _as_markdown(page)
+
+
+def page_of(found: SuiteResults | Comparison) -> Page:
+    return results_page(found) if isinstance(found, SuiteResults) else comparison_page(found)
+
+
+def write_results(folder: Path, results: SuiteResults) -> list[Path]:
+    """Write the results in all formats into the suite's folder. Raises `StoreError`."""
+    paths = []
+    for form in FORMS:
+        path = folder / f"{RESULTS}.{form}"
+        write_file(path, render(results, form))
+        paths.append(path)
+    return paths

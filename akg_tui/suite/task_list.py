@@ -1,0 +1,219 @@
+"""The tasks of a suite: found in folders, by patterns, or listed in a manifest.
+
+Reads names and manifests only. Whether a task can be used is found out when its turn comes, so that
+one broken task does not keep the others from being run.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import replace
+
+from akg_tui.problems.formats import is_problem, problems_in
+from akg_tui.store.errors import BadTask
+from akg_tui.store.filesystem import is_file, is_folder, unseen
+from akg_tui.store.task_folder import TASK_FILE, file_text
+from akg_tui.store.task_toml import field_lines
+
+MANIFEST_SUFFIX = ".toml"
+_LONGEST = 100
+_LEFT_OUT = ("runs", "__pycache__")
+
+
+class Resources(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a task's run needs of a cluster's node, in the words of Ray.
+
+    None for `num_cpus` or `num_gpus`: what the task's target and threads need.
+    """
+
+    num_cpus: Annotated[float, Meta(ge=0)] | None = None
+    num_gpus: Annotated[float, Meta(ge=0)] | None = None
+    resources: dict[str, Annotated[float, Meta(ge=0)]] = {}
+    labels: dict[str, str] = {}
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A task of the suite: `path` is a task folder or a problem, `name` unlike all others.
+
+    `fault`: why it cannot be used, as far as the list tells; `FILE:LINE: what is wrong`.
+    """
+
+    name: str
+    path: str
+    format: str = ""
+    sizes: dict[str, int | float] = {}
+    needs: Resources = Resources()
+    fault: str = ""
+
+    @property
+    def is_task_folder(self) -> bool:
+        return is_file(Path(self.path) / TASK_FILE)
+
+
+class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[tasks]]` of a manifest. `path` is relative to the manifest."""
+
+    path: Annotated[str, Meta(min_length=1)]
+    name: Annotated[str, Meta(pattern=r"^[\w.-]{1,100}$")] = ""
+    format: str = ""
+    sizes: dict[str, int | float] = {}
+    needs: Resources = Resources()
+
+
+def find_tasks(
+    words: Sequence[str], only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> list[Source]:
+    """Return the tasks that `words` name: folders, files, patterns and manifests.
+
+    `only` and `skip` are patterns of names, as in a shell.
+
+    Raises
+    ------
+    BadTask
+        If a word names nothing, a manifest cannot be read, or no task is left.
+    """
+    found = [source for word in words for source in _named(word)]
+    named = _unlike(found)
+    if only:
+        named = [each for each in named if _matches(each.name, only)]
+    named = [each for each in named if not _matches(each.name, skip)]
+    if not named:
+        what = "no task of these names" if found else "no task and no problem"
+        raise BadTask(Path(words[0]), None, "", f"{what} in it")
+    return named
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _named(word: str) -> list[Source]:
+    path = Path(word)
+    if why := unseen(path):
+        raise BadTask(path, None, "", f"cannot be looked at: {why}")
+    if path.exists():
+        return _at(path)
+    if glob.has_magic(word):
+        # `Path.glob` takes no absolute pattern.
+        matches = [Path(match) for match in sorted(glob.glob(word, recursive=True))]  # noqa: PTH207
+        matches = [match for match in matches if match.name not in _LEFT_OUT]
+        return [source for match in matches for source in _at(match)]
+    raise BadTask(path, None, "", "does not exist, expected a folder, a pattern or a manifest")
+
+
+def _at(path: Path) -> list[Source]:
+    if path.suffix == MANIFEST_SUFFIX and path.is_file():
+        return list(_manifest(path))
+    if path.is_dir() and not is_file(path / TASK_FILE) and not is_problem(path):
+        return [_source(path, below) for below in _tasks_below(path)]
+    return [_source(path.parent, path)]
+
+
+def _tasks_below(folder: Path) -> list[Path]:
+    """Return the task folders and problems below a folder; what is in a task belongs to it."""
+    tasks = {path.parent for path in folder.rglob(TASK_FILE) if _counts(path.relative_to(folder))}
+    problems = [
+        path
+        for path in problems_in(folder)
+        if not tasks & {path, *path.parents} and _counts(path.relative_to(folder))
+    ]
+    return sorted([*tasks, *problems])
+
+
+def _counts(path: Path) -> bool:
+    return not any(part in _LEFT_OUT or part.startswith(".") for part in path.parts)
+
+
+def _source(root: Path, path: Path) -> Source:
+    inside = path.resolve() if path == root else path.relative_to(root)
+    parts = inside.parts if path != root else (inside.name,)
+    name = "-".join(parts)
+    if path.is_file():
+        name = name.removesuffix(path.suffix)
+    return Source(name=_safe(name), path=str(path.absolute()))
+
+
+def _safe(name: str) -> str:
+    """Return a name that a folder may have."""
+    return re.sub(r"[^\w.-]", "_", name).lstrip(".-")[:_LONGEST] or "task"
+
+
+def _unlike(found: Iterable[Source]) -> list[Source]:
+    """Return the sources with names unlike each other; the same path counts once."""
+    named: dict[str, Source] = {}
+    paths: set[tuple[str, str]] = set()
+    for source in found:
+        # Two rows of a manifest may have the same path and other sizes.
+        key = source.path, repr(sorted(source.sizes.items()))
+        if key in paths and not source.fault:
+            continue
+        paths.add(key)
+        name, number = source.name, 1
+        while name in named:
+            number += 1
+            name = f"{source.name[: _LONGEST - 4]}-{number}"
+        named[name] = replace(source, name=name)
+    return list(named.values())
+
+
+def _manifest(path: Path) -> Iterator[Source]:
+    """Yield the tasks of a manifest; a row that cannot be used is a source with a fault.
+
+    Raises `BadTask` if the file itself cannot be read.
+    """
+    text = file_text(path)
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        told = re.search(r"\(at line (\d+)", str(error))
+        message = re.sub(r" \(at .*\)$", "", str(error))
+        raise BadTask(path, int(told[1]) if told else 1, "", f"not valid TOML: {message}") from None
+    lines = field_lines(text)
+    for name in plain:
+        if name != "tasks":
+            line = lines.get((name,), 1)
+            raise BadTask(path, line, name, "is not a known field, expected [[tasks]]")
+    rows = plain.get("tasks")
+    if not isinstance(rows, list) or not rows:
+        raise BadTask(path, lines.get(("tasks",), 1), "tasks", "is empty, expected [[tasks]]")
+    for number, row in enumerate(rows):
+        yield _row(path, row, number, lines)
+
+
+def _row(path: Path, plain: Any, number: int, lines: dict[tuple[str, ...], int]) -> Source:
+    line = lines.get(("tasks", str(number)), 1)
+    try:
+        row = convert(plain, _Row, strict=True)
+    except ValidationError as error:
+        why, _, place = str(error).partition(" - at `$")
+        field = place.rstrip("`").lstrip(".")
+        at = lines.get(("tasks", str(number), field), line)
+        fault = str(BadTask(path, at, f"tasks[{number}].{field}".rstrip("."), why))
+        return Source(name=f"row-{number + 1}", path=str(path.absolute()), fault=fault)
+    place_of = (path.parent / row.path).absolute()
+    name = row.name or _source(place_of.parent, place_of).name
+    fault = ""
+    if not place_of.exists() or (is_folder(place_of) and not _is_one(place_of)):
+        at = lines.get(("tasks", str(number), "path"), line)
+        why = f"{row.path!r} is no task folder and no problem"
+        fault = str(BadTask(path, at, f"tasks[{number}].path", why))
+    return Source(
+        name=name,
+        path=str(place_of),
+        format=row.format,
+        sizes=row.sizes,
+        needs=row.needs,
+        fault=fault,
+    )
+
+
+def _is_one(folder: Path) -> bool:
+    return is_file(folder / TASK_FILE) or is_problem(folder)

@@ -1,0 +1,3 @@
+"""Suites of small tasks, in memory."""
+
+from tests.in_memory import tmp_path  # noqa: F401
