@@ -275,6 +275,8 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "search_knowledge": {"query": "how to raise max_rounds"},
         "try_kernel": {"path": "task/reference.py"},
         "submit_kernel": {"path": "work/kernel.py"},
+        "sweep_kernel": {"path": "task/reference.py"},
+        "grep": {"pattern": "seed", "path": "events.jsonl"},
         "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
         "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
     }
