@@ -73,6 +73,9 @@ def _mcp(arguments: argparse.Namespace) -> int:
         raise UsageError("mcp needs the package mcp: pip install 'akg-tui[mcp]'")
     if arguments.token_file and arguments.http is None:
         raise UsageError("--token-file is of --http: give both")
+    if arguments.max_tokens or arguments.max_cost:
+        what = "--max-tokens, --max-cost: a client's tokens are not known here"
+        raise UsageError(f"{what}; use --max-rounds, --max-experiments or --max-hours")
     token = _token(arguments.token_file) if arguments.http is not None else ""
     driver = Driver()
     with options_at_fault(arguments):
@@ -91,6 +94,8 @@ def _mcp(arguments: argparse.Namespace) -> int:
 
 def _opened(arguments: argparse.Namespace) -> RunFolder:
     """Return the run to drive: the one that is named, or the newest open one of the task."""
+    from akg_tui.core.model_info import policy_fault
+    from akg_tui.core.task import MCP
     from akg_tui.engine.run_service import RunRequest, begin, prepare, resume
     from akg_tui.store.filesystem import is_file
 
@@ -104,6 +109,9 @@ def _opened(arguments: argparse.Namespace) -> RunFolder:
         arguments.run_folder = run
         refuse_finished(arguments)
         opened = resume(run, limits, arguments.mode, require_sandbox=arguments.require_sandbox)
+        if fault := policy_fault(opened.state.task.policy, MCP):
+            opened.close()
+            raise UsageError(f"{run}: {fault}")
     else:
         request = RunRequest(
             folder,

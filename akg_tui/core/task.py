@@ -173,6 +173,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$"
+PACKAGE = "package:"  # a model of this kind is the agent of an installed package
 MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mcp`
 
 
@@ -185,7 +186,8 @@ EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patc
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     """The model of the agent, its server, and the limits of one call.
 
-    `model` is `sweep`, `claude`, or a model id of the server. `api` is the API that the server
+    `model` is `sweep`, `claude`, a model id of the server, or `package:NAME` for the agent of
+    an installed package. `api` is the API that the server
     at `base_url` speaks; "" is the server of the API's maker. The key is never stored here;
     `api_key_file` is the path of the file with the key. `max_output_tokens` bounds one
     reply. When a prompt reaches `context_tokens`, the next round begins with a new prompt.
@@ -193,14 +195,18 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     chooses (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` seeds the model's
     own choices, never the judge's inputs. `tools` names a file of tool definitions in
     the task folder; without it `tools.yaml` and `domain_tools.yaml` are read, where they
-    exist. `allow_script` lets scripts run without asking; left out, they may where every
-    protection of the sandbox holds, and then write to a scratch folder alone. `edit_format` is the
-    format in which a model reads and edits the kernel; the sweep agent always uses `hashline`.
+    exist. `functions` names a Python file in the task folder whose functions are tools, and
+    `packages` tools of installed packages. `allow_script` lets scripts run without asking; left
+    out, they may where every protection of the sandbox holds, and then write to a scratch folder
+    alone. `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
+    always uses `hashline`.
     """
 
     model: Annotated[str, Meta(min_length=1, max_length=128, pattern=MODEL_NAME)] = SWEEP
     seed: Annotated[int, Meta(ge=0)] = 0
     tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
+    functions: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.py)?$")] = ""
+    packages: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
     allow_script: bool | None = None
     api: Api = "messages"
     base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""

@@ -24,7 +24,7 @@ from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.task import MCP, SWEEP, Agent, BadAgent, Policy, Task, stated_agent
+from akg_tui.core.task import MCP, PACKAGE, SWEEP, Agent, BadAgent, Policy, Task, stated_agent
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 
@@ -48,7 +48,7 @@ class RunFault(ValueError):
     `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
     (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
     `key_file` (the key is wrong), `cost` (the model has no price), `driver` (the run
-    needs one), `limits`, `finished` (the run's
+    needs one), `package` (none offers the agent), `limits`, `finished` (the run's
     reason), and `require_sandbox` or, where the task demands it, `sandbox` (the protections that
     are missing).
     """
@@ -142,7 +142,8 @@ def prepare(request: RunRequest) -> PreparedRun:
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    tools = _check_tools(tuple((folder.path / name, text) for name, text in folder.tools))
+    files = tuple((folder.path / name, text) for name, text in folder.tools)
+    tools = _check_tools(files, folder.task)
     settings = {**request.settings, "model": MCP} if request.driven else request.settings
     try:
         task = replace(task, agent=stated_agent(request.agent or task.agent, settings))
@@ -231,7 +232,7 @@ def resume(
     run = RunFolder.open(path)
     try:
         task = run.state.task
-        _check_tools(task_files(run.path / TASK, task))
+        _check_tools(task_files(run.path / TASK, task), task)
         if not run.state.finished:
             check_target(task, run.path / TASK)
         check_sandbox(task, required=require_sandbox)
@@ -305,6 +306,8 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
+    elif task.agent.model.startswith(PACKAGE):
+        _agent_of_package(task.agent)
     elif task.agent.model != MCP:
         from akg_tui.agent.models.endpoint import (
             KEY_VARIABLES,
@@ -333,13 +336,13 @@ def _check_price(policy: Policy, model: str) -> None:
         raise RunFault("cost", fault)
 
 
-def _check_tools(files: tuple[tuple[Path, str], ...]) -> Tools:
-    """Return the tools of a task with these files; none, unread, where there are no files."""
-    if not files:
+def _check_tools(files: tuple[tuple[Path, str], ...], task: Task) -> Tools:
+    """Return the tools of a task with these files; none, unread, where it has none of its own."""
+    if not files and not task.agent.packages:
         return {}
     from akg_tui.agent.tools.registry import tools_with
 
-    return tools_with(files)
+    return tools_with(files, task.agent.packages)
 
 
 def engine_for(
@@ -398,6 +401,9 @@ def engine_for(
     except KeyMissing as error:
         run.close()
         raise RunFault("key", str(error), task.agent.model) from error
+    except RunFault:
+        run.close()
+        raise
 
 
 def _model(task: Task) -> ChatModel:
@@ -405,10 +411,22 @@ def _model(task: Task) -> ChatModel:
         from akg_tui.agent.models.sweep import Sweep
 
         return Sweep(task.agent.seed)
+    if task.agent.model.startswith(PACKAGE):
+        return _agent_of_package(task.agent)(task.agent)
     from akg_tui.agent.models.endpoint import endpoint_of
     from akg_tui.agent.models.served import Served
 
     return Served(task.agent, endpoint_of(task.agent, os.environ))
+
+
+def _agent_of_package(agent: Agent) -> Callable[[Agent], ChatModel]:
+    """Return what makes a package's agent. Raises `RunFault` if no package offers it."""
+    from akg_tui.agent.extensions import agent_of
+
+    try:
+        return agent_of(agent)
+    except BadAgent as error:
+        raise RunFault("package", error.why) from error
 
 
 def _judge(run: RunFolder, leases: bool, on_progress: Callable[[Progress], None]) -> Evaluator:

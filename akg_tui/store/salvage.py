@@ -29,7 +29,7 @@ from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
 from akg_tui.store.run_list import JOURNAL, check_is_run
-from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES
+from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES, tool_files
 
 
 class Salvaged(Struct, frozen=True):
@@ -216,8 +216,7 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     task = staged / TASK
     task.mkdir()
     # The run's copies of the tools too: without them the agent would resume with other tools.
-    tools = (*TOOL_FILES, *filter(None, [state.task.agent.tools]))
-    for copied in dict.fromkeys((TASK_FILE, *tools)):
+    for copied in (TASK_FILE, *TOOL_FILES, *tool_files(state.task)):
         if (file := damaged.run / TASK / copied).is_file():
             write_synced(task / copied, file.read_bytes())
     copy_context(damaged.run / TASK, task)

@@ -156,7 +156,7 @@ class TaskFolder:
     reference: str
     kernel: str
     tools: tuple[tuple[str, str], ...] = ()
-    """Files of tool definitions, as (name, text); the agent checks their content."""
+    """Files of tool definitions and functions, as (name, text); the agent checks their content."""
     context: Texts = ()
     """Files that the agent may read, as (path below the folder, text)."""
 
@@ -200,7 +200,7 @@ def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
     check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
     _check_constants(path, task, reference, lines)
-    tools = _tools(folder, task, lines.get(("agent", "tools")))
+    tools = _tools(folder, task, lines)
     return TaskFolder(
         path=folder,
         task=task,
@@ -233,16 +233,26 @@ def _check_constants(
                 raise BadTask(path, line, ".".join(field), error.why) from None
 
 
-def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:
-    """Return the task's own tool definitions: the file it names, or those with default names."""
-    named = task.agent.tools
+def tool_files(task: Task) -> dict[str, str]:
+    """Return the names of a task's tool files, each with its setting; "" for a default name."""
+    named = {task.agent.functions: "functions"} if task.agent.functions else {}
+    if task.agent.tools:
+        return {**named, task.agent.tools: "tools"}
+    return {**named, **dict.fromkeys(TOOL_FILES, "")}
+
+
+def _tools(
+    folder: Path, task: Task, lines: Mapping[tuple[str, ...], int]
+) -> tuple[tuple[str, str], ...]:
+    """Return the task's own tools: the files that it names, or those with default names."""
     found: list[tuple[str, str]] = []
-    for name in (named,) if named else TOOL_FILES:
+    for name, setting in tool_files(task).items():
         path = folder / name
         if not is_file(path):
-            if named:
+            if setting:
+                line = lines.get(("agent", setting))
                 message = f"{name} is not a file in this folder"
-                raise BadTask(folder / TASK_FILE, line, "agent.tools", message)
+                raise BadTask(folder / TASK_FILE, line, f"agent.{setting}", message)
             continue
         if not path.resolve().is_relative_to(folder.resolve()):
             raise BadTask(path, None, "", "is a link that leads out of the folder")

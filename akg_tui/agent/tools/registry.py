@@ -17,7 +17,7 @@ from akg_tui.agent.tools.declaration import Tool, Tools
 from akg_tui.agent.tools.run_access import SUBAGENT, Host
 from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Phase, Workflow
 from akg_tui.core.task import Target, Task
-from akg_tui.store.task_folder import TOOL_FILES
+from akg_tui.store.task_folder import tool_files
 
 TASK = "task"
 """The folder of a run that holds a copy of its task."""
@@ -55,25 +55,32 @@ def check_tools(workflow: Workflow, known: Tools) -> None:
 
 def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
     """Return the tool files of a task folder, or of a run's copy of it, as (path, text)."""
-    names = (task.agent.tools,) if task.agent.tools else TOOL_FILES
-    paths = [folder / name for name in names]
+    paths = [folder / name for name in tool_files(task)]
     return tuple((path, path.read_text("utf-8", "replace")) for path in paths if path.is_file())
 
 
 @functools.lru_cache(maxsize=4)
-def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
-    """Return our tools with a user's files, as (path, text), merged over them in order.
+def tools_with(files: tuple[tuple[Path, str], ...], packages: tuple[str, ...] = ()) -> Tools:
+    """Return our tools with those of packages and of a user's files, as (path, text), in order.
 
     Raises
     ------
-    akg_tui.agent.tools.tool_files.BadTools
-        If a file is unusable; the message names file, line and field.
+    akg_tui.agent.tools.BadTools
+        If a package or a file is unusable; the message names file, line and field.
     """
     found = own_tools()
-    if files:
-        from akg_tui.agent.tools.tool_files import merged
+    if packages:
+        from akg_tui.agent.extensions import with_packages
 
-        for path, text in files:
+        found = with_packages(found, packages)
+    for path, text in files:
+        if path.suffix == ".py":
+            from akg_tui.agent.tools.user_functions import merged_functions
+
+            found = merged_functions(found, path, text)
+        else:
+            from akg_tui.agent.tools.tool_files import merged
+
             found = merged(found, path, text)
     return found
 
@@ -82,7 +89,8 @@ def offered(run: Path, task: Task, host: Host) -> Tools:
     """Return the tools of a run, without those that need a tool or an agent missing in `host`."""
     from akg_tui.agent.tools.kernel import in_format
 
-    known = for_target(tools_with(task_files(run / TASK, task)), task.target)
+    files = task_files(run / TASK, task)
+    known = for_target(tools_with(files, task.agent.packages), task.target)
     known = in_format(known, task.agent.edits_in, task.files.editable)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
