@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Protocol, assert_never
 
@@ -31,10 +31,12 @@ from akg_tui.core.phases import Overlay
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
 from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
+from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
@@ -74,12 +76,16 @@ class Evaluator(Protocol):
     async def close(self) -> None: ...
 
 
+Inspector = Callable[[Task, str, str], Awaitable[Evidence]]
+"""Returns what binds a kernel of a task, from the texts of reference and kernel."""
+
+
 class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
     the first evaluation is due. `reporter` writes the report at the end. `describe` describes the
-    machine for a language model.
+    machine for a language model, and `inspect` finds out what binds a kernel.
     """
 
     def __init__(
@@ -93,6 +99,7 @@ class Engine:
         retry: Retry | None = None,
         reporter: Reporter | None = None,
         describe: Describe | None = None,
+        inspect: Inspector | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -102,6 +109,7 @@ class Engine:
         self._context = context or Context()
         self._clock = clock
         self._reporter = reporter
+        self._inspect = inspect
         self._loop = LoopContext(
             self,
             model,
@@ -152,6 +160,13 @@ class Engine:
             return await self._judge.probe(
                 kernel, incumbent, timed=timed, samples=samples, warmups=warmups
             )
+
+    async def evidence(self, kernel: str) -> Evidence | None:
+        """Return what binds a kernel, for information; None where nothing finds that out."""
+        if self._inspect is None:
+            return None
+        async with self._probing:  # it would disturb a measurement
+            return await self._inspect(self.state.task, self._folder.reference, kernel)
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""

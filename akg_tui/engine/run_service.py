@@ -326,6 +326,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.run_report import reporter, write_report
+    from akg_tui.evaluate.evidence.asking import evidence
 
     task = run.state.task
     if key_file:
@@ -341,6 +342,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
+            inspect=evidence,
         )
     except KeyMissing as error:
         run.close()
