@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from akg_tui.core.measurement import CaseTiming, Measurement, Outcome
 from akg_tui.core.task import Case, ReferenceChanges, Target, Task
 from akg_tui.evaluate.evidence import asking, page
 from akg_tui.evaluate.evidence.compiler_remarks import condensed, read_remarks
-from akg_tui.evaluate.evidence.disassembly import find_loops, read_functions
+from akg_tui.evaluate.evidence.disassembly import by_samples, find_loops, read_functions
 from akg_tui.evaluate.evidence.findings import (
     CaseWork,
     CodeFunction,
     CompilerRemark,
     Instruction,
     KernelFindings,
+    Loop,
     MachineCode,
 )
 from akg_tui.evaluate.evidence.hardware_counters import Opened
@@ -58,6 +60,15 @@ def functions() -> list[CodeFunction]:
     return read_functions(LISTING.splitlines(), lambda number: number + 100, "kernel.cpp")[0]
 
 
+def test_samples_say_which_loop_is_hot() -> None:
+    read, addresses, _ = read_functions(LISTING.splitlines(), int, "kernel.cpp")
+    loops = find_loops(read)
+    samples = [0x1132, 0x1136, 0x113C, 0x1124, 0x1110]
+    first, second = by_samples(loops, addresses, samples, 10)
+    assert (first.lines, first.time_share) == ((6,), 0.3)
+    assert (second.lines, second.time_share) == ((5,), 0.1)
+
+
 def test_a_listing_becomes_functions_with_labels_and_lines_of_the_kernels_file() -> None:
     (function,) = functions()
     assert function.name == "scale(float*, long)"
@@ -79,7 +90,7 @@ def test_the_hot_loop_is_the_innermost_one_with_the_most_packed_instructions() -
 def test_a_listing_is_cut_at_its_bound() -> None:
     long = ["0000000000001000 <f>:", *(f"    {n:x}:\tnop" for n in range(4096, 14096))]
     long += ["    2710:\tret"]
-    (function,), cut = read_functions(long, int, "kernel.cpp")
+    (function,), _, cut = read_functions(long, int, "kernel.cpp")
     assert len(function.rows) == 4000
     assert cut == 6001
 
@@ -278,6 +289,7 @@ async def test_a_kernel_is_read_once_and_its_findings_are_kept(own_cache, monkey
     assert [r.line for r in vectorized[:1]] == [line]
     assert (found.code.loops[0].throughput is None) == ("throughput" in found.left_out)
     assert (found.counters is None) == ("counters" in found.left_out)
+    assert "hot loop" not in found.left_out
 
     async def none(*_: object) -> bytes:
         raise AssertionError("asked again")
@@ -326,6 +338,23 @@ async def test_a_process_that_fails_or_takes_too_long_is_told_in_a_line() -> Non
         await asking._answer(["json.tool"], {}, b"no json", 30)
     with pytest.raises(asking.Lost, match=r"longer than 0\.05 s"):
         await asking._answer(["http.server", "0", "--bind", "127.0.0.1"], {}, b"", 0.05)
+
+
+async def test_an_answer_that_cannot_be_true_is_no_answer(monkeypatch, own_cache) -> None:
+    rows = (Instruction("ret", 1),)
+    outside = MachineCode(functions=(CodeFunction("f", rows),), loops=(Loop(0, 0, 7, 1, 1),))
+    many = MachineCode(functions=(CodeFunction("f", rows * 4001),))
+    long = MachineCode(functions=(CodeFunction("f" * 601, rows),))
+    for code in (outside, many, long):
+
+        async def forged(*_: object, code: MachineCode = code) -> bytes:
+            return msgspec.json.encode(KernelFindings(code=code, ran=True))
+
+        monkeypatch.setattr(asking, "_answer", forged)
+        found = await asking.kernel_findings(Task(op="x"), REFERENCE, KERNEL)
+        assert found.code == MachineCode()
+        assert "answer" in found.left_out["machine code"]
+        assert asking.kept_findings(Task(op="x"), REFERENCE, KERNEL) is None
 
 
 async def test_targets_without_machine_code_say_why() -> None:

@@ -124,9 +124,12 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
         environment = target.environment(limits.threads) | language.environment(target.name)
         answer = await _answer(words, environment, msgspec.json.encode(request), limit_s)
     try:
-        return msgspec.json.decode(answer, type=KernelFindings)
+        found = msgspec.json.decode(answer, type=KernelFindings)
     except msgspec.MsgspecError:
         raise Lost("the process that read the kernel ended without an answer") from None
+    if not found.is_sound:
+        raise Lost("the process that read the kernel answered with what cannot be")
+    return found
 
 
 async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:

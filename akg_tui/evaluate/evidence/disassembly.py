@@ -9,12 +9,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from akg_tui.evaluate.evidence.findings import CodeFunction, Instruction, Loop
+from msgspec import structs
 
-MOST_INSTRUCTIONS = 4_000
+from akg_tui.evaluate.evidence.findings import MOST_ROWS, CodeFunction, Instruction, Loop
+
 MOST_FUNCTIONS = 200
 MOST_LOOPS = 12
 MOST_TEXT = 160
+
+Addresses = tuple[int, ...]
+"""The address of each instruction of a function."""
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
 _PLACE = re.compile(r"^(?P<path>\S.*):(?P<line>\d+)(?: \(discriminator \d+\))?$")
@@ -48,14 +52,15 @@ class _Raw(NamedTuple):
 
 def read_functions(
     listing: Iterable[str], line_of: Callable[[int], int], source: str
-) -> tuple[list[CodeFunction], int]:
-    """Return the functions of an ``objdump -dl`` listing, and the number of rows left out.
+) -> tuple[list[CodeFunction], list[Addresses], int]:
+    """Return the functions of an ``objdump -dl`` listing, their addresses, and the rows left out.
 
     `source` is the file whose lines count, by its name; `line_of` turns one of them into a line of
     the kernel's file. An instruction that the compiler took from another file (an inlined function
     of a header) has the last line before it.
     """
     functions: list[CodeFunction] = []
+    addresses: list[Addresses] = []
     kept = cut = 0
     name, rows, line = "", [], 0
     for text in (*listing, "0 <>:"):
@@ -63,20 +68,21 @@ def read_functions(
             rows.append(_raw(found["address"], found["text"], line, name))
         elif (found := _FUNCTION.match(text)) is not None or text == "0 <>:":
             if rows and _wanted(name):
-                room = MOST_INSTRUCTIONS - kept if len(functions) < MOST_FUNCTIONS else 0
+                room = MOST_ROWS - kept if len(functions) < MOST_FUNCTIONS else 0
                 # Padding that aligns the next function is no code of this one.
                 while rows and _pads(rows[-1].text):
                     rows.pop()
                 cut += max(0, len(rows) - room)
                 if taken := rows[: max(0, room)]:
                     functions.append(CodeFunction(name[:MOST_TEXT], tuple(_labelled(taken))))
+                    addresses.append(tuple(row.address for row in taken))
                     kept += len(taken)
             name, rows, line = (found["name"] if found else ""), [], 0
         elif (found := _PLACE.match(text)) is not None and (
             found["path"].rpartition("/")[2] == source
         ):
             line = line_of(int(found["line"])) or line
-    return functions, cut
+    return functions, addresses, cut
 
 
 def _wanted(name: str) -> bool:
@@ -148,6 +154,23 @@ def find_loops(functions: Sequence[CodeFunction]) -> list[Loop]:
             found.append(Loop(number, first, last, len(vector), packed, lines))
     found.sort(key=lambda loop: (-loop.packed, -loop.vector, loop.instructions, loop.function))
     return found[:MOST_LOOPS]
+
+
+def by_samples(
+    loops: Sequence[Loop], addresses: Sequence[Addresses], samples: Sequence[int], total: int
+) -> list[Loop]:
+    """Return the loops with their shares of `total` samples, those with the most first.
+
+    `samples` are addresses like those of the functions.
+    """
+    found = []
+    for loop in loops:
+        rows = addresses[loop.function]
+        low = rows[loop.first]
+        high = rows[loop.last + 1] if loop.last + 1 < len(rows) else rows[loop.last] + 1
+        hits = sum(low <= each < high for each in samples)
+        found.append(structs.replace(loop, time_share=round(hits / total, 3)))
+    return sorted(found, key=lambda loop: -(loop.time_share or 0.0))
 
 
 def _goes_out(row: Instruction, at: Mapping[str, int], first: int, last: int) -> bool:

@@ -5,9 +5,15 @@ All texts come from untrusted code and its compiler; whoever shows one sanitizes
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+MOST_ROWS = 4_000
+"""The most instructions of a kernel that are told."""
+
+Place = Annotated[int, Meta(ge=0, le=1 << 24)]
+Text = Annotated[str, Meta(max_length=600)]
 
 
 class Instruction(Struct, frozen=True, gc=False):
@@ -17,9 +23,9 @@ class Instruction(Struct, frozen=True, gc=False):
     the instruction's own label, "" if nothing jumps to it.
     """
 
-    text: str
-    line: int = 0
-    label: str = ""
+    text: Text
+    line: Place = 0
+    label: Annotated[str, Meta(max_length=16)] = ""
 
 
 class Throughput(Struct, frozen=True):
@@ -28,26 +34,28 @@ class Throughput(Struct, frozen=True):
     `cycles` are those of one iteration; `binds` says what they are spent on.
     """
 
-    cpu: str
+    cpu: Text
     cycles: float
     ipc: float
-    binds: str
+    binds: Text
 
 
 class Loop(Struct, frozen=True):
     """An innermost loop: rows `first` to `last` of function `function`.
 
     `vector` counts its instructions on vector registers, `packed` those of them that compute
-    several elements at once.
+    several elements at once. `time_share` is the part of the CPU time of calls that was spent in it
+    and in what it calls, by samples; None where there were too few.
     """
 
-    function: int
-    first: int
-    last: int
-    vector: int
-    packed: int
-    lines: tuple[int, ...] = ()
+    function: Place
+    first: Place
+    last: Place
+    vector: Place
+    packed: Place
+    lines: Annotated[tuple[Place, ...], Meta(max_length=MOST_ROWS)] = ()
     throughput: Throughput | None = None
+    time_share: float | None = None
 
     @property
     def instructions(self) -> int:
@@ -57,16 +65,16 @@ class Loop(Struct, frozen=True):
 class CodeFunction(Struct, frozen=True):
     """The instructions of one function."""
 
-    name: str
+    name: Text
     rows: tuple[Instruction, ...]
 
 
 class CompilerRemark(Struct, frozen=True, gc=False):
     """One remark of the compiler, at a line of the kernel's file (0: unknown)."""
 
-    line: int
+    line: Place
     kind: Literal["vectorized", "missed"]
-    text: str
+    text: Text
 
 
 class MachineCode(Struct, frozen=True, kw_only=True):
@@ -75,18 +83,18 @@ class MachineCode(Struct, frozen=True, kw_only=True):
     `cut` is the number of instructions that were left out.
     """
 
-    compiler: str = ""
-    functions: tuple[CodeFunction, ...] = ()
-    loops: tuple[Loop, ...] = ()
-    remarks: tuple[CompilerRemark, ...] = ()
-    cut: int = 0
+    compiler: Text = ""
+    functions: Annotated[tuple[CodeFunction, ...], Meta(max_length=MOST_ROWS)] = ()
+    loops: Annotated[tuple[Loop, ...], Meta(max_length=100)] = ()
+    remarks: Annotated[tuple[CompilerRemark, ...], Meta(max_length=1000)] = ()
+    cut: Place = 0
 
 
 class Counters(Struct, frozen=True):
     """Hardware counts of one call, by the counter's name."""
 
-    calls: int
-    values: dict[str, float]
+    calls: Place
+    values: Annotated[dict[Text, float], Meta(max_length=16)]
 
 
 class KernelFindings(Struct, frozen=True, kw_only=True):
@@ -98,8 +106,19 @@ class KernelFindings(Struct, frozen=True, kw_only=True):
 
     code: MachineCode = MachineCode()
     counters: Counters | None = None
-    left_out: dict[str, str] = {}
+    left_out: Annotated[dict[Text, Text], Meta(max_length=16)] = {}
     ran: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the loops lie in the functions, which have no more rows than are told."""
+        functions = self.code.functions
+        rows = sum(len(function.rows) for function in functions)
+        return rows <= MOST_ROWS and all(
+            loop.function < len(functions)
+            and loop.first <= loop.last < len(functions[loop.function].rows)
+            for loop in self.code.loops
+        )
 
 
 class Inspect(Struct, frozen=True, kw_only=True):

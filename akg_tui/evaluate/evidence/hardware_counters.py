@@ -42,7 +42,7 @@ class Opened:
             try:
                 self._fds[name] = _open(kind, number)
             except OSError as error:
-                self.missing = self.missing or f"{name}: {_why(error)}"
+                self.missing = self.missing or _why(error)
 
     def read(self) -> dict[str, float]:
         """Return the counts so far; a counter that shared its register is scaled up."""

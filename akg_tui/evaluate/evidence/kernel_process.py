@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import ctypes
 import os
 import re
 import shlex
@@ -24,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from akg_tui import dsl
-from akg_tui.evaluate.evidence import compiler_remarks, disassembly, throughput
+from akg_tui.evaluate.evidence import compiler_remarks, disassembly, sampling, throughput
 from akg_tui.evaluate.evidence.findings import (
     CodeFunction,
     CompilerRemark,
@@ -47,6 +48,7 @@ MOST_LISTING = 24 << 20
 MOST_REMARKS = 4 << 20
 MOST_MCA = 1 << 20
 TOOL_S = 30.0
+UNIT_RANGE = 1 << 40
 ESTIMATED_LOOPS = 3
 
 NOTHING_COMPILED = "the kernel compiles no C++ with compile_cpp"
@@ -97,6 +99,10 @@ class Recorder:
             self.units.append(_Unit(source, words, Path(library._name), remarks))
         return library
 
+    def compile_plainly(self, source: str, flags: str) -> ctypes.CDLL:
+        """Compile and load C++ of ours."""
+        return self._compile(source, flags)
+
     def load_inline(self, *_: object, **__: object) -> object:
         """Stand in for torch's load_inline, which takes up to a minute."""
         self.inline = True
@@ -139,10 +145,12 @@ def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
     recorder = Recorder(folder)
     dsl.compile_cpp = recorder.compile_cpp  # type: ignore[assignment]
     left_out: dict[str, str] = {}
-    counted = None
+    counted, samples = None, Samples(0, [])
     ran = False
     try:
-        counted = _called(request, recorder, counters)
+        call = _called(request, recorder)
+        counted = _counted(call, counters, request.call_s)
+        samples = _sampled(call, recorder, request.call_s)
         ran = True
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         why = _INLINE if recorder.inline else f"the kernel does not run: {_said(error)}"
@@ -151,10 +159,12 @@ def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
             return KernelFindings(left_out={"machine code": why, **left_out}, ran=recorder.inline)
     if counted is None:
         left_out.setdefault("counters", counters.missing)
+    elif counters.missing:
+        left_out["other counters"] = counters.missing
     if not recorder.units:
         left_out["machine code"] = NOTHING_COMPILED
         return KernelFindings(counters=counted, left_out=left_out, ran=ran)
-    code = _machine_code(request.kernel, recorder.units, left_out)
+    code = _machine_code(request.kernel, recorder.units, samples, left_out)
     return KernelFindings(code=code, counters=counted, left_out=left_out, ran=ran)
 
 
@@ -165,8 +175,8 @@ def _said(error: BaseException) -> str:
     return text.partition("\0")[0][:300]
 
 
-def _called(request: Inspect, recorder: Recorder, counters: Opened) -> Counters | None:
-    """Call the kernel on the reference's inputs; return its counts, None if nothing counts."""
+def _called(request: Inspect, recorder: Recorder) -> Callable[[], object]:
+    """Call the kernel on the reference's inputs; return what calls it again."""
     import torch
     import torch.utils.cpp_extension as extensions
 
@@ -199,31 +209,60 @@ def _called(request: Inspect, recorder: Recorder, counters: Opened) -> Counters 
         from akg_tui.evaluate.child.protocol import Status
 
         raise kernel.fault(error, Status.CALL) from error
-    return _counted(lambda: called(*inputs), counters, request.call_s)
+    return lambda: called(*inputs)
 
 
 def _counted(call: Callable[[], object], counters: Opened, seconds: float) -> Counters | None:
     call()
-    before, calls = counters.read(), 0
+    before = counters.read()
     if not before:
         return None
-    stop = time.monotonic() + seconds
-    while calls < MOST_CALLS and (not calls or time.monotonic() < stop):
-        call()
-        calls += 1
+    calls = _repeat(call, seconds)
     after = counters.read()
     return Counters(calls, {name: (after[name] - before[name]) / calls for name in before})
 
 
-def _machine_code(kernel: str, units: Sequence[_Unit], left_out: dict[str, str]) -> MachineCode:
+def _repeat(call: Callable[[], object], seconds: float) -> int:
+    """Call for some seconds, at least once; return the number of calls."""
+    calls, stop = 0, time.monotonic() + seconds
+    while calls < MOST_CALLS and (not calls or time.monotonic() < stop):
+        call()
+        calls += 1
+    return calls
+
+
+class Samples(NamedTuple):
+    """All samples of the CPU time, and those in compiled units: (number of the unit, address)."""
+
+    total: int
+    hits: list[tuple[int, int]]
+
+
+def _sampled(call: Callable[[], object], recorder: Recorder, seconds: float) -> Samples:
+    """Sample where calls spend their time; nothing without compiled units."""
+    if not recorder.units:
+        return Samples(0, [])
+
+    def work() -> None:
+        _repeat(call, seconds)
+
+    objects = [unit.built for unit in recorder.units]
+    return Samples(*sampling.sampled(work, objects, recorder.compile_plainly))
+
+
+def _machine_code(
+    kernel: str, units: Sequence[_Unit], samples: Samples, left_out: dict[str, str]
+) -> MachineCode:
     """Disassemble what was compiled. Reasons for what is missing are put into `left_out`."""
     kind = compiler_kind()
     command = dsl.find_compiler()
     version = run_tool([*command, "--version"], 1 << 14).partition("\n")[0] if command else ""
     functions: list[CodeFunction] = []
     remarks: list[CompilerRemark] = []
+    addresses: list[disassembly.Addresses] = []
+    hits: list[int] = []
     cut = 0
-    for unit in units:
+    for number, unit in enumerate(units):
         lines = lines_in_file(kernel, unit.source)
 
         def line_of(number: int, lines: Sequence[int] = lines) -> int:
@@ -233,8 +272,13 @@ def _machine_code(kernel: str, units: Sequence[_Unit], left_out: dict[str, str])
         if shutil.which("objdump"):
             words = ["objdump", "-dlC", "--no-show-raw-insn", "-j", ".text", str(unit.built)]
             listing = run_tool(words, MOST_LISTING)
-            read, more = disassembly.read_functions(listing.splitlines(), line_of, dsl.SOURCE_NAME)
+            read, places, more = disassembly.read_functions(
+                listing.splitlines(), line_of, dsl.SOURCE_NAME
+            )
             functions += read
+            # Units have equal addresses: each gets a range of its own.
+            addresses += [tuple(number * UNIT_RANGE + at for at in each) for each in places]
+            hits += [number * UNIT_RANGE + at for unit_, at in samples.hits if unit_ == number]
             cut += more
     if not shutil.which("objdump"):
         left_out["machine code"] = left_out["hot loop"] = "objdump is not installed (binutils)"
@@ -247,6 +291,8 @@ def _machine_code(kernel: str, units: Sequence[_Unit], left_out: dict[str, str])
     loops = disassembly.find_loops(functions)
     if functions and not loops:
         left_out["hot loop"] = "no function has a loop"
+    if loops and samples.total >= sampling.LEAST_SAMPLES:
+        loops = disassembly.by_samples(loops, addresses, hits, samples.total)
     loops = _estimated(functions, loops, left_out)
     flags = " ".join(dict.fromkeys(" ".join(unit.flags) for unit in units))
     return MachineCode(

@@ -54,7 +54,8 @@ def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
             left_out["other remarks"] = f"{len(code.remarks) - len(kept)} of {len(code.remarks)}"
     if hot is not None:
         function = code.functions[hot.function]
-        told["hot_loop"] = loop_facts(hot, function) | {"found_by": "its instructions, no samples"}
+        how = "samples" if hot.time_share is not None else "its instructions, too few samples"
+        told["hot_loop"] = loop_facts(hot, function) | {"found_by": how}
         told["hot_loop_code"] = listing(hot, function)
         others = code.loops[1 : 1 + MOST_OTHER_LOOPS]
         if others:
@@ -122,6 +123,8 @@ def loop_facts(loop: Loop, function: CodeFunction) -> Fields:
         "vector": loop.vector,
         "packed": loop.packed,
     }
+    if loop.time_share is not None:
+        told["share_of_cpu_time"] = loop.time_share
     if (estimate := loop.throughput) is not None:
         told |= {
             "cycles_an_iteration": estimate.cycles,
@@ -135,6 +138,8 @@ def loop_facts(loop: Loop, function: CodeFunction) -> Fields:
 def loop_words(loop: Loop, function: CodeFunction) -> str:
     """Return a loop in one line."""
     told = f"{one_line(function.name, 60)} lines {line_ranges(loop.lines) or '?'}: "
+    if loop.time_share is not None:
+        told += f"{loop.time_share:.0%} of the time, "
     told += f"{loop.instructions} instructions, {loop.packed} packed of {loop.vector} vector"
     if (estimate := loop.throughput) is not None:
         told += f", {estimate.cycles:g} cycles an iteration, {estimate.binds}"

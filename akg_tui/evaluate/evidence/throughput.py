@@ -16,6 +16,10 @@ ARGUMENTS = (
     "-resource-pressure=0",
 )  # fmt: skip
 MOST_ROWS = 600
+LEAST_SHARE = 20.0
+"""The percentage of cycles from which on a cause is told."""
+SUMS = frozenset({"Resource Pressure", "Data Dependencies"})
+SEPARATOR = "; "
 CALLS = ("call", "callq", "bl", "blr")
 
 _NUMBER = re.compile(
@@ -57,7 +61,7 @@ def read_answer(text: str, cpu: str, *, calls: bool = False) -> Throughput | Non
         return None
     binds = _binds(text, cycles, least)
     if calls:
-        binds += "; the function that it calls is not counted"
+        binds = SEPARATOR.join([binds, "the function that it calls is not counted"])
     return Throughput(cpu, round(cycles, 2), ipc, binds)
 
 
@@ -72,21 +76,20 @@ def _binds(text: str, cycles: float, least: float) -> str:
     `least` are the cycles that its instructions take if none waits for another.
     """
     shares = {found["name"].rstrip(":"): float(found["share"]) for found in _SHARE.finditer(text)}
-    waits = {
-        "a chain of dependent instructions": shares.get("Register Dependencies", 0.0),
-        "loads that wait for stores": shares.get("Memory Dependencies", 0.0),
-    }
-    told = [f"{name} ({share:.0f} % of cycles)" for name, share in waits.items() if share >= 20]
+    told = []
+    if (chain := shares.pop("Register Dependencies", 0.0)) >= LEAST_SHARE:
+        told.append(f"a chain of dependent instructions ({chain:.0f} % of cycles)")
+    if (stores := shares.pop("Memory Dependencies", 0.0)) >= LEAST_SHARE:
+        told.append(f"loads that wait for stores ({stores:.0f} % of cycles)")
     units = [
         f"{name} {share:.0f} %"
         for name, share in shares.items()
-        if name not in ("Resource Pressure", "Data Dependencies", "Register Dependencies",
-                        "Memory Dependencies") and share >= 20
-    ]  # fmt: skip
+        if name not in SUMS and share >= LEAST_SHARE
+    ]
     if units:
         told.append(f"execution units ({', '.join(units[:4])})")
     if not told:
         told.append("the number of instructions")
     if cycles > 1.5 * least:
         told.append(f"independent iterations would take {least:g} cycles")
-    return "; ".join(told)
+    return SEPARATOR.join(told)
