@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 OUTPUT_LIMIT = 16_384
 """Maximum number of characters of compiler output in an error."""
 
-_SOURCE_NAME = "kernel.cpp"
-_BASE_FLAGS = ("-std=c++17", "-fPIC", "-fdiagnostics-color=never")
+SOURCE_NAME = "kernel.cpp"
+BASE_FLAGS = ("-std=c++17", "-fPIC", "-fdiagnostics-color=never")
 # When these flags reach the linker, GCC adds start-up code that flushes denormals to zero in the
 # whole process, also in arithmetic outside the kernel. So only the compile step gets them.
 _NOT_FOR_LINKING = frozenset({"-ffast-math", "-Ofast", "-funsafe-math-optimizations"})
 _COMPILERS = ("g++", "clang++", "c++")
 _ERROR_LINE = re.compile(
-    rf"^{re.escape(_SOURCE_NAME)}:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M
+    rf"^{re.escape(SOURCE_NAME)}:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M
 )
 _ANY_ERROR = re.compile(r"^.*\b(?:error|undefined reference)\b.*$", re.M)
 _CONTROL = re.compile(r"[^\t\n\x20-\x7e\u00a0-\U0010ffff]")
@@ -213,7 +213,7 @@ def described_cpu() -> str:
 
 
 def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
-    parts = [compiler, "compile, then link", *_BASE_FLAGS, "\0", *flags, "\0", source]
+    parts = [compiler, "compile, then link", *BASE_FLAGS, "\0", *flags, "\0", source]
     if any("native" in flag for flag in flags):
         parts.append(described_cpu())
     # Length prefixes make ("a", "bc") and ("ab", "c") differ.
@@ -238,14 +238,14 @@ def _cached(shelf: Path) -> Path | None:
 
 def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path) -> Path:
     """Run the compiler in `folder`; return the object, or raise CompileError."""
-    (folder / _SOURCE_NAME).write_text(source, "utf-8", "surrogateescape")
+    (folder / SOURCE_NAME).write_text(source, "utf-8", "surrogateescape")
     built = folder / "kernel.so"
     libraries = [flag for flag in flags if flag.startswith(("-l", "-L", "-Wl,"))]
     options = [flag for flag in flags if flag not in libraries]
     linking = [flag for flag in options if flag not in _NOT_FOR_LINKING]
-    _run([*command, *_BASE_FLAGS, *options, "-c", _SOURCE_NAME, "-o", "kernel.o"], folder)
+    _run([*command, *BASE_FLAGS, *options, "-c", SOURCE_NAME, "-o", "kernel.o"], folder)
     _run(
-        [*command, *_BASE_FLAGS, *linking, "-shared", "kernel.o", "-o", built.name, *libraries],
+        [*command, *BASE_FLAGS, *linking, "-shared", "kernel.o", "-o", built.name, *libraries],
         folder,
     )
     return built

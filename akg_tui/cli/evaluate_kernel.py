@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, U
 
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement
+    from akg_tui.evaluate.evidence.page import Fields
 
 
 def add_eval(add: Callable[..., Any]) -> None:
@@ -20,6 +22,11 @@ def add_eval(add: Callable[..., Any]) -> None:
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
     evaluate.add_argument("--kernel", type=Path, help="kernel file to use instead of the task's")
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
+    evaluate.add_argument(
+        "--profile",
+        action="store_true",
+        help="tell what binds the kernel: roofline, counters, compiler's remarks, hot loop",
+    )
     add_sandbox(evaluate)
 
 
@@ -40,6 +47,8 @@ def _eval(arguments: argparse.Namespace) -> int:
         check_sandbox(folder.task, required=arguments.require_sandbox)
     kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
+    profile: Fields | None = None
+
     async def measure(scratch: str) -> Measurement:
         judge = Judge(
             folder.task, folder.reference, Path(scratch), on_progress=lambda _: None, prefetch=False
@@ -49,21 +58,34 @@ def _eval(arguments: argparse.Namespace) -> int:
         finally:
             await judge.close()
 
+    async def profiled(measured: Measurement) -> Fields:
+        from akg_tui.evaluate.evidence import asking, page
+
+        found = await asking.evidence(folder.task, folder.reference, kernel)
+        return page.fields(found, measured, folder.task.files.editable)
+
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
-    _print_measurement(measured, as_json=arguments.json)
+    if arguments.profile and measured.outcome is Outcome.CORRECT:
+        profile = asyncio.run(profiled(measured))
+    elif arguments.profile:
+        print("not profiled: the kernel is not correct", file=sys.stderr)
+    _print_measurement(measured, as_json=arguments.json, profile=profile)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
 
 
-def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
+def _print_measurement(
+    measured: Measurement, *, as_json: bool, profile: Fields | None = None
+) -> None:
     import msgspec
 
     from akg_tui.core.sanitize import one_line
     from akg_tui.core.verdict import percent
 
     if as_json:
-        print(msgspec.json.encode(measured).decode())
+        told = msgspec.to_builtins(measured) | ({} if profile is None else {"profile": profile})
+        print(msgspec.json.encode(told).decode())
         return
     print(
         f"{measured.outcome}: {one_line(measured.message, 300)}"
@@ -102,6 +124,10 @@ def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
         print(f"not sandboxed: {one_line(protection, 200)}")
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
+    if profile is not None:
+        from akg_tui.evaluate.evidence.page import as_lines
+
+        print("\n".join(as_lines(profile)))
 
 
 def seen_of(measured: Measurement) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -31,10 +31,12 @@ from akg_tui.core.phases import Overlay
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
 from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
+from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
@@ -77,13 +79,18 @@ class Evaluator(Protocol):
     async def close(self) -> None: ...
 
 
+Inspector = Callable[[Task, str, str], Awaitable[Evidence]]
+"""Returns what binds a kernel of a task, from the texts of reference and kernel."""
+
+
 class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` creates the judge; its argument is the callback for progress. It is not called before
     the first evaluation is due. `reporter` writes the report at the end, and `learner` keeps what
     the run found. `describe` describes the machine for a language model, `recall` reads what
-    earlier runs found. `open_model` opens another model of the same server by its name.
+    earlier runs found, and `inspect` finds out what binds a kernel. `open_model` opens another
+    model of the same server by its name.
     """
 
     def __init__(
@@ -100,6 +107,7 @@ class Engine:
         open_model: Callable[[str], ChatModel] | None = None,
         recall: Recall | None = None,
         learner: Learner | None = None,
+        inspect: Inspector | None = None,
     ) -> None:
         self.path = str(folder.path)
         self.records = folder.records
@@ -110,6 +118,7 @@ class Engine:
         self._clock = clock
         self._reporter = reporter
         self._learner = learner
+        self._inspect = inspect
         self._loop = LoopContext(
             self,
             model,
@@ -172,6 +181,13 @@ class Engine:
             return await self._judge.probe(
                 kernel, incumbent, timed=timed, samples=samples, warmups=warmups
             )
+
+    async def evidence(self, kernel: str) -> Evidence | None:
+        """Return what binds a kernel, for information; None where nothing finds that out."""
+        if self._inspect is None:
+            return None
+        async with self.computing:  # it would disturb a measurement
+            return await self._inspect(self.state.task, self._folder.reference, kernel)
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""

@@ -370,6 +370,7 @@ def engine_for(
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.run_memory import memory_of_runs
     from akg_tui.engine.run_report import reporter, write_report
+    from akg_tui.evaluate.evidence.asking import evidence
     from akg_tui.store.context_files import context_listing
     from akg_tui.store.run_folder import TASK
 
@@ -397,6 +398,7 @@ def engine_for(
             ),
             recall=recall,
             learner=learner,
+            inspect=evidence,
         )
     except KeyMissing as error:
         run.close()

@@ -143,7 +143,7 @@ class TimeTravel:
         best = now.state.best.attempt if now.state.best else 0
         left = best if best != right else max(0, right - 1)
         sides = min(left, right), max(left, right, 1)
-        self._app.push_screen(Rounds(now, *sides, texts=deck.texts))  # kernels split already
+        self._app.push_screen(Rounds(now, *sides, texts=deck.texts, evidence=deck.evidence))
 
     def action_undo(self) -> None:
         """Undo the last KEEP, after a question."""

@@ -325,7 +325,7 @@ class Plot:
         return any(each.glyph == FRESH for each in self.series)
 
 
-class _Canvas:
+class Canvas:
     """Braille dots with colour roles. A cell has the role drawn last; a glyph covers dots.
 
     Only cells that are not empty are stored, by row.
@@ -451,7 +451,7 @@ class Chart:
     """A renderer of successive plots; of a plot that only grew, it draws only the new columns."""
 
     def __init__(self) -> None:
-        self._canvas = _Canvas(0, 0)
+        self._canvas = Canvas(0, 0)
         self._key: tuple[object, ...] = ()
         self._counts: dict[int, tuple[Series, int, int]] = {}  # points, and those on the floor
         self._steps: tuple[tuple[int, float], ...] = ()
@@ -475,7 +475,7 @@ class Chart:
         key = (columns, rows, across, plot.references, *scale.key)
         first = self._grown(plot, at) if key == self._key else 0
         if not first:
-            self._canvas = _Canvas(columns, rows)
+            self._canvas = Canvas(columns, rows)
         canvas = self._canvas
         self._key, self._steps, self._last_x = key, plot.steps, plot.last_x
         self._counts = {id(each): (each, len(each.xs), len(each.floor)) for each in plot.series}
@@ -586,7 +586,7 @@ def _columns(
         begin = end
 
 
-def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
+def _draw_series(canvas: Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
     """Draw each point as a glyph, with its error bar.
 
     The points of one column share one bar that spans all their bars; of more than `CROWD`
@@ -606,7 +606,7 @@ def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first
                 canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
 
 
-def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
+def _draw_steps(canvas: Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
     """Draw the step line: a dot per dot column, and a vertical line where the value changes."""
     xs = [x for x, _ in plot.steps]
     begin, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)

@@ -20,8 +20,11 @@ from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
-from akg_tui.core.task import Agent
+from akg_tui.core.task import Agent, Task
 from akg_tui.engine.engine import Engine
+from akg_tui.evaluate.evidence.findings import CompilerRemark, KernelFindings, MachineCode
+from akg_tui.evaluate.evidence.page import MOST_LINES, Evidence
+from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.evaluate.sandbox.protections import offered
 from tests.agent.live import held
 from tests.fresh_interpreter import printed
@@ -441,6 +444,30 @@ async def test_a_kernel_is_verified_and_profiled_without_any_event_but_the_calls
         kinds = {type(record.event) for record in call.engine.records[before.seq :]}
         assert kinds == {ev.ToolCalled, ev.ToolAnswered}
         assert call.engine.state.attempts == before.attempts
+
+
+async def test_a_profile_tells_what_binds_in_plan_too_as_one_page(tmp_path) -> None:
+    asked = []
+
+    async def inspect(task: Task, reference: str, kernel: str) -> Evidence:
+        asked.append((task.op, kernel))
+        roof = Roof("", 3_000_000, 10, "L2", 6e9, 1e9, "float32")
+        remark = CompilerRemark(4, "missed", "not vectorized: \x1b[31mred")
+        code = MachineCode(compiler="g++", remarks=(remark,) * 300)
+        left_out = {"counters": "not allowed here"}
+        return Evidence((roof,), KernelFindings(code=code, left_out=left_out))
+
+    async with held(tmp_path, hold=Phase.PLAN) as engine:
+        engine._inspect = inspect
+        text = await Caller(engine).good("profile_kernel", **measured(FAST))
+        assert asked == [("speed", FAST)]
+        assert len(text.splitlines()) <= MOST_LINES
+        facts = json.loads(text)
+        assert (facts["gen_time_us"], facts["speedup"]) == (1000, 3)
+        assert facts["roofline"][0]["binds"] == "memory (L2, 6 GB/s)"
+        assert facts["roofline"][0]["share_of_limit"] == 0.5
+        assert facts["left_out"]["counters"] == "not allowed here"
+        assert facts["remarks"][0] == "kernel.py:4 missed: not vectorized: ␛[31mred"
 
 
 async def test_a_wrong_kernel_is_an_error_and_the_reference_may_be_given_whole(tmp_path) -> None:

@@ -15,7 +15,7 @@ RECIPE = """
 
     panes.PANES += (
         panes.PaneDeclaration(
-            "goals", "9", "goals", "The goals of the run", "goals:GoalsPane", 9, 9, ("plan",),
+            "goals", "f9", "goals", "The goals of the run", "goals:GoalsPane", 9, 9, ("plan",),
             (panes.Spot("deck", panes.FIVE, 0, 4),),
         ),
     )
@@ -41,10 +41,10 @@ RECIPE = """
 
     async def look():
         async with on_stage(at_work(), (200, 60)) as stage:
-            assert "9 goals" in stage.text()
+            assert "F9 goals" in stage.text()
             for size in ((200, 60), (120, 40), (80, 24)):
                 await stage.resize(*size)
-                await stage.press("9")
+                await stage.press("f9")
                 assert "2 times the seed" in stage.text(), size
 
     asyncio.run(look())

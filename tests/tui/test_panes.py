@@ -40,23 +40,24 @@ def long_kernel() -> FakeHandle:
     return handle
 
 
-async def test_all_eight_panes_come_to_their_digit_at_every_size() -> None:
+async def test_all_ten_panes_come_to_their_digit_at_every_size() -> None:
     titles = ["1 plan", "2 kernel", "3 chart", "4 agent", "5 best", "6 att", "7 agents", "8 eval"]
+    titles += ["9 machine", "0 roofline"]
     async with on_stage(at_work()) as stage:
         for size in ((120, 40), (80, 24), (200, 60)):
             await stage.resize(*size)
             for digit, title in enumerate(titles, 1):
-                await stage.press(str(digit))
+                await stage.press(str(digit % 10))
                 assert f"─ {title}" in stage.text()
 
 
 async def test_tab_goes_through_all_panes_also_where_one_is_on_screen() -> None:
     async with on_stage(at_work(), (80, 24)) as stage:
         seen = []
-        for _ in range(8):
+        for _ in range(10):
             seen.append(stage.deck.active)
             await stage.press("tab")
-        assert len(set(seen)) == 8
+        assert len(set(seen)) == 10
         assert stage.deck.active == seen[0]
 
 

@@ -19,6 +19,7 @@ from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase
+from akg_tui.evaluate.evidence import page
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8
@@ -76,7 +77,7 @@ async def verify_kernel(
     return _told(call, cur_path, "verify", facts)
 
 
-@tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE))
+@tool("domain_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT, Phase.DIAGNOSE))
 async def profile_kernel(
     call: ToolContext,
     *,
@@ -103,14 +104,16 @@ async def profile_kernel(
     arch: Arch = "",
     dsl: Dsl = "",
 ) -> Answer:
-    """Time generated code against the reference, by the judge. Does not verify, says nothing
-    of correctness, and decides nothing.
+    """Time generated code against the reference, by the judge, and tell what binds it: share
+    of the roofline by case, hardware counters, the compiler's remarks, the hot loop with its
+    throughput. Does not verify, says nothing of correctness, and decides nothing.
     """
     kernel = _kernel(call, task_code, generated_code, cur_path, (device_id, backend, arch, dsl))
     probe = call.run.measure(kernel, timed=True, samples=run_times, warmups=warmup_times)
     found = await _examined(probe, PROFILE_S)
     if isinstance(found, Answer):
         return found
+    evidence = await call.run.evidence(kernel)
     facts = {
         "op_name": op_name,
         "task_id": task_id,
@@ -121,7 +124,10 @@ async def profile_kernel(
         "samples": found.samples,
         "threads": found.threads,
     }
-    return _told(call, cur_path, "profile", facts)
+    if evidence is None:
+        return _told(call, cur_path, "profile", facts)
+    facts |= page.fields(evidence, found, call.run.state.task.files.editable)
+    return _told(call, cur_path, "profile", facts, foreign=True)
 
 
 _SAME = {"task_code": "$task_code", "generated_code": "$generated_code"}
@@ -185,12 +191,14 @@ async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measuremen
     return Answer.error("\n".join(line for line in lines if line), foreign=True)
 
 
-def _told(call: ToolContext, cur_path: str, kind: str, facts: dict[str, object]) -> Answer:
-    text = json.dumps(facts)
+def _told(
+    call: ToolContext, cur_path: str, kind: str, facts: dict[str, object], *, foreign: bool = False
+) -> Answer:
+    text = page.as_json(facts) if foreign else json.dumps(facts)
     if cur_path:
         folder = call.files.relative(cur_path)
         call.files.write(f"{folder}/{kind}_result.json", text.encode())
-    return Answer.success(text)
+    return Answer.success(text, foreign=foreign)
 
 
 def _us(milliseconds: float | None) -> float | None:

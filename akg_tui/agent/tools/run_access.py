@@ -18,6 +18,7 @@ from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.state import RunState
+from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import EditReader, Proposed, Refusal, line_counts, open_reader
 
@@ -70,6 +71,10 @@ class RunAccess(Protocol):
         timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
         them. Nothing is journaled, and no decision depends on it.
         """
+        ...
+
+    async def evidence(self, kernel: str) -> Evidence | None:
+        """Return what binds a kernel, for information only; None where nothing finds that out."""
         ...
 
 

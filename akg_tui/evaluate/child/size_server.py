@@ -65,6 +65,8 @@ class SizeServer(ReferenceServer):
             peak=cost.peak,
             flops=cost.flops,
             moved=cost.moved,
+            operations=sum(cost.by_dtype.values()),
+            arithmetic=max(cost.by_dtype, key=cost.by_dtype.__getitem__, default=""),
             call_s=None if fake else call_s,
             empty=_empty(inputs, results),
             written=tuple(written),
@@ -96,6 +98,8 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops = self.moved = self.peak = self._live = 0
+        self.by_dtype: dict[str, int] = {}
+        """The operations of the call, by the dtype that they compute."""
         self._known: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = (
             weakref.WeakKeyDictionary()
         )
@@ -103,6 +107,7 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def restart(self, inputs: Sequence[object]) -> None:
         """Begin to count the work of the model's call, to which `inputs` are read."""
         self.flops, self.moved = 0, _bytes(inputs)
+        self.by_dtype.clear()
 
     def __torch_dispatch__(
         self,
@@ -115,7 +120,13 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         count = flop_registry.get(getattr(func, "_overloadpacket", None))
         if count is not None:
-            self.flops += int(count(*args, **(kwargs or {}), out_val=result))
+            counted = int(count(*args, **(kwargs or {}), out_val=result))
+            self.flops += counted
+        else:
+            counted = _operations(func, args, result)
+        if counted:
+            dtype = _dtype(args, result)
+            self.by_dtype[dtype] = self.by_dtype.get(dtype, 0) + counted
         for value in tree_leaves(result):
             if isinstance(value, torch.Tensor):
                 self.moved += value.numel() * value.element_size()
@@ -131,6 +142,40 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _drop(self, size: int) -> None:
         self._live -= size
+
+
+_WITHOUT_ARITHMETIC = frozenset({"clone", "where", "masked_fill", "masked_fill_", "isnan", "isinf"})
+"""Operators that torch calls pointwise and that only move elements, by their names."""
+
+_AN_ELEMENT = {
+    # The least that each needs for an element of its first argument.
+    "_softmax": 4, "_log_softmax": 4, "native_layer_norm": 7, "native_group_norm": 7,
+    "native_batch_norm": 6, "cumsum": 1, "cumprod": 1, "logcumsumexp": 3, "topk": 1, "sort": 1,
+    "max_pool2d_with_indices": 1, "avg_pool2d": 1, "logsumexp": 3, "_fused_rms_norm": 4,
+}  # fmt: skip
+"""The operations an element of operators that torch gives no tag, by their names."""
+
+
+def _operations(func: object, args: tuple[object, ...], result: object) -> int:
+    """Return the operations of an operator that torch's own counter does not know."""
+    name = getattr(getattr(func, "_overloadpacket", None), "__name__", "")
+    tags = getattr(func, "tags", ())
+    given = [v.numel() for v in tree_leaves(args) if isinstance(v, torch.Tensor)]
+    made = [v.numel() for v in tree_leaves(result) if isinstance(v, torch.Tensor)]
+    if name in _AN_ELEMENT:
+        return _AN_ELEMENT[name] * max(given, default=0)
+    if torch.Tag.reduction in tags:
+        return max(given, default=0)
+    if torch.Tag.pointwise in tags and name not in _WITHOUT_ARITHMETIC:
+        return max(made, default=0)
+    return 0
+
+
+def _dtype(args: tuple[object, ...], result: object) -> str:
+    """Return the type of the numbers that an operator computes with."""
+    values = [v for v in tree_leaves((args, result)) if isinstance(v, torch.Tensor)]
+    floats = [v for v in values if v.is_floating_point()]
+    return str((floats or values)[0].dtype).removeprefix("torch.")
 
 
 @contextlib.contextmanager

@@ -19,8 +19,10 @@ class Needs(Struct, frozen=True, kw_only=True):
 
     `peak` is the most bytes that its tensors held at one time, temporaries included; 0 if it was
     not followed. `flops` and `moved` (bytes read as inputs or written by any operator) compare the
-    work of two sizes. `call_s` is the measured time of a call, None for fake tensors. `empty` says
-    what has no elements, or is "". `written` are the inputs to which the reference writes.
+    work of two sizes. `operations` are those of one call, two for a multiply-add and one for any
+    other arithmetic on an element, most of them on numbers of type `arithmetic`. `call_s` is the
+    measured time of a call, None for fake tensors. `empty` says what has no elements, or is "".
+    `written` are the inputs to which the reference writes.
     """
 
     inputs: int
@@ -29,6 +31,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     peak: int = 0
     flops: int = 0
     moved: int = 0
+    operations: int = 0
+    arithmetic: str = ""
     call_s: float | None = None
     empty: str = ""
     written: tuple[int, ...] = ()

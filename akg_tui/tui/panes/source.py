@@ -58,6 +58,7 @@ class SourcePane(LineView, Pane):
         self._changes: tuple[int, ...] = ()
         self._placed = 0
         self._at_change = (-1, -1)
+        self._gone_to = -1
         self.blaming = False  # whether the author of each line is shown
         self.entitle(tr("kernel") if working else tr("best"))
 
@@ -163,6 +164,7 @@ class SourcePane(LineView, Pane):
         number = (later or [0])[0] if step > 0 else (earlier or [len(self._changes) - 1])[-1]
         self.to_row(max(0, self._changes[number] - self.page // 3))
         self._at_change = self._changes[number], self.top
+        self._gone_to = self._changes[number]
         return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
 
     def best_line_of(self, index: int) -> int:
@@ -176,6 +178,16 @@ class SourcePane(LineView, Pane):
         """Return the row beside a line of the best kernel."""
         return bisect_left(range(len(self._compared)), line, key=self.best_line_of)
 
+    @property
+    def line_here(self) -> int:
+        """The line of this file that was gone to, while it is on screen, or the first line on it.
+
+        A line that was removed counts as the one before.
+        """
+        gone_to = self._gone_to
+        at = gone_to if self.top <= gone_to < self.top + self.page else self.top
+        return max(1, self._new_line_of(at))
+
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; return a message about it."""
         rows = self._compared
@@ -183,6 +195,7 @@ class SourcePane(LineView, Pane):
         if index == len(rows):
             self.to_end()
             return tr("there is no line {number}", number=number)
+        self._gone_to = index
         self.to_row(max(0, index - self.page // 3))
         return tr("line {number}", number=rows[index].new)
 

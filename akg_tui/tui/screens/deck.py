@@ -6,6 +6,7 @@ changes the run by a command, which core accepts or refuses with a reason.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from functools import partial
 from typing import TypeVar
 
@@ -15,8 +16,11 @@ from textual.events import DescendantFocus
 from akg_tui.core import commands as cmd
 from akg_tui.core.effects import under_way
 from akg_tui.core.phases import Mode
+from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
+from akg_tui.tui.panes.instructions import InstructionsPane
+from akg_tui.tui.panes.limits_pane import LimitsPane
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.pane import Pane, make
 from akg_tui.tui.panes.plan import PlanPane
@@ -93,6 +97,10 @@ class Deck(InputScreen):
         self.popouts = SubagentPopouts(self, self.agents)
         best, working = (self._pane(name, SourcePane) for name in ("best", "source"))
         self.linked = LinkedScroll(best, working)
+        self.working = working
+        self.evidence = EvidenceReader(self._find_out, self._run_folder, self._found_out)
+        self.instructions = self._pane("asm", InstructionsPane)
+        self.instructions.reader = self._pane("limits", LimitsPane).reader = self.evidence
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
@@ -100,6 +108,16 @@ class Deck(InputScreen):
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
         self._arranged: tuple[object, ...] = ()
         self._loosens = 0.0  # when the mode key was pressed that leads to auto
+
+    def _find_out(self, work: Coroutine[None, None, None]) -> None:
+        self.run_worker(work, group="evidence")
+
+    def _run_folder(self) -> str:
+        handle = self.workbench.handle
+        return handle.path if handle is not None else ""
+
+    def _found_out(self) -> None:
+        self.workbench.pull_now()
 
     def _pane(self, name: str, kind: type[P]) -> P:
         pane = self.panes[name]
@@ -386,6 +404,8 @@ class Deck(InputScreen):
             self.plan.unfold(self.attempts.picked_item)
         elif isinstance(pane, AgentsPane):
             self._open_agent()
+        elif pane is self.instructions:
+            self.action_code()
         elif isinstance(pane, LineView):
             self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
         else:
@@ -394,10 +414,23 @@ class Deck(InputScreen):
 
     def action_turn(self, step: int) -> None:
         pane = self.panes[self.active]
-        if isinstance(pane, SourcePane):
+        if isinstance(pane, SourcePane | InstructionsPane):
             self.say(pane.to_change(step))
         elif not self._log_here.turn(step):
             self.say(tr("there is no further reply of the agent"))
+
+    def action_code(self) -> None:
+        """Go from a line of the kernel to its instructions, or from instructions to their line."""
+        if self.active == "asm":
+            line = self.instructions.line_here
+            self.action_pane("source")
+            if line:
+                self.say(self.working.to_line(line))
+        else:
+            line = self.working.line_here
+            self.action_pane("asm")
+            self.say(self.instructions.to_source_line(line))
+        self.workbench.pull_now()
 
     def action_blame(self) -> None:
         pane = self.panes[self.active]

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.content import Content
 
+from akg_tui.core.sanitize import one_line
+from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.textual_internals import drop_keys
 from akg_tui.tui.widgets.diff_view import without_colours
@@ -20,12 +23,22 @@ from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.comparison import HalfRows, OneSideRows, Side, SideRows, filled, side_of
 from akg_tui.view.controls.command_registry import Where, footer
-from akg_tui.view.diff import Compared, SideBySide, compare, find_hunks, folded, size
-from akg_tui.view.language import tr
+from akg_tui.view.diff import (
+    Compared,
+    SideBySide,
+    compare,
+    find_hunks,
+    folded,
+    size,
+    split_lines,
+)
+from akg_tui.view.evidence.machine_code import code_text
+from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line
 
 CONTEXT = 4
+_CODE = "code of "
 SIDE_BY_SIDE = 100  # columns; below this width both kernels share one column
 
 
@@ -44,6 +57,7 @@ class Rounds(RunScreen):
         sides: tuple[Side, Side] | None = None,
         tag_key: bytes = b"",
         texts: Texts | None = None,
+        evidence: EvidenceReader | None = None,
     ) -> None:
         super().__init__()
         self._first = snapshot
@@ -53,6 +67,11 @@ class Rounds(RunScreen):
         self._colours, self._texts = Colours(), texts or Texts()
         self._compared: tuple[tuple[str, str], Compared] | None = None
         self._whole = False
+        self._evidence = evidence
+        self._in_code = False  # whether machine code is compared instead of the text
+        self._read = 0  # the answers of `evidence` that are shown
+        self._latest = snapshot
+        self._unread: set[str] = set()
         self._shows = 0
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
@@ -75,6 +94,12 @@ class Rounds(RunScreen):
 
     def pull(self, snapshot: RunSnapshot | None) -> None:
         self._foot(snapshot)
+        if snapshot is not None and self._in_code and self._evidence is not None:
+            self._latest = snapshot
+            for blob in self._unread:
+                self._evidence.findings(snapshot, blob)  # it finds out one thing at a time
+            if self._evidence.version != self._read:
+                self._show()
         told = waiting_line(snapshot, "rounds.close")
         self.waiting.display = bool(told)
         self.waiting.show((told,))
@@ -91,7 +116,24 @@ class Rounds(RunScreen):
         assert snapshot is not None
         left, right = (snapshot.state.attempts[self._chosen[side]] for side in ("left", "right"))
         state, kernel = snapshot.state, snapshot.kernel
-        return side_of(state, left, kernel), side_of(state, right, kernel)
+        sides = side_of(state, left, kernel), side_of(state, right, kernel)
+        return (self._coded(sides[0]), self._coded(sides[1])) if self._in_code else sides
+
+    def _coded(self, side: Side) -> Side:
+        """Return a side with its machine code as the text, or what that waits for."""
+        assert self._latest is not None
+        assert self._evidence is not None
+        self._read = self._evidence.version
+        found = self._evidence.findings(self._latest, side.key)
+        self._unread.discard(side.key)
+        if found is None:
+            self._unread.add(side.key)
+            text = self._evidence.waits(self._latest)
+        elif not found.code.functions:
+            text = retold(one_line(found.left_out.get("machine code", "")))
+        else:
+            text = code_text(found, split_lines(side.text))
+        return replace(side, key=f"{_CODE}{side.key} {found is not None}", text=text)
 
     def _show(self) -> None:
         self._shows += 1
@@ -123,7 +165,8 @@ class Rounds(RunScreen):
         self.about.styles.height = len(rows)
         self.about.show(tuple(rows))
         self._draw(old, new)
-        if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
+        missing = [s for s in (old, new) if self._colours.of(s.key) is None]
+        if missing and not self._in_code:
             self.run_worker(self._colour(missing), group="colour")
 
     @property
@@ -185,6 +228,15 @@ class Rounds(RunScreen):
         found = [n for n in self._hunks if (n > top if step > 0 else n < top)]
         if found:
             self.view.to_row(max(0, (found[0] if step > 0 else found[-1]) - 1))
+
+    def action_code(self) -> None:
+        """Compare the machine code of the two kernels, or their text again."""
+        if self._evidence is None:
+            self.say(tr("machine code is compared between rounds of one run"))
+            return
+        self._in_code = not self._in_code
+        self._show()
+        self.workbench.pull_now()
 
     def action_fold(self) -> None:
         self._whole = not self._whole

@@ -209,6 +209,8 @@ COMMANDS: tuple[Command, ...] = (
     _rounds("rounds.previous", ("p",), "previous", "The change before", "hunk(-1)", footed=True),
     _rounds("rounds.fold", ("z",), "whole", "The whole kernel, or the changes only", "fold",
             footed=True),
+    _rounds("rounds.code", ("C",), "instructions",
+            "The machine code of the two, or their text again", "code", footed=True),
     _rounds("rounds.close", ("escape", "q"), "close", "Back", "close", footed=True),
     _runs("runs.open", ("enter",), "open", "Look at the run; steer it where it is at work", "open",
           footed=True),
@@ -284,6 +286,8 @@ COMMANDS: tuple[Command, ...] = (
           "The change before in the kernel, the reply before in the log", "turn(-1)"),
     _pane("source.blame", ("b",), "blame", "Which item wrote each line, and what it gained",
           "blame", footed=True),
+    _pane("source.code", ("C",), "instructions",
+          "From a line of the kernel to its instructions, and back", "code"),
     _subagent("subagent.peek", ("o",), "peek",
               "A subagent in a drawer over the right side, or the drawer away",
               "subagent('drawer')", where="deck", footed=True),
@@ -400,6 +404,8 @@ _OF_PANE = {
     "log": ("log.follow", "pane.open", "pane.forward", "pane.find"),
     "chart": ("chart.cycle",),
     "attempts": ("pane.open", "chart.cycle"),
+    "source": ("source.code",),
+    "asm": ("source.code", "pane.forward", "pane.find"),
 }
 """The commands that the footer shows first while a pane has the focus, after the pause."""
 

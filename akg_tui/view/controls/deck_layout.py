@@ -192,15 +192,17 @@ def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> s
 
 
 def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str]:
-    """Return the label of each pane: its name, or only its key where there is no room."""
-    whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in PANES}
-    short = {
-        name: label if name == active else key_of(f"pane.{name}") or label
-        for name, label in whole.items()
-    }
-    labels = whole | dict(popouts)
-    fits = sum(cells(label) + 3 for label in labels.values()) <= room
-    return labels if fits else short | dict(popouts)
+    """Return the label of each pane: its name, or only its key for the last ones where there is no
+    room for all names.
+    """
+    labels = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in PANES}
+    labels |= popouts
+    for name in reversed(PANES):
+        if sum(cells(label) + 3 for label in labels.values()) <= room:
+            break
+        if name != active:
+            labels[name] = key_of(f"pane.{name}") or labels[name]
+    return labels
 
 
 def too_small(columns: int, rows: int) -> Line:

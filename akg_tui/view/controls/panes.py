@@ -117,4 +117,12 @@ PANES = (
         (Spot("deck", THREE, 0, 9), Spot("deck", FIVE, 2, 16), Spot("numbers", THREE, 1),
          Spot("numbers", FIVE, 2)),
     ),
+    PaneDeclaration(
+        "asm", "9", marked("asm"), "The machine code of the kernel, beside its source",
+        "instructions:InstructionsPane", 9, 9, ("best", "chart", "log"), (),
+    ),
+    PaneDeclaration(
+        "limits", "0", marked("roofline"), "The machine's limits, and how near the kernels come",
+        "limits_pane:LimitsPane", 10, 10, ("chart", "attempts", "best", "eval"), (),
+    ),
 )  # fmt: skip

@@ -1,0 +1,285 @@
+"""Asks for what binds a kernel, without blocking the caller's loop, and keeps the answers.
+
+Owns the processes that find it out, their limits, and a folder of answers by the digest of all that
+they depend on. An answer of a process that read a kernel is untrusted: it is decoded into bounded
+data, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui import __version__, dsl
+from akg_tui.core.task import Task
+from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings
+from akg_tui.evaluate.evidence.page import Evidence
+from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.machine_rates import Rates, kept_rates
+from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.store.reference_constants import UnknownConstant, with_constants
+
+T = TypeVar("T")
+
+MOST_ANSWER = 8 << 20
+MOST_KEPT = 400
+TOOLS_S = 90.0
+"""The seconds for starting torch, and for disassembly and estimates, besides the build."""
+COUNTED_S = 0.5
+WORK_S = 240.0
+RATES_S = 120.0
+NOT_CONFINED = 125
+_HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
+
+
+class Lost(Exception):
+    """A process did not answer; the message is one line."""
+
+
+def not_here(task: Task) -> str:
+    """Return why there is no machine code to read for a task's target and DSL, or ""."""
+    if task.target.backend == "cuda":
+        return "code of a GPU is not read: its compilers' reports are not wired in"
+    if task.target.dsl == "triton":
+        return "Triton runs in its interpreter here, which makes no machine code"
+    return ""
+
+
+async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
+    """Return the limits of a task and what is found about a kernel."""
+    found = await roofs(task, reference)
+    return Evidence(found, await kernel_findings(task, reference, kernel))
+
+
+async def kernel_findings(
+    task: Task, reference: str, kernel: str, *, idle: bool = False
+) -> KernelFindings:
+    """Return what is found about a kernel, from earlier or by reading it now.
+
+    With `idle` the process gives way to every other one, so that it does not disturb a measurement.
+    What could not be found has its reason in `left_out`; nothing is raised.
+    """
+    if why := not_here(task):
+        counts = "counts of an interpreter or of a GPU's host say nothing of the kernel"
+        return KernelFindings(left_out={"machine code": why, "counters": counts}, ran=True)
+    path = _kept_path(task, reference, kernel)
+    if (kept := _read(path, KernelFindings)) is not None:
+        return kept
+    try:
+        found = await _inspected(task, reference, kernel, idle=idle)
+    except (Lost, UnknownConstant, OSError) as error:
+        why = str(error)
+        return KernelFindings(left_out={"machine code": why, "counters": why})
+    if found.ran:
+        _keep(path, found)
+    return found
+
+
+def kept_findings(task: Task, reference: str, kernel: str) -> KernelFindings | None:
+    """Return what was found about a kernel before, or None."""
+    if not_here(task):
+        return None
+    return _read(_kept_path(task, reference, kernel), KernelFindings)
+
+
+async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> KernelFindings:
+    target, language = adapters(task)
+    limits = task.timing
+    case = task.cases[0] if task.cases else None
+    request = Inspect(
+        reference=with_constants(reference, task.constants(case)),
+        reference_name=task.files.reference,
+        kernel=kernel,
+        kernel_name=task.files.editable,
+        threads=limits.threads,
+        call_s=COUNTED_S,
+    )
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    stated = task.sandbox.memory_gb
+    memory = int(total / 2 if stated is None else stated * (1 << 30))
+    limit_s = limits.build_timeout_s + 3 * limits.call_timeout_s + TOOLS_S
+    with tempfile.TemporaryDirectory(prefix="akg-evidence-") as folder:
+        words = [
+            "akg_tui.evaluate.evidence.kernel_process",
+            folder,
+            f"--memory-bytes={memory}",
+            f"--cpu-seconds={math.ceil(limit_s * limits.threads)}",
+            *(["--idle"] if idle else []),
+            *(["--require"] if task.sandbox.require else []),
+        ]
+        environment = target.environment(limits.threads) | language.environment(target.name)
+        answer = await _answer(words, environment, msgspec.json.encode(request), limit_s)
+    try:
+        found = msgspec.json.decode(answer, type=KernelFindings)
+    except msgspec.MsgspecError:
+        raise Lost("the process that read the kernel ended without an answer") from None
+    if not found.is_sound:
+        raise Lost("the process that read the kernel answered with what cannot be")
+    return found
+
+
+async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
+    """Return bytes and operations of the reference by case; a case may say why it has none."""
+    told = [reference, *(repr(sorted(task.constants(case).items())) for case in task.cases)]
+    told += [repr(sorted(task.constants().items())), task.target.backend]
+    path = _folder() / f"work-{_digest(told)}.json"
+    if (kept := _read(path, tuple[CaseWork, ...])) is not None:
+        return kept
+    from akg_tui.evaluate.evidence.workload_process import Count
+
+    request = msgspec.json.encode(Count(task, reference))
+    try:
+        answer = await _answer(
+            ["akg_tui.evaluate.evidence.workload_process"], _environment(task), request, WORK_S
+        )
+        found = msgspec.json.decode(answer, type=tuple[CaseWork, ...])
+    except (Lost, OSError, msgspec.MsgspecError) as error:
+        why = str(error) if isinstance(error, Lost) else "the sizing process did not answer"
+        return tuple(
+            CaseWork(case.name if case else "", unknown=why) for case in task.cases or (None,)
+        )
+    if not any(each.unknown for each in found):
+        _keep(path, found)
+    return found
+
+
+async def roofs(task: Task, reference: str) -> tuple[Roof, ...]:
+    """Return the limits of a task's cases on this machine."""
+    works = await case_works(task, reference)
+    target, _ = adapters(task)
+    threads = task.timing.threads
+    levels: Sequence[Level] = await asyncio.to_thread(target.levels)
+    measured = await rates(threads) if task.target.backend == "cpu" else None
+    return tuple(Roof.of(work, levels, measured, threads) for work in works)
+
+
+async def rates(threads: int) -> Rates | None:
+    """Return the measured rates of this machine, kept or measured now; None without a compiler."""
+    if (kept := kept_rates(threads)) is not None:
+        return kept
+    words = ["akg_tui.evaluate.targets.machine_rates", str(threads)]
+    try:
+        answer = await _answer(words, _environment(None), b"", RATES_S)
+        return msgspec.json.decode(answer, type=Rates)
+    except (Lost, OSError, msgspec.MsgspecError):
+        return None
+
+
+def _environment(task: Task | None) -> dict[str, str]:
+    from akg_tui.evaluate.targets.cpu import base_environment
+
+    homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+    if task is None:
+        return base_environment() | homes
+    return adapters(task)[0].environment(task.timing.threads) | homes
+
+
+async def _answer(
+    words: Sequence[str], environment: dict[str, str], given: bytes, limit_s: float
+) -> bytes:
+    """Run a module of ours; return at most `MOST_ANSWER` bytes of what it prints.
+
+    It is killed, with all that it started, when the time is over or the caller is cancelled.
+    Raises `Lost`.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", *words),
+        env=environment,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(limit_s):
+            with contextlib.suppress(ConnectionError):
+                process.stdin.write(given)
+                await process.stdin.drain()
+            process.stdin.close()
+            answer = bytearray()
+            while data := await process.stdout.read(1 << 16):
+                answer += data
+                if len(answer) > MOST_ANSWER:
+                    raise Lost("the process that read the kernel answered with too much")
+            code = await process.wait()
+    except TimeoutError:
+        raise Lost(f"it took longer than {limit_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code == NOT_CONFINED:
+        raise Lost("the sandbox that this task requires is not complete here")
+    if code != 0:
+        raise Lost(f"the process that read it ended with status {code}")
+    return bytes(answer)
+
+
+def _folder() -> Path:
+    return dsl.cache_dir() / "evidence"
+
+
+def _kept_path(task: Task, reference: str, kernel: str) -> Path:
+    """Return the file of the answer about a kernel: its name has all that the answer depends on."""
+    case = task.cases[0] if task.cases else None
+    told = [
+        *(repr(sorted(task.constants(case).items())), str(task.timing.threads)),
+        *(reference, kernel, task.target.dsl, dsl.described_cpu(), *map(_stamp, _tools())),
+    ]
+    return _folder() / f"kernel-{_digest(told)}.json"
+
+
+def _tools() -> list[str]:
+    return [*dsl.find_compiler()[:1], "objdump", "llvm-mca"]
+
+
+def _stamp(tool: str) -> str:
+    """Return path and time of a program, so that an upgrade asks anew."""
+    path = shutil.which(tool)
+    try:
+        return f"{path} {Path(path).resolve().stat().st_mtime_ns}" if path else f"no {tool}"
+    except OSError:
+        return f"no {tool}"
+
+
+def _digest(told: Sequence[str]) -> str:
+    texts = [text.encode("utf-8", "surrogateescape") for text in (__version__, *told)]
+    # Length prefixes make ("a", "bc") and ("ab", "c") differ.
+    whole = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    return hashlib.sha256(whole).hexdigest()[:32]
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep(path: Path, found: Struct | tuple[Struct, ...]) -> None:
+    """Keep an answer, and remove the oldest ones; where nothing can be written it is asked anew."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(msgspec.json.encode(found))
+        fresh.replace(path)
+        kept = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+        for old in kept[:-MOST_KEPT]:
+            old.unlink(missing_ok=True)

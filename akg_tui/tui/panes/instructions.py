@@ -1,0 +1,176 @@
+"""The machine code of the kernel under work, with its source lines, compared with the best one's.
+
+Opens at the likeliest hot loop. The arrow keys pick a source line with its instructions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.diff import find_hunks, size
+from akg_tui.view.evidence.machine_code import ComparedCode, code_rows, part_name
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import Line, hang, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from akg_tui.tui.evidence_reader import EvidenceReader
+    from akg_tui.view.code_rows import Colours, Texts
+    from akg_tui.view.controls.panes import PaneDeclaration
+    from akg_tui.view.run_snapshot import RunSnapshot
+
+
+class InstructionsPane(LineView, Pane):
+    picks = True
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__("asm")
+        self._texts = texts
+        self._code: ComparedCode | None = None
+        self._groups: list[int] = []
+        self._changes: tuple[int, ...] = ()
+        self._sought = 0
+        """The line of the kernel to go to as soon as its code is known."""
+        self.reader: EvidenceReader | None = None
+        self.reword()
+
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
+        return cls(texts)
+
+    def reword(self) -> None:
+        super().reword()
+        self.entitle(tr("machine code"))
+
+    def pull(self, snapshot: RunSnapshot) -> None:
+        assert self.reader is not None
+        best, blob = snapshot.state.standing_blob, snapshot.state.work_blob
+        new = self.reader.findings(snapshot, blob)
+        old = new if best == blob else self.reader.findings(snapshot, best)
+        waits = self.reader.waits(snapshot) if new is None or old is None else ""
+        code = new is not None and old is not None and bool(new.code.functions)
+        # Only sentences are wrapped.
+        if not self.moved((blob, best, new is None, old is None, waits, code or self.room)):
+            return
+        if new is None or old is None:
+            self._tell((waits,))
+        elif not new.code.functions:
+            told = [
+                tr("no {part}: {why}", part=part_name(part), why=retold(one_line(why)))
+                for part, why in new.left_out.items()
+            ]
+            self._tell(told)
+        else:
+            sources = [self._texts.of(each, snapshot.kernel)[0] for each in (best, blob)]
+            name = f"{one_line(snapshot.state.task.files.editable)}"
+            work = self._build((old, new), sources, name)
+            self.run_worker(work, exclusive=True, group="instructions")
+
+    def _tell(self, told: Iterable[str]) -> None:
+        self._code, self._groups, self._changes = None, [], ()
+        self._picked = range(0)
+        rows: list[Line] = []
+        for text in told:
+            rows += hang(one_line(text), self.room, (), "muted")
+        self.put(rows)
+        self.entitle(tr("machine code"))
+        self.border_subtitle = Content("")
+
+    async def _build(
+        self,
+        pair: tuple[KernelFindings, KernelFindings],
+        sources: Sequence[Sequence[str]],
+        name: str,
+    ) -> None:
+        """Compare two kernels in a thread, and show the result."""
+
+        def work() -> tuple[ComparedCode, list[int], int]:
+            rows = [code_rows(found, text) for found, text in zip(pair, sources, strict=True)]
+            code = ComparedCode(*rows)
+            return code, code.groups(), code.at_hot_loop()
+
+        try:
+            code, groups, hot = await asyncio.to_thread(work)
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+            self.broke(error)
+            return
+        self._code, self._groups = code, groups
+        self._changes = tuple(hunk.start for hunk in find_hunks(code.compared))
+        self._picked = range(0)
+        self.put(code, columns=code.columns)
+        added, removed = size(code.compared)
+        told = tr("machine code of {name}", name=name)
+        self.entitle(f"{told} +{added} -{removed}" if added or removed else told)
+        found = pair[1].code
+        many = sum(len(function.rows) for function in found.functions)
+        subtitle = tr("{many} instructions", many=many)
+        if found.compiler:
+            subtitle = f"{one_line(found.compiler, 60)}  {subtitle}"
+        self.border_subtitle = Content(subtitle)
+        if self._sought:
+            self.to_source_line(self._sought)
+        else:
+            self.to_row(max(0, hot - 2))
+
+    @property
+    def line_here(self) -> int:
+        """The line of the kernel's file of the picked row, or of the first row on screen."""
+        if self._code is None or not self._groups:
+            return 0
+        at = self._picked.start if self._picked else self.top
+        place = bisect_right(self._groups, at) - 1
+        return self._code.row_of(self._groups[max(0, place)]).line
+
+    def to_source_line(self, number: int) -> str:
+        """Go to the instructions of a line of the kernel; return a message about it."""
+        if self._code is None:
+            self._sought = number
+            return tr("the machine code is not there yet")
+        self._sought = 0
+        rows = self._code.of_line(number)
+        if not rows:
+            return tr("no instruction comes from line {number} or later", number=number)
+        self.to_row(max(0, rows.start - self.page // 3))
+        self.pick(rows)
+        found = self._code.row_of(rows.start).line
+        if found != number:
+            return tr(
+                "line {number} has no instruction; line {found} has", number=number, found=found
+            )
+        return tr("the instructions of line {number}", number=number)
+
+    def pick_step(self, step: int) -> None:
+        """Pick the next source line with its instructions, the first one in sight to begin with."""
+        if self._code is None or not self._groups:
+            return
+        if self._picked:
+            place = self._groups.index(self._picked.start) + step
+        else:
+            place = bisect_left(self._groups, self.top)
+        start = self._groups[min(len(self._groups) - 1, max(0, place))]
+        self.pick(self._code.group(start))
+
+    def to_change(self, step: int) -> str:
+        """Go to the next change against the best kernel's code, or back; return its number."""
+        if not self._changes:
+            return tr("no instruction differs from the best kernel")
+        here = self.top + self.page // 3 if self.top else -1
+        later = [n for n, row in enumerate(self._changes) if row > here]
+        earlier = [n for n, row in enumerate(self._changes) if row < here]
+        number = (later or [0])[0] if step > 0 else (earlier or [len(self._changes) - 1])[-1]
+        self.to_row(max(0, self._changes[number] - self.page // 3))
+        return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
+
+    def texts(self) -> Iterable[str]:
+        return self._code.texts() if self._code is not None else map(plain, self.rows)

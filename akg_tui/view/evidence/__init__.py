@@ -1,0 +1,1 @@
+"""Machine code and the roofline as rows of a screen. Pure."""

@@ -1,0 +1,293 @@
+"""The roofline of a run: what the limits of its cases are, and how near its kernels come.
+
+No I/O. Times come from the journal, limits and findings from whoever found them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.evaluate.evidence.page import NEAR
+from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.view import formatting
+from akg_tui.view.braille_chart import Canvas, Scale
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.glyphs import LIVE, VERDICT
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, line, width
+
+_LABEL = 7
+LEAST_CHART = 6
+_EAGER = "◦"
+
+
+class Kernels(NamedTuple):
+    """The measurements whose points are drawn. Eager is the baseline of the seed's measurement."""
+
+    seed: Measurement | None
+    best: Measurement | None
+    best_attempt: int
+    candidate: Measurement | None
+    candidate_attempt: int
+
+
+def kernels_of(state: RunState) -> Kernels:
+    """Return the best kernel's measurement and that of the newest other kernel with times."""
+    attempt = state.best.attempt if state.best else -1
+    best = next((each for each in state.attempts if each.number == attempt), None)
+    latest: tuple[Measurement | None, int] = (None, 0)
+    if state.measured is not None and _timed(state.measured):
+        latest = state.measured, state.next_attempt
+    else:
+        others = (e for e in reversed(state.attempts) if e.number != attempt and e.number)
+        newest = next((e for e in others if _timed(e.measurement)), None)
+        if newest is not None:
+            latest = newest.measurement, newest.number
+    return Kernels(state.baseline, best.measurement if best else None, attempt, *latest)
+
+
+def _timed(found: Measurement) -> bool:
+    return found.outcome is Outcome.CORRECT and found.candidate_ms is not None
+
+
+def milliseconds_of(found: Measurement | None, case: str, *, eager: bool = False) -> float | None:
+    """Return the time of a measurement in a case, of its baseline with `eager`; None: not timed."""
+    if found is None:
+        return None
+    timed = next((each for each in found.cases if each.name == case), None) if case else found
+    if timed is None:
+        return None
+    return timed.baseline_ms if eager else timed.candidate_ms
+
+
+class LimitsView(NamedTuple):
+    """All that the pane draws. `waits` says why there are no limits yet."""
+
+    roofs: tuple[Roof, ...]
+    kernels: Kernels
+    attempts: tuple[Attempt, ...]
+    findings: KernelFindings | None
+    waits: str
+
+
+def limits_rows(view: LimitsView, room: int, height: int) -> list[Line]:
+    """Return the chart and below it the table by case, then the newest attempts and counters."""
+    if not view.roofs:
+        return hang(view.waits, room, (), "muted")
+    table = _table(view, room)
+    below = [*table, *_counters(view.findings, room)]
+    rows: list[Line] = []
+    high = height - len(below) - 2
+    drawn = [roof for roof in view.roofs if roof.operations and roof.bandwidth and roof.peak]
+    if drawn and high >= LEAST_CHART and room >= 30:
+        rows += _chart(drawn, view.kernels, room, min(high, max(LEAST_CHART, height * 2 // 3)))
+        rows += [_legend(room), BLANK]
+    elif drawn:
+        below.append(line((tr("{key} shows the chart", key=way_to("pane.zoom")), "faint")))
+    rows += below
+    left = height - len(rows) - 1
+    if left > 1:
+        rows += [BLANK, *_attempts(view, room)[:left]]
+    return [fit(row, room) for row in rows]
+
+
+def _points(roof: Roof, kernels: Kernels) -> list[tuple[float, str, str]]:
+    """Return time, sign and role of each kernel in a case, the most important last."""
+    times = (
+        (milliseconds_of(kernels.seed, roof.case, eager=True), _EAGER, "muted"),
+        (milliseconds_of(kernels.candidate, roof.case), LIVE, "chart.live"),
+        (milliseconds_of(kernels.best, roof.case), VERDICT_SIGN, "verdict.keep"),
+    )
+    return [(time, sign, role) for time, sign, role in times if time]
+
+
+VERDICT_SIGN = next(iter(VERDICT.values()))[0]
+
+
+def _legend(room: int) -> Line:
+    told = line(
+        (f"{VERDICT_SIGN} {tr('best')}  ", "verdict.keep"),
+        (f"{LIVE} {tr('candidate')}  ", "chart.live"),
+        (f"{_EAGER} {tr('eager')}  ", "muted"),
+        (f"⣀⠤⠒ {tr('roof')}", "chart.best"),
+        (f"   {tr('down: GFLOP/s, across: operations a byte')}", "faint"),
+    )
+    return fit(told, room)
+
+
+def _chart(roofs: Sequence[Roof], kernels: Kernels, room: int, height: int) -> list[Line]:
+    """Draw roofs and points on logarithmic axes: operations a second over operations a byte."""
+    columns, rows = room - _LABEL - 1, height - 1
+    points = [
+        (roof.intensity, roof.operations / (time * 1e-3), sign, role)
+        for roof in roofs
+        for time, sign, role in _points(roof, kernels)
+    ]
+    ridges = [roof.peak / roof.bandwidth for roof in roofs]
+    xs = [*(roof.intensity for roof in roofs), *ridges]
+    low, high = math.log(min(xs) / 3), math.log(max(xs) * 3)
+    ys = [y for _, y, _, _ in points] + [roof.peak for roof in roofs]
+    ys += [min(roof.peak, roof.bandwidth * math.exp(low)) for roof in roofs]
+    scale = Scale([y / 1e9 for y in ys], 4 * rows)
+    canvas = Canvas(columns, rows)
+    across = (2 * columns - 1) / (high - low)
+
+    def at(x: float) -> int:
+        return round((math.log(x) - low) * across)
+
+    seen: set[tuple[float, float]] = set()
+    for roof in roofs:
+        if (roof.bandwidth, roof.peak) in seen:
+            continue
+        seen.add((roof.bandwidth, roof.peak))
+        before = -1
+        for dot in range(2 * columns):
+            x = math.exp(low + dot / across)
+            here = scale.dot(min(roof.peak, x * roof.bandwidth) / 1e9)
+            canvas.upright(dot, here if before < 0 else min(before, here + 1), here, "chart.best")
+            before = here
+    for x, y, sign, role in points:
+        canvas.glyph(min(2 * columns - 1, at(x)), scale.dot(y / 1e9), sign, role)
+    labels = {scale.dot(t) // 4: f"{t:g}".rjust(_LABEL)[:_LABEL] for t in scale.ticks(rows // 2)}
+    drawn: list[Line] = [
+        ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
+         *canvas.row(n, {}))
+        for n in range(rows)
+    ]  # fmt: skip
+    return [*drawn, _x_axis(low, high, columns, lambda x: at(x) // 2)]
+
+
+def _x_axis(low: float, high: float, columns: int, at: Callable[[float], int]) -> Line:
+    """Return the horizontal axis from exp(low) to exp(high), with labels below their columns."""
+    cells_: list[str] = [" "] * columns
+    free = 0
+    powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [f * 10.0**p for p in powers for f in factors if low < math.log(f * 10.0**p) < high]
+        if len(ticks) <= max(1, columns // 10):
+            break
+    for value in ticks:
+        label = f"{value:g}"
+        start = min(columns - len(label), max(free, at(value) - len(label) // 2))
+        if start >= free:
+            cells_[start : start + len(label)] = label
+            free = start + len(label) + 1
+    return (("".rjust(_LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells_), "chart.axis"))
+
+
+def binds_words(roof: Roof) -> str:
+    """Return the side of a case that binds, with its rate."""
+    if roof.binds == "memory":
+        return tr(
+            "memory: {level} {rate} GB/s", level=roof.level, rate=f"{roof.bandwidth / 1e9:.3g}"
+        )
+    if roof.binds == "arithmetic":
+        return tr(
+            "arithmetic: {dtype} {rate} GFLOP/s", dtype=roof.dtype, rate=f"{roof.peak / 1e9:.3g}"
+        )
+    return tr("no rate of this machine was measured")
+
+
+def _table(view: LimitsView, room: int) -> list[Line]:
+    """Return by case which side binds, and which share of it the kernels reach."""
+    kernels = view.kernels
+    rows: list[Line] = []
+    for roof in view.roofs:
+        name = f"{roof.case}  " if roof.case else ""
+        if roof.unknown:
+            rows.append(line((name, "strong"), (retold(one_line(roof.unknown, 200)), "muted")))
+            continue
+        told = f"{size(roof.moved_bytes)}, {count(roof.operations)}: "
+        rows.append(line((name, "strong"), (told, "muted"), (binds_words(roof), "text")))
+        shares = [
+            (VERDICT_SIGN, tr("best"), roof.share(milliseconds_of(kernels.best, roof.case))),
+            (LIVE, tr("candidate"), roof.share(milliseconds_of(kernels.candidate, roof.case))),
+            (_EAGER, tr("eager"), roof.share(milliseconds_of(kernels.seed, roof.case, eager=True))),
+        ]
+        known = [(sign, word, value) for sign, word, value in shares if value is not None]
+        parts = [(f"  {sign} {word} {percent(value)}", "figure") for sign, word, value in known]
+        least = tr("at least {time} a call", time=formatting.milliseconds(roof.least_s * 1e3))
+        reached = line(*parts)
+        if width(reached) + cells(least) + 3 <= room:
+            reached = (*reached, (f"   {least}", "muted"))
+        rows.append(reached)
+        top = max((value for _, _, value in known), default=None)
+        if top is not None and top < NEAR:
+            far = tr("far from the limit: it waits, repeats work or has overhead")
+            rows += hang(far, room - 2, (("  ", "text"),), "note")
+    return rows
+
+
+def _counters(findings: KernelFindings | None, room: int) -> list[Line]:
+    if findings is None:
+        return []
+    if findings.counters is None:
+        why = retold(one_line(findings.left_out.get("counters", ""), 200))
+        return hang(tr("no counters: {why}", why=why), room, (), "faint") if why else []
+    values = findings.counters.values
+    told = [f"{one_line(name, 30)} {value:.3g}" for name, value in values.items()]
+    if values.get("cycles") and "instructions" in values:
+        told.append(f"IPC {values['instructions'] / values['cycles']:.2f}")
+    return [line((f"{tr('best, a call')}: ", "muted"), (", ".join(told), "text"))]
+
+
+def _attempts(view: LimitsView, room: int) -> list[Line]:
+    """Return the share of the limit of each attempt, the newest first."""
+    rows: list[Line] = []
+    for attempt in reversed(view.attempts):
+        shares = [
+            (roof.case, share)
+            for roof in view.roofs
+            if (share := roof.share(milliseconds_of(attempt.measurement, roof.case))) is not None
+        ]
+        if not shares:
+            continue
+        sign, role = VERDICT[attempt.verdict]
+        name = formatting.attempt(attempt.number)
+        told = "  ".join(f"{case} {percent(share)}".strip() for case, share in shares)
+        rows.append(line((f"{sign} ", role), (f"{name} ", "text"), (told, "figure")))
+    if rows:
+        rows.insert(0, line((tr("share of the limit that binds, by attempt"), "muted")))
+    return rows
+
+
+def percent(share: float) -> str:
+    """Return a share as text: "43 %", with a decimal below 10 %."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share * 100:.1f} %"
+
+
+def size(amount: int) -> str:
+    """Return bytes as text."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if amount >= scale:
+            return f"{amount / scale:.3g} {unit}"
+    return f"{amount} B"
+
+
+def count(operations: int) -> str:
+    """Return a number of operations as text."""
+    for unit, scale in (("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)):
+        if operations >= scale:
+            return f"{operations / scale:.3g} {unit}"
+    return f"{operations} FLOP"
+
+
+def title_of(view: LimitsView, room: int) -> str:
+    """Return the title of the pane: the nearest limit of the best kernel, if there is one."""
+    known = [
+        (share, roof)
+        for roof in view.roofs
+        if (share := roof.share(milliseconds_of(view.kernels.best, roof.case))) is not None
+    ]
+    if not known:
+        return tr("roofline")
+    share, roof = max(known, key=lambda each: each[0])
+    side = tr("memory") if roof.binds == "memory" else tr("arithmetic")
+    told = tr("roofline: the best reaches {share} of {side}", share=percent(share), side=side)
+    return cut(told, room) if cells(told) > room else told

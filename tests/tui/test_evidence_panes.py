@@ -1,0 +1,235 @@
+"""The panes of machine code and of the roofline: what they show, and when they ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from akg_tui.core.measurement import Progress
+from akg_tui.core.phases import Phase
+from akg_tui.core.task import Target, Task
+from akg_tui.evaluate.evidence.findings import (
+    CodeFunction,
+    CompilerRemark,
+    Counters,
+    Instruction,
+    KernelFindings,
+    Loop,
+    MachineCode,
+    Throughput,
+)
+from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.tui.screens.deck import Deck
+from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
+from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
+from akg_tui.view.spans import plain, width
+
+from .script import KERNEL, FakeHandle, task
+from .stage import Stage, on_stage
+from .test_deck import at_work
+from .test_pictures import dressed, settled, under_evaluation
+
+SUM_LINE = 1 + next(n for n, row in enumerate(KERNEL.splitlines()) if "sum += y[i]" in row)
+MAX_LINE = SUM_LINE - 1
+
+
+def findings(kernel: str) -> KernelFindings:
+    """The code of a kernel of the script: another number of lanes makes other instructions."""
+    width_ = "ymm" if "LANES = 16" in kernel else "xmm"
+    rows = (
+        Instruction("test %rdi,%rdi", SUM_LINE - 2),
+        Instruction("vmaxss (%rsi),%xmm0,%xmm0", MAX_LINE, ".1"),
+        Instruction("add $0x4,%rsi", MAX_LINE),
+        Instruction("jne .1", MAX_LINE),
+        Instruction(f"vsubps %{width_}2,%{width_}1,%{width_}1", SUM_LINE, ".2"),
+        Instruction("call expf@plt", SUM_LINE),
+        Instruction(f"vaddps %{width_}1,%{width_}0,%{width_}0", SUM_LINE),
+        Instruction("jne .2", SUM_LINE),
+        Instruction("ret", SUM_LINE + 3),
+    )
+    hot = Loop(0, 4, 7, 2, 2, (SUM_LINE,), Throughput("znver3", 4.0, 2.5, "execution units (P0)"))
+    code = MachineCode(
+        compiler="g++ 12 -O3",
+        functions=(CodeFunction("row_softmax", rows),),
+        loops=(hot, Loop(0, 1, 3, 1, 0, (MAX_LINE,))),
+        remarks=(CompilerRemark(MAX_LINE, "missed", "not vectorized: \x1b]0;title\x07 a chain"),),
+    )
+    return KernelFindings(code=code, left_out={"counters": "not allowed here"}, ran=True)
+
+
+ROOFS = (Roof("", 8_000_000, 4_000_000, "L3", 20e9, 80e9, "float32"),)
+
+
+class Answers:
+    """Stands in for the processes; counts what it was asked."""
+
+    def __init__(self, deck: Deck) -> None:
+        self.kernels: list[str] = []
+        self.roofs = 0
+        deck.evidence.find_code = self.code  # type: ignore[method-assign]
+        deck.evidence.find_roofs = self.limits  # type: ignore[method-assign]
+
+    async def code(self, task: Task, kernel: str) -> KernelFindings:
+        self.kernels.append(kernel)
+        return findings(kernel)
+
+    async def limits(self, task: Task) -> tuple[Roof, ...]:
+        self.roofs += 1
+        return ROOFS
+
+
+@asynccontextmanager
+async def staged(
+    handle: FakeHandle, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[Stage, Answers]]:
+    async with on_stage(handle, size) as stage:
+        yield stage, Answers(stage.deck)
+
+
+async def until(stage: Stage, wanted: str) -> str:
+    """Pull until a text is on screen."""
+    async with asyncio.timeout(30):
+        while wanted not in stage.text():
+            await stage.pull()
+    return stage.text()
+
+
+async def test_machine_code_stands_below_its_source_lines_and_is_compared_with_the_best() -> None:
+    async with staged(at_work()) as (stage, answers):
+        assert answers.kernels == []  # nothing is read before the pane is looked at
+        await stage.press("9", "z")
+        shown = await until(stage, "the likeliest hot loop")
+        assert len(answers.kernels) == 2
+        await stage.press("9")
+        assert len(answers.kernels) == 2
+    assert "9 machine code of kernel.py +2 -2" in shown
+    assert f"{SUM_LINE}" in shown
+    assert "sum += y[i]" in shown
+    assert "- ▌" not in shown
+    removed, added = (
+        next(row for row in shown.splitlines() if "vaddps" in row and sign in row)
+        for sign in (" - ", " + ")
+    )
+    assert "ymm" in removed
+    assert "xmm" in added
+    assert "4 cycles an iteration: execution units (P0)" in shown
+    assert "g++ 12 -O3" in shown
+
+
+async def test_a_key_leads_from_a_line_to_its_instructions_and_back() -> None:
+    async with staged(at_work()) as (stage, _):
+        await stage.press("9")
+        await until(stage, "hot loop")
+        await stage.press("2")
+        stage.deck.working.to_line(MAX_LINE)
+        await stage.press("C")
+        assert stage.deck.active == "asm"
+        assert f"the instructions of line {MAX_LINE}" in stage.text()
+        picked = [stage.deck.instructions.rows[n] for n in stage.deck.instructions._picked]
+        assert "vmaxss" in "".join(map(plain, picked))
+        assert "not vectorized: ␛]0;title␇ a chain" in "".join(map(plain, picked))
+        await stage.press("down", "enter")
+        assert stage.deck.active == "source"
+        assert stage.deck.working.line_here == SUM_LINE
+        assert f"line {SUM_LINE}" in stage.text()
+
+
+async def test_nothing_is_read_while_a_kernel_is_timed() -> None:
+    handle = under_evaluation()
+    async with staged(handle) as (stage, answers):
+        await stage.press("9", "z")
+        assert "when the timing under way is over" in stage.text()
+        assert answers.kernels == []
+        handle.live.report(Progress("verify", 1, 3))
+        await until(stage, "hot loop")
+        assert len(answers.kernels) == 2
+
+
+async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = FakeHandle(the_task=replace(task(), target=Target("cpu", "triton")))
+    async with on_stage(handle.to_phase(Phase.EDIT, settled=1)) as stage:
+        monkeypatch.setattr(type(stage.deck.evidence), "_reference", lambda *_: "")
+        await stage.press("9", "z")
+        shown = await until(stage, "interpreter")
+    assert "no machine code: Triton runs in its interpreter here" in shown
+
+
+async def test_the_roofline_shows_each_kernel_and_which_side_binds() -> None:
+    async with staged(at_work(), (200, 60)) as (stage, answers):
+        await stage.press("0", "z")
+        shown = await until(stage, "no counters")
+        for size in ((120, 40), (80, 24), (60, 16), (40, 10)):
+            await stage.resize(*size)
+            assert "cannot be shown" not in stage.text()
+        assert answers.roofs == 1
+    assert "memory: L3 20 GB/s" in shown
+    # 0.4 ms at least; the best kernel takes 2.2152 ms, eager 8.1 ms in the seed's measurement.
+    best = 0.4 / stage.handle.state.attempts[-1].measurement.candidate_ms  # type: ignore[operator]
+    assert f"✓ best {best:.0%}".replace("%", " %") in shown
+    assert "no counters: not allowed here" in shown
+    assert "share of the limit that binds, by attempt" in shown
+    assert "operations a byte" in shown
+
+
+async def test_two_rounds_are_compared_by_their_machine_code_too() -> None:
+    async with staged(at_work()) as (stage, answers):
+        await stage.press("v")
+        assert "LANES" in stage.text()
+        await stage.press(*["shift+left"] * 5, "C")
+        shown = await until(stage, "vsubps")
+        assert len(answers.kernels) == 2
+        assert "compare: +" in shown
+        assert "vaddps %ymm1" in shown or "vaddps %xmm1" in shown
+        await stage.press("C")
+        assert "vsubps" not in stage.text()
+
+
+def test_rows_of_the_roofline_keep_to_their_room() -> None:
+    state = at_work().state
+    roofs = (*ROOFS, replace(ROOFS[0], case="small", operations=0), Roof("odd", unknown="no sizes"))
+    counted = KernelFindings(counters=Counters(9, {"cycles": 1e6, "instructions": 2.5e6}))
+    view = LimitsView(roofs, kernels_of(state), state.attempts, counted, "")
+    for room, height in ((40, 12), (60, 20), (118, 36), (198, 56)):
+        rows = limits_rows(view, room, height)
+        assert max(map(width, rows)) <= room
+        assert len(rows) <= max(height, 12)
+    assert "IPC 2.50" in "".join(map(plain, rows))
+    assert "no sizes" in "".join(map(plain, rows))
+
+
+def test_labels_and_distances_that_only_shift_are_no_difference() -> None:
+    def rows(label: str, distance: str) -> list[Any]:
+        code = (
+            Instruction(f"vaddss {distance}(%rip),%xmm0,%xmm0", 1, label),
+            Instruction(f"jne {label}", 1),
+        )
+        found = KernelFindings(code=MachineCode(functions=(CodeFunction("f", code),)))
+        return code_rows(found, ["float f();"])
+
+    compared = ComparedCode(rows(".1", "0x10"), rows(".7", "0xfe"))
+    assert {row.kind.name for row in compared.compared} == {"SAME"}
+    assert "jne" in plain(compared[3])
+    assert ".7" in plain(compared[3])
+
+
+@pytest.mark.parametrize("key", ["9", "0"])
+def test_pictures_of_machine_code_and_roofline(snap_compare: Any, key: str) -> None:
+    handle = at_work()
+    app = dressed(handle, "ember")
+
+    async def before(pilot: Any) -> None:
+        await settled(handle)(pilot)
+        deck = next(screen for screen in app.screen_stack if isinstance(screen, Deck))
+        Answers(deck)
+        await settled(handle, key, "z")(pilot)
+        while deck.evidence.version < 2:  # the code of two kernels; the limits and a kernel's code
+            app.pull_now()
+            await pilot.pause()
+        await settled(handle)(pilot)
+
+    assert snap_compare(app, terminal_size=(120, 40), run_before=before)
