@@ -183,7 +183,7 @@ def lost() -> bool:
 def _head(state: Path) -> str:
     """Return the first digits of the head's id, which has a resource of its own."""
     _, nodes = ray_fleet.status(state)
-    return next(n["node"][:8] for n in nodes if "node:__internal_head__" in n["resources"])
+    return next(str(n["node"])[:8] for n in nodes if "node:__internal_head__" in n["resources"])
 
 
 def overhead() -> bool:

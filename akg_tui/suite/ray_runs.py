@@ -2,7 +2,8 @@
 
 Ray places the actors, starts a lost one again on another node, and calls it again. Ours is what the
 call does: it takes the run as it has come back so far from the keeper, an actor on the machine of
-the suite, resumes it, and sends back what is new while it is written. Ray is imported only here.
+the suite, resumes it, and sends back what is new while it is written. No other module but
+`ray_fleet` imports Ray.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from akg_tui.agent.models.endpoint import KEY_VARIABLE
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.run_service import engine_for, resume
+from akg_tui.store.errors import RunLocked
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_copy import Parcel, Sender, take_in
 from akg_tui.store.run_folder import RunFolder
@@ -47,6 +50,8 @@ RESTARTS = 5
 
 LOOK_S = 1.0
 """The time between two looks where a run is."""
+
+LOCKED_S = 60.0
 
 _SECRETS = (KEY_VARIABLE,)
 
@@ -103,13 +108,13 @@ class RunActor:
 
     def work(self, run: str, keeper: Any) -> tuple[str, str]:
         """Bring a run to its end; return `over`, `refused` or `outside`, and why."""
-        return asyncio.run(_worked(run, keeper))
+        import ray
+
+        return asyncio.run(worked(run, keeper, ray.get_runtime_context().get_node_id()))
 
 
-async def _worked(run: str, keeper: Any) -> tuple[str, str]:
-    import ray
-
-    node = ray.get_runtime_context().get_node_id()
+async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
+    """Resume a run from the keeper's copy, and send back what is new; see `RunActor.work`."""
     number, copy = await keeper.open.remote(run, node)
     with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
         here = Path(scratch) / Path(run).name
@@ -121,7 +126,9 @@ async def _worked(run: str, keeper: Any) -> tuple[str, str]:
         try:
             with faults_sorted():
                 engine = engine_for(resume(here), "cli", leases=True)
-            await run_to_end(engine)
+            work = asyncio.create_task(run_to_end(engine))
+            sending.add_done_callback(lambda _: work.cancel())  # what is not kept is in vain
+            await work
         except Refused as refused:
             return "refused", str(refused)
         except Outside as outside:
@@ -168,16 +175,14 @@ class RayCluster:
     async def work(self, suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
         """Run an entry on the cluster. Raises `Refused` or `Outside`."""
         with faults_sorted():
-            folder = open_run(suite, entry, here=False)
-            task = folder.state.task
-            folder.close()
+            task = await _begun(suite, entry)
         run = str(suite.run_folder(entry).absolute())
         secrets = {} if task.agent.model == SWEEP else _secrets()
         actor = (
             self._ray.remote(RunActor)
             .options(
                 max_restarts=RESTARTS,
-                max_task_retries=RESTARTS,
+                max_task_retries=-1,  # a lost node takes many, before Ray knows that it is lost
                 **options_of(task, entry.source.needs),
             )
             .remote(secrets)
@@ -191,8 +196,9 @@ class RayCluster:
             why = strip_to_line(str(getattr(error, "cause", None) or error), 200)
             raise Outside(f"lost on the cluster: {why}") from error
         finally:
-            self._ray.kill(actor)
-            await self._keeper.close.remote(run)
+            with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster itself is gone
+                self._ray.kill(actor)
+                await self._keeper.close.remote(run)
         if outcome == "refused":
             raise Refused(why)
         if outcome == "outside":
@@ -218,6 +224,24 @@ class RayCluster:
             return waiting.result()
         finally:
             waiting.cancel()
+
+
+async def _begun(suite: SuiteAtWork, entry: Entry) -> Task:
+    """Begin a run, or find it begun; return its task.
+
+    The keeper of a suite that was killed holds its runs until Ray has noticed, some seconds later.
+    """
+    until = time.monotonic() + LOCKED_S
+    while True:
+        try:
+            folder = open_run(suite, entry, here=False)
+        except RunLocked:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(LOOK_S)
+        else:
+            folder.close()
+            return folder.state.task
 
 
 async def _awaited(call: Any) -> tuple[str, str]:

@@ -24,9 +24,8 @@ from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RUNS
 from akg_tui.store.run_list import JOURNAL, read_state
-from akg_tui.suite.task_list import Source
+from akg_tui.suite.task_list import RECORD, Source
 
-RECORD = "suite.json"
 TASKS = "tasks"
 SCHEMA = 1
 
@@ -67,13 +66,17 @@ class Entry(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The name of the entry, which is also that of its run."""
-        label = re.sub(r"[^\w.-]", "_", self.agent)
         again = f"-{self.attempt}" if self.attempt > 1 else ""
-        return f"{self.source.name}-{label}{again}"
+        return f"{self.source.name}-{label_of(self.agent)}{again}"
 
     @property
     def key(self) -> tuple[str, str]:
         return self.source.name, self.agent
+
+
+def label_of(agent: str) -> str:
+    """Return an agent's name as a part of the name of a run."""
+    return re.sub(r"[^\w.-]", "_", agent)
 
 
 class Record(Struct, frozen=True, kw_only=True):

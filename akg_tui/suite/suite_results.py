@@ -201,7 +201,9 @@ def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:
         correct_share=len(correct) / len(counted) if counted else None,
         fast_eager=_fast(eager, len(counted)),
         # A correct kernel without a time of compile cannot be counted; one that failed is slower.
-        fast_compile=_fast(compiled, len(compiled) + len(counted) - len(correct)),
+        fast_compile=_fast(compiled, len(compiled) + len(counted) - len(correct))
+        if compiled
+        else {},
         compile_tasks=len(compiled),
         mean_eager=geometric_mean(eager),
         mean_compile=geometric_mean(compiled),
@@ -215,7 +217,7 @@ def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:
 
 def _fast(ratios: Sequence[float], count: int) -> dict[str, float]:
     """Return fast_p: the share of `count` tasks whose ratio is above p."""
-    if not ratios:
+    if not count:
         return {}
     return {f"{p:g}": sum(ratio > p for ratio in ratios) / count for p in FAST_AT}
 
