@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -66,15 +67,15 @@ class Keeper:
     def __init__(self) -> None:
         self._locks: dict[str, RunLock] = {}
         self._numbers: dict[str, int] = {}
-        self._nodes: dict[str, str] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         self._open: set[str] = set()
 
-    def open(self, run: str, node: str) -> tuple[int, bytes]:
+    def open(self, run: str, node: str, host: str) -> tuple[int, bytes]:
         """Return the number of this call and the copy of the run so far."""
         if run not in self._locks:
             self._locks[run] = RunLock.acquire(Path(run))
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
-        self._nodes[run] = node
+        self._places[run] = node, host
         self._open.add(run)
         return number, msgspec.msgpack.encode(Sender(Path(run), whole=True).parcel())
 
@@ -85,9 +86,9 @@ class Keeper:
         take_in(Path(run), msgspec.msgpack.decode(parcel, type=Parcel))
         return True
 
-    def place(self, run: str) -> tuple[int, str]:
-        """Return how often the run was begun or resumed, and the node that it is on."""
-        return self._numbers.get(run, 0), self._nodes.get(run, "")
+    def place(self, run: str) -> tuple[int, str, str]:
+        """Return how often the run was begun or resumed, its node now, and that one's host."""
+        return self._numbers.get(run, 0), *self._places.get(run, ("", ""))
 
     def close(self, run: str) -> None:
         """Release the lock of a run, and take no more of it."""
@@ -115,7 +116,7 @@ class RunActor:
 
 async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
     """Resume a run from the keeper's copy, and send back what is new; see `RunActor.work`."""
-    number, copy = await keeper.open.remote(run, node)
+    number, copy = await keeper.open.remote(run, node, platform.node())
     with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
         here = Path(scratch) / Path(run).name
         take_in(here, msgspec.msgpack.decode(copy, type=Parcel))
@@ -190,7 +191,7 @@ class RayCluster:
         tell(News(entry=entry, state="queued", what="on the cluster"))
         try:
             outcome, why = await self._watched(
-                actor.work.remote(run, self._keeper), entry, run, tell
+                actor.work.remote(run, self._keeper), suite, entry, tell
             )
         except self._ray.exceptions.RayError as error:
             why = strip_to_line(str(getattr(error, "cause", None) or error), 200)
@@ -208,16 +209,20 @@ class RayCluster:
             folder.close()
         return folder.state
 
-    async def _watched(self, call: Any, entry: Entry, run: str, tell: Tell) -> tuple[str, str]:
+    async def _watched(
+        self, call: Any, suite: SuiteAtWork, entry: Entry, tell: Tell
+    ) -> tuple[str, str]:
         """Wait for a call; tell when it begins on a node."""
+        run = str(suite.run_folder(entry).absolute())
         waiting = asyncio.ensure_future(_awaited(call))
-        seen, _ = await self._keeper.place.remote(run)
+        seen, *_ = await self._keeper.place.remote(run)
         first = seen
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=LOOK_S)
-                number, node = await self._keeper.place.remote(run)
+                number, node, host = await self._keeper.place.remote(run)
                 if number > seen:
+                    suite.note_host(entry, host)
                     again = "again, " if seen > first else ""
                     seen = number
                     tell(News(entry=entry, state="running", what=f"{again}on node {node[:8]}"))

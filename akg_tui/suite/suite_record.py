@@ -53,7 +53,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     `refused` is why there will be no run. `fault` is the last outside reason for which its run
     stopped before its end, `faults` how many there were since the suite was begun or resumed.
-    `attempt` counts the runs: a run that ended because the judge was lost is begun anew.
+    `attempt` counts the runs: a run that ended because the judge was lost is begun anew. `hosts`
+    are the machines that worked on the present one.
     """
 
     source: Source
@@ -62,6 +63,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     fault: str = ""
     faults: int = 0
     attempt: int = 1
+    hosts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -99,6 +101,10 @@ class Suite:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return self.record.entries
+
+    def current(self, entry: Entry) -> Entry:
+        """Return the entry of the same task and agent as it is now."""
+        return next(each for each in self.entries if each.key == entry.key)
 
     def task_folder(self, entry: Entry) -> Path:
         return self.folder / TASKS / entry.source.name
@@ -168,6 +174,12 @@ class SuiteAtWork(Suite):
         record = replace(self.record, entries=entries)
         _write(self.folder, record)
         self.record = record
+
+    def note_host(self, entry: Entry, host: str) -> None:
+        """Note that a machine works on the entry's run."""
+        now = self.current(entry)
+        if host not in now.hosts:
+            self.put(replace(now, hosts=(*now.hosts, host)))
 
     def forgive(self) -> None:
         """Give each entry its retries anew; a refused one may have been mended since."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import platform
 import shutil
 import threading
 from collections import deque
@@ -85,6 +86,7 @@ async def work_here(suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
     began = (suite.run_folder(entry) / JOURNAL).is_file()
     tell(News(entry=entry, state="running", what="resumed" if began else ""))
     with faults_sorted():
+        suite.note_host(entry, platform.node())
         engine = engine_for(open_run(suite, entry), "cli", leases=True)
     return await run_to_end(engine)
 
@@ -132,9 +134,11 @@ class SuiteRunner:
             self._tell(News(entry=entry, state="refused", what=str(refused)))
             return False
         except Outside as outside:
-            return self._fell_over(entry, str(outside))
+            return self._fell_over(suite.current(entry), str(outside))
+        entry = suite.current(entry)
         if lost_to_machine(state):
-            return self._fell_over(replace(entry, attempt=entry.attempt + 1), state.finished)
+            again = replace(entry, attempt=entry.attempt + 1, hosts=())
+            return self._fell_over(again, state.finished)
         if entry.fault:
             suite.put(replace(entry, fault=""))
         best = best_of(state)

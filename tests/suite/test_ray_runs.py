@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -35,8 +36,8 @@ class Handle:
         self.open = SimpleNamespace(remote=self._open)
         self.take = SimpleNamespace(remote=self._take)
 
-    async def _open(self, run: str, node: str) -> tuple[int, bytes]:
-        return self._keeper.open(run, node)
+    async def _open(self, run: str, node: str, host: str) -> tuple[int, bytes]:
+        return self._keeper.open(run, node, host)
 
     async def _take(self, run: str, number: int, parcel: bytes) -> bool:
         self._left -= 1
@@ -74,7 +75,7 @@ async def test_the_run_of_a_lost_node_is_resumed_from_what_came_back(
             await work
         assert len(decided(lost)) < 5
         assert await worked(str(lost), Handle(keeper), "n2") == ("over", "")
-    assert keeper.place(str(lost)) == (2, "n2")
+    assert keeper.place(str(lost)) == (2, "n2", platform.node())
     assert decided(lost) == decided(whole)
     assert len(decided(lost)) == 5
 
@@ -83,10 +84,10 @@ def test_what_comes_from_an_actor_that_was_given_up_is_refused(tmp_path: Path) -
     run = create(tmp_path / "task")
     run.close()
     keeper, name = Keeper(), str(run.path)
-    first, copy = keeper.open(name, "n1")
+    first, copy = keeper.open(name, "n1", "h1")
     size = len(msgspec.msgpack.decode(copy, type=Parcel).journal)
     late = msgspec.msgpack.encode(Parcel(folders=(), files={}, offset=size, journal=b"late\n"))
-    second, _ = keeper.open(name, "n2")
+    second, _ = keeper.open(name, "n2", "h2")
     assert second > first
     before = (run.path / "events.jsonl").read_bytes()
     assert not keeper.take(name, first, late)

@@ -20,7 +20,8 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import list_runs
 from akg_tui.suite import suite_run
-from akg_tui.suite.suite_record import Suite
+from akg_tui.suite.suite_record import Suite, SuiteAtWork
+from akg_tui.suite.suite_results import results_of
 from akg_tui.suite.task_list import find_tasks
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import make_task
@@ -86,6 +87,21 @@ def test_a_broken_task_among_others_is_one_line_and_the_others_go_on(
     states = [(line["task"], line["state"]) for line in lines[:-1]]
     assert ("broken", "done") in states, "it was mended"
     assert ("task0", "running") not in states, "what is over is not run again"
+
+
+def test_a_run_that_went_on_on_another_machine_has_no_ratio_over_compile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make_task(tmp_path / "tasks/one")
+    (task / "task.toml").write_text('op = "speed"\nbaselines = ["compile"]\n')
+    assert told(capsys, *begun(tmp_path))[0] == 0
+    (here,) = results_of(Suite(tmp_path / "out")).tasks
+    assert (here.over_eager, here.over_compile, here.moved) == (3.0, 2.0, False)
+    suite = SuiteAtWork(tmp_path / "out")
+    suite.note_host(suite.entries[0], "another")
+    suite.close()
+    (there,) = results_of(Suite(tmp_path / "out")).tasks
+    assert (there.over_eager, there.over_compile, there.moved) == (3.0, None, True)
 
 
 def decisions(folder: Path) -> dict[str, list[Any]]:
