@@ -112,9 +112,11 @@ def _suite(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Return the settings of the command line. Raises `UsageError`."""
     from akg_tui.core.task import SWEEP
-    from akg_tui.suite.suite_record import Settings
+    from akg_tui.suite.suite_record import Settings, label_of
 
     agents = tuple(dict.fromkeys(a.strip() for a in (arguments.agents or SWEEP).split(",")))
+    if len({label_of(agent) for agent in agents}) < len(agents):
+        raise UsageError(f"--agents {arguments.agents!r}: two would have runs of the same name")
     key_file = arguments.api_key_file
     settings = Settings(
         words=tuple(_absolute(word) for word in arguments.words),
@@ -185,9 +187,8 @@ def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
     leaving = contextlib.ExitStack()
     leaving.callback(suite.close)
     suite.forgive()
-    lines = _Lines(
-        len(suite.entries), sum(is_over(suite, e) for e in suite.entries), arguments.json
-    )
+    over = sum(is_over(suite, entry) and not entry.refused for entry in suite.entries)
+    lines = _Lines(len(suite.entries), over, arguments.json)
 
     async def run() -> None:
         task = asyncio.current_task()
@@ -197,6 +198,8 @@ def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
 
     try:
         if arguments.ray_address:
+            # What Ray prints, of lost nodes for example, is no line of ours.
+            leaving.enter_context(contextlib.redirect_stdout(sys.stderr))
             cluster = RayCluster(arguments.ray_address)
             leaving.callback(cluster.close)
             jobs = len(suite.entries)
@@ -232,18 +235,22 @@ class _Lines:
         self._many = many
         self._over = over
         self._json = as_json
+        self._out = sys.stdout
 
     def tell(self, news: News) -> None:
+        import json
+
         from akg_tui.core.sanitize import one_line
 
         self._over += news.state in ("done", "failed", "refused", "given up")
         name, agent = news.entry.key
         if self._json:
-            print_json("task", task=name, agent=agent, state=news.state, what=news.what)
+            plain = {"task": name, "agent": agent, "state": news.state, "what": news.what}
+            line = json.dumps({"type": "task", **plain})
         else:
             what = f": {one_line(news.what)}" if news.what else ""
-            print(f"[{self._over}/{self._many}] {name} {agent}  {news.state}{what}")
-        sys.stdout.flush()
+            line = f"[{self._over}/{self._many}] {name} {agent}  {news.state}{what}"
+        print(line, file=self._out, flush=True)
 
 
 def add_fleet(add: Callable[..., Any]) -> None:

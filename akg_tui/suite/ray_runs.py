@@ -2,7 +2,8 @@
 
 Ray places the actors, starts a lost one again on another node, and calls it again. Ours is what the
 call does: it takes the run as it has come back so far from the keeper, an actor on the machine of
-the suite, resumes it, and sends back what is new while it is written. Ray is imported only here.
+the suite, resumes it, and sends back what is new while it is written. No other module but
+`ray_fleet` imports Ray.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +25,7 @@ from akg_tui.agent.models.endpoint import KEY_VARIABLES
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.run_service import engine_for, resume
+from akg_tui.store.errors import RunLocked
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_copy import Parcel, Sender, take_in
 from akg_tui.store.run_folder import RunFolder
@@ -48,6 +52,8 @@ RESTARTS = 5
 LOOK_S = 1.0
 """The time between two looks where a run is."""
 
+LOCKED_S = 60.0
+
 _SECRETS = tuple(KEY_VARIABLES.values())
 
 
@@ -61,15 +67,15 @@ class Keeper:
     def __init__(self) -> None:
         self._locks: dict[str, RunLock] = {}
         self._numbers: dict[str, int] = {}
-        self._nodes: dict[str, str] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         self._open: set[str] = set()
 
-    def open(self, run: str, node: str) -> tuple[int, bytes]:
+    def open(self, run: str, node: str, host: str) -> tuple[int, bytes]:
         """Return the number of this call and the copy of the run so far."""
         if run not in self._locks:
             self._locks[run] = RunLock.acquire(Path(run))
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
-        self._nodes[run] = node
+        self._places[run] = node, host
         self._open.add(run)
         return number, msgspec.msgpack.encode(Sender(Path(run), whole=True).parcel())
 
@@ -80,9 +86,9 @@ class Keeper:
         take_in(Path(run), msgspec.msgpack.decode(parcel, type=Parcel))
         return True
 
-    def place(self, run: str) -> tuple[int, str]:
-        """Return how often the run was begun or resumed, and the node that it is on."""
-        return self._numbers.get(run, 0), self._nodes.get(run, "")
+    def place(self, run: str) -> tuple[int, str, str]:
+        """Return how often the run was begun or resumed, its node now, and that one's host."""
+        return self._numbers.get(run, 0), *self._places.get(run, ("", ""))
 
     def close(self, run: str) -> None:
         """Release the lock of a run, and take no more of it."""
@@ -103,14 +109,14 @@ class RunActor:
 
     def work(self, run: str, keeper: Any) -> tuple[str, str]:
         """Bring a run to its end; return `over`, `refused` or `outside`, and why."""
-        return asyncio.run(_worked(run, keeper))
+        import ray
+
+        return asyncio.run(worked(run, keeper, ray.get_runtime_context().get_node_id()))
 
 
-async def _worked(run: str, keeper: Any) -> tuple[str, str]:
-    import ray
-
-    node = ray.get_runtime_context().get_node_id()
-    number, copy = await keeper.open.remote(run, node)
+async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
+    """Resume a run from the keeper's copy, and send back what is new; see `RunActor.work`."""
+    number, copy = await keeper.open.remote(run, node, platform.node())
     with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
         here = Path(scratch) / Path(run).name
         take_in(here, msgspec.msgpack.decode(copy, type=Parcel))
@@ -121,7 +127,9 @@ async def _worked(run: str, keeper: Any) -> tuple[str, str]:
         try:
             with faults_sorted():
                 engine = engine_for(resume(here), "cli", leases=True)
-            await run_to_end(engine)
+            work = asyncio.create_task(run_to_end(engine))
+            sending.add_done_callback(lambda _: work.cancel())  # what is not kept is in vain
+            await work
         except Refused as refused:
             return "refused", str(refused)
         except Outside as outside:
@@ -168,16 +176,14 @@ class RayCluster:
     async def work(self, suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
         """Run an entry on the cluster. Raises `Refused` or `Outside`."""
         with faults_sorted():
-            folder = open_run(suite, entry, here=False)
-            task = folder.state.task
-            folder.close()
+            task = await _begun(suite, entry)
         run = str(suite.run_folder(entry).absolute())
         secrets = {} if task.agent.model == SWEEP else _secrets()
         actor = (
             self._ray.remote(RunActor)
             .options(
                 max_restarts=RESTARTS,
-                max_task_retries=RESTARTS,
+                max_task_retries=-1,  # a lost node takes many, before Ray knows that it is lost
                 **options_of(task, entry.source.needs),
             )
             .remote(secrets)
@@ -185,14 +191,15 @@ class RayCluster:
         tell(News(entry=entry, state="queued", what="on the cluster"))
         try:
             outcome, why = await self._watched(
-                actor.work.remote(run, self._keeper), entry, run, tell
+                actor.work.remote(run, self._keeper), suite, entry, tell
             )
         except self._ray.exceptions.RayError as error:
             why = strip_to_line(str(getattr(error, "cause", None) or error), 200)
             raise Outside(f"lost on the cluster: {why}") from error
         finally:
-            self._ray.kill(actor)
-            await self._keeper.close.remote(run)
+            with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster itself is gone
+                self._ray.kill(actor)
+                await self._keeper.close.remote(run)
         if outcome == "refused":
             raise Refused(why)
         if outcome == "outside":
@@ -202,22 +209,44 @@ class RayCluster:
             folder.close()
         return folder.state
 
-    async def _watched(self, call: Any, entry: Entry, run: str, tell: Tell) -> tuple[str, str]:
+    async def _watched(
+        self, call: Any, suite: SuiteAtWork, entry: Entry, tell: Tell
+    ) -> tuple[str, str]:
         """Wait for a call; tell when it begins on a node."""
+        run = str(suite.run_folder(entry).absolute())
         waiting = asyncio.ensure_future(_awaited(call))
-        seen, _ = await self._keeper.place.remote(run)
+        seen, *_ = await self._keeper.place.remote(run)
         first = seen
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=LOOK_S)
-                number, node = await self._keeper.place.remote(run)
+                number, node, host = await self._keeper.place.remote(run)
                 if number > seen:
+                    suite.note_host(entry, host)
                     again = "again, " if seen > first else ""
                     seen = number
                     tell(News(entry=entry, state="running", what=f"{again}on node {node[:8]}"))
             return waiting.result()
         finally:
             waiting.cancel()
+
+
+async def _begun(suite: SuiteAtWork, entry: Entry) -> Task:
+    """Begin a run, or find it begun; return its task.
+
+    The keeper of a suite that was killed holds its runs until Ray has noticed, some seconds later.
+    """
+    until = time.monotonic() + LOCKED_S
+    while True:
+        try:
+            folder = open_run(suite, entry, here=False)
+        except RunLocked:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(LOOK_S)
+        else:
+            folder.close()
+            return folder.state.task
 
 
 async def _awaited(call: Any) -> tuple[str, str]:

@@ -128,9 +128,9 @@ def _tasks(results: SuiteResults) -> Table:
         )
         for t in results.tasks
     )
-    several = any(len(task.machines) > 1 for task in results.tasks)
-    told = "A run that went on on another machine has no ratio over compile." if several else ""
-    return Table(title="Tasks", columns=columns, rows=rows, notes=tuple(filter(None, [told])))
+    told = "A run that went on on another machine has no ratio over compile."
+    notes = (told,) if any(task.moved for task in results.tasks) else ()
+    return Table(title="Tasks", columns=columns, rows=rows, notes=notes)
 
 
 def comparison_page(found: Comparison) -> Page:

@@ -24,9 +24,8 @@ from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RUNS
 from akg_tui.store.run_list import JOURNAL, read_state
-from akg_tui.suite.task_list import Source
+from akg_tui.suite.task_list import RECORD, Source
 
-RECORD = "suite.json"
 TASKS = "tasks"
 SCHEMA = 1
 
@@ -54,7 +53,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     `refused` is why there will be no run. `fault` is the last outside reason for which its run
     stopped before its end, `faults` how many there were since the suite was begun or resumed.
-    `attempt` counts the runs: a run that ended because the judge was lost is begun anew.
+    `attempt` counts the runs: a run that ended because the judge was lost is begun anew. `hosts`
+    are the machines that worked on the present one.
     """
 
     source: Source
@@ -63,17 +63,22 @@ class Entry(Struct, frozen=True, kw_only=True):
     fault: str = ""
     faults: int = 0
     attempt: int = 1
+    hosts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of the entry, which is also that of its run."""
-        label = re.sub(r"[^\w.-]", "_", self.agent)
         again = f"-{self.attempt}" if self.attempt > 1 else ""
-        return f"{self.source.name}-{label}{again}"
+        return f"{self.source.name}-{label_of(self.agent)}{again}"
 
     @property
     def key(self) -> tuple[str, str]:
         return self.source.name, self.agent
+
+
+def label_of(agent: str) -> str:
+    """Return an agent's name as a part of the name of a run."""
+    return re.sub(r"[^\w.-]", "_", agent)
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -96,6 +101,10 @@ class Suite:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return self.record.entries
+
+    def current(self, entry: Entry) -> Entry:
+        """Return the entry of the same task and agent as it is now."""
+        return next(each for each in self.entries if each.key == entry.key)
 
     def task_folder(self, entry: Entry) -> Path:
         return self.folder / TASKS / entry.source.name
@@ -165,6 +174,12 @@ class SuiteAtWork(Suite):
         record = replace(self.record, entries=entries)
         _write(self.folder, record)
         self.record = record
+
+    def note_host(self, entry: Entry, host: str) -> None:
+        """Note that a machine works on the entry's run."""
+        now = self.current(entry)
+        if host not in now.hosts:
+            self.put(replace(now, hosts=(*now.hosts, host)))
 
     def forgive(self) -> None:
         """Give each entry its retries anew; a refused one may have been mended since."""

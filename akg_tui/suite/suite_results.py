@@ -35,8 +35,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     `state`: `correct` (a verified kernel), `failed` (the run ended without one), `refused` (it
     could not be run), `open` (its run has not ended). Times are in seconds, cost in US dollars,
     None without a price. `roofline` is the best kernel's share of the memory bound.
-    `machines` are the machines that measured, and `over_compile` is None where these are several,
-    because it is a product of measurements that one machine must have made.
+    `machines` describes what measured. `moved`: the run went on on another machine; then
+    `over_compile` is None, because it is a product of measurements that one machine must have made.
     """
 
     task: str
@@ -54,6 +54,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     roofline: float | None = None
     machines: tuple[str, ...] = ()
+    moved: bool = False
     run: str = ""
 
 
@@ -133,7 +134,8 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
     ended = bool(state.finished) and not lost_to_machine(state)
     best = best_of(state)
     machines = _machines(state)
-    over_compile = best.over_compile if best and len(machines) < 2 else None
+    moved = len(machines) > 1 or len(entry.hosts) > 1
+    over_compile = best.over_compile if best and not moved else None
     summary = summarize(state)
     return TaskResult(
         task=name,
@@ -151,6 +153,7 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         cost_usd=summary["cost_usd"],
         roofline=_roofline(state),
         machines=machines,
+        moved=moved,
         run=where,
     )
 
@@ -201,7 +204,9 @@ def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:
         correct_share=len(correct) / len(counted) if counted else None,
         fast_eager=_fast(eager, len(counted)),
         # A correct kernel without a time of compile cannot be counted; one that failed is slower.
-        fast_compile=_fast(compiled, len(compiled) + len(counted) - len(correct)),
+        fast_compile=_fast(compiled, len(compiled) + len(counted) - len(correct))
+        if compiled
+        else {},
         compile_tasks=len(compiled),
         mean_eager=geometric_mean(eager),
         mean_compile=geometric_mean(compiled),
@@ -215,7 +220,7 @@ def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:
 
 def _fast(ratios: Sequence[float], count: int) -> dict[str, float]:
     """Return fast_p: the share of `count` tasks whose ratio is above p."""
-    if not ratios:
+    if not count:
         return {}
     return {f"{p:g}": sum(ratio > p for ratio in ratios) / count for p in FAST_AT}
 

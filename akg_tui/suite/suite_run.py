@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import platform
 import shutil
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +86,7 @@ async def work_here(suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
     began = (suite.run_folder(entry) / JOURNAL).is_file()
     tell(News(entry=entry, state="running", what="resumed" if began else ""))
     with faults_sorted():
+        suite.note_host(entry, platform.node())
         engine = engine_for(open_run(suite, entry), "cli", leases=True)
     return await run_to_end(engine)
 
@@ -102,6 +106,9 @@ class SuiteRunner:
     async def run(self) -> None:
         """Work until every entry is over, refused or given up. Cancelling leaves it resumable."""
         suite = self._suite
+        for entry in suite.entries:
+            if entry.refused:  # by the list of tasks
+                self._tell(News(entry=entry, state="refused", what=entry.refused))
         waiting = deque(entry.key for entry in suite.entries if not is_over(suite, entry))
         try:
             async with asyncio.TaskGroup() as group:
@@ -127,9 +134,11 @@ class SuiteRunner:
             self._tell(News(entry=entry, state="refused", what=str(refused)))
             return False
         except Outside as outside:
-            return self._fell_over(entry, str(outside))
+            return self._fell_over(suite.current(entry), str(outside))
+        entry = suite.current(entry)
         if lost_to_machine(state):
-            return self._fell_over(replace(entry, attempt=entry.attempt + 1), state.finished)
+            again = replace(entry, attempt=entry.attempt + 1, hosts=())
+            return self._fell_over(again, state.finished)
         if entry.fault:
             suite.put(replace(entry, fault=""))
         best = best_of(state)
@@ -161,7 +170,25 @@ class SuiteRunner:
             self._tell(News(entry=entry, state="making", what=source.path))
         seed = self._suite.record.settings.seed
         with faults_sorted():
-            await asyncio.to_thread(make, entry, self._suite.task_folder(entry), seed)
+            folder = self._suite.task_folder(entry)
+            await _in_a_thread(lambda: make(entry, folder, seed))
+
+
+async def _in_a_thread(work: Callable[[], None]) -> None:
+    """Do work of seconds in a thread that an interrupt does not wait for."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        if done.set_running_or_notify_cancel():
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - raised where it is awaited
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    await asyncio.wrap_future(done)
 
 
 @contextlib.contextmanager

@@ -17,11 +17,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.problems.formats import is_problem, problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, unseen
 from akg_tui.store.task_folder import TASK_FILE, file_text
 from akg_tui.store.task_toml import field_lines
+
+RECORD = "suite.json"
+"""The file that makes a folder a suite's (`suite_record`)."""
 
 MANIFEST_SUFFIX = ".toml"
 _LONGEST = 100
@@ -118,14 +122,15 @@ def _at(path: Path) -> list[Source]:
 
 
 def _tasks_below(folder: Path) -> list[Path]:
-    """Return the task folders and problems below a folder; what is in a task belongs to it."""
+    """Return the task folders and problems below a folder; what is in a task belongs to it.
+
+    What is in a suite's folder is the suite's.
+    """
+    suites = {path.parent for path in folder.rglob(RECORD)}
     tasks = {path.parent for path in folder.rglob(TASK_FILE) if _counts(path.relative_to(folder))}
-    problems = [
-        path
-        for path in problems_in(folder)
-        if not tasks & {path, *path.parents} and _counts(path.relative_to(folder))
-    ]
-    return sorted([*tasks, *problems])
+    problems = [path for path in problems_in(folder) if _counts(path.relative_to(folder))]
+    problems = [path for path in problems if not tasks & {path, *path.parents}]
+    return sorted(path for path in (*tasks, *problems) if not suites & {path, *path.parents})
 
 
 def _counts(path: Path) -> bool:
@@ -138,7 +143,13 @@ def _source(root: Path, path: Path) -> Source:
     name = "-".join(parts)
     if path.is_file():
         name = name.removesuffix(path.suffix)
-    return Source(name=_safe(name), path=str(path.absolute()))
+    place, fault = str(path.absolute()), ""
+    try:
+        place.encode()
+    except UnicodeEncodeError:  # no record could hold such a name
+        place = one_line(place)
+        fault = f"{place}: has a name that is not UTF-8"
+    return Source(name=_safe(name), path=place, fault=fault)
 
 
 def _safe(name: str) -> str:

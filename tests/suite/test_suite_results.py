@@ -42,6 +42,12 @@ def test_fast_p_counts_every_task_that_could_be_run() -> None:
     assert found.mean_eager.mean == pytest.approx((1.0 * 1.6 * 4.0) ** (1 / 3))
 
 
+def test_an_agent_without_a_correct_kernel_is_fast_in_no_task() -> None:
+    found = _agent_result("a", [result("wrong", None)])
+    assert found.fast_eager == {"1": 0.0, "1.5": 0.0, "2": 0.0}
+    assert (found.correct_share, found.mean_eager, found.fast_compile) == (0.0, None, {})
+
+
 def test_the_interval_of_a_mean_is_the_same_each_time_and_holds_the_mean() -> None:
     ratios = [0.8, 1.1, 1.4, 2.0, 3.0]
     found = geometric_mean(ratios)

@@ -20,7 +20,8 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import list_runs
 from akg_tui.suite import suite_run
-from akg_tui.suite.suite_record import Suite
+from akg_tui.suite.suite_record import Suite, SuiteAtWork
+from akg_tui.suite.suite_results import results_of
 from akg_tui.suite.task_list import find_tasks
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import make_task
@@ -88,6 +89,21 @@ def test_a_broken_task_among_others_is_one_line_and_the_others_go_on(
     assert ("task0", "running") not in states, "what is over is not run again"
 
 
+def test_a_run_that_went_on_on_another_machine_has_no_ratio_over_compile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make_task(tmp_path / "tasks/one")
+    (task / "task.toml").write_text('op = "speed"\nbaselines = ["compile"]\n')
+    assert told(capsys, *begun(tmp_path))[0] == 0
+    (here,) = results_of(Suite(tmp_path / "out")).tasks
+    assert (here.over_eager, here.over_compile, here.moved) == (3.0, 2.0, False)
+    suite = SuiteAtWork(tmp_path / "out")
+    suite.note_host(suite.entries[0], "another")
+    suite.close()
+    (there,) = results_of(Suite(tmp_path / "out")).tasks
+    assert (there.over_eager, there.over_compile, there.moved) == (3.0, None, True)
+
+
 def decisions(folder: Path) -> dict[str, list[Any]]:
     suite = Suite(folder)
     return {
@@ -121,6 +137,25 @@ def test_a_suite_killed_again_and_again_ends_like_one_that_was_not(
     assert len(list_runs(killed)) == 3, "no run was begun twice"
 
 
+def test_the_same_command_goes_on_with_limits_and_names_of_any_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks_in(tmp_path / "tasks", 1)
+    (tmp_path / "tasks" / os.fsdecode(b"not\xff.py")).write_text("x = 1\n")
+    policy = tmp_path / "policy.json"
+    policy.write_text(
+        '{"maxExperiments": 1, "goals": [{"metric": "speedup", "operator": ">=", "value": 9}]}'
+    )
+    words = begun(tmp_path, "--policy", policy, "--goal", "ratio>=3", "--only", "*")
+    code, lines = told(capsys, *words)
+    assert code == 1
+    assert [line["state"] for line in lines[:-1]] == ["refused", "running", "done"]
+    assert "has a name that is not UTF-8" in lines[0]["what"]
+    assert "max experiments reached (1/1)" in lines[2]["what"]
+    assert lines[-1]["agents"][0]["refused"] == 1
+    assert [line.get("state") for line in told(capsys, *words)[1]] == ["refused", None]
+
+
 def test_a_suite_is_not_continued_with_other_settings_nor_in_a_used_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +165,29 @@ def test_a_suite_is_not_continued_with_other_settings_nor_in_a_used_folder(
     assert "holds a suite of other tasks or settings" in capsys.readouterr().err
     assert cli.main(["suite", str(tmp_path / "tasks"), "--out", str(tmp_path / "tasks")]) == 2
     assert "has task0 in it" in capsys.readouterr().err
+
+
+def test_each_agent_has_each_task_and_a_dead_server_is_an_outside_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks_in(tmp_path / "tasks", 1)
+    more = ["--agents", "sweep,lab/model", "--base-url", "http://127.0.0.1:9", "--retries", 0]
+    code, lines = told(capsys, *begun(tmp_path, *more))
+    assert code == 1
+    assert [(line["agent"], line["state"]) for line in lines[:-1]] == [
+        ("sweep", "running"), ("sweep", "done"),
+        ("lab/model", "running"), ("lab/model", "given up"),
+    ]  # fmt: skip
+    assert "cannot reach the server" in lines[3]["what"]
+    assert [(a["correct"], a["open"]) for a in lines[-1]["agents"]] == [(1, 0), (0, 1)]
+    out = tmp_path / "out"
+    assert cli.main(["suite", "compare", str(out), str(out)]) == 2
+    assert f"name one: {out}:sweep" in capsys.readouterr().err
+    assert cli.main(["suite", "compare", f"{out}:sweep", f"{out}:lab/model"]) == 0
+    assert "left out: 1 tasks" in capsys.readouterr().out
+    words = [str(word) for word in begun(tmp_path / "other", "--agents", "lab/m,lab_m")]
+    assert cli.main(words) == 2
+    assert "two would have runs of the same name" in capsys.readouterr().err
 
 
 class LostJudge(FakeJudge):
@@ -191,6 +249,8 @@ def test_tasks_are_found_in_folders_patterns_and_manifests(tmp_path: Path) -> No
     (tmp_path / "level1/task0/runs/old").mkdir(parents=True)
     (tmp_path / "level1/task0/runs/old/task.toml").write_text("")
     (tmp_path / "level1/23_Softmax.py").write_text("x = 1\n")
+    make_task(tmp_path / "level1/earlier/tasks/task0")
+    (tmp_path / "level1/earlier/suite.json").write_text("{}")
     names = lambda *words, **more: [s.name for s in find_tasks(words, **more)]  # noqa: E731
     folder = str(tmp_path)
     assert names(f"{folder}/level1") == ["23_Softmax", "task0", "task1"]
