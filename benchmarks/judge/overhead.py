@@ -11,6 +11,8 @@ An agent thinks between two evaluations, and in that time the judge draws the in
 one and has processes ready. So there is a pause of `THINKS_S` before each, less than any model
 takes; the cost of an evaluation without that pause is printed beside it.
 
+At last the first evaluation of a new judge, torch's import included, and `akg-tui eval`.
+
 Other load on the machine is in these figures. `plain_loop_s`, which a loop of Python takes,
 and `stolen`, the share of CPU time that a hypervisor kept, tell how much of the machine there was
 to have; `undisturbed_ms` is the median of those evaluations in which the judge noticed nothing
@@ -24,12 +26,14 @@ import asyncio
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from akg_tui import resources
 from akg_tui.core.measurement import Measurement, Outcome, Progress
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
@@ -40,6 +44,11 @@ THINKS_S = 1.0
 OVERHEAD_MS = 150.0
 BROKEN_MS = 50.0
 WRONG_MS = 500.0
+FIRST_MS = 6_000.0
+EVAL_MS = 12_000.0
+STARTS = 3
+"""The number of judges and commands that are started, each anew."""
+
 LOOPS = 5_000_000
 
 REFERENCE = """
@@ -156,7 +165,31 @@ async def _run(trials: int) -> bool:
                     [await _time_to_fail(judge, kernel) for _ in range(trials)]
                 )
                 held = _say(name, bound, cost) and held
-    return held
+    first = [await _first(same) for _ in range(STARTS)]
+    held = _say("first of a new judge", FIRST_MS, statistics.median(first)) and held
+    command = [await _eval_command() for _ in range(STARTS)]
+    return _say("akg-tui eval row_softmax", EVAL_MS, statistics.median(command)) and held
+
+
+async def _first(kernel: str) -> float:
+    """Return the milliseconds from the start of a judge to its first result, nothing prepared."""
+    with tempfile.TemporaryDirectory() as scratch:
+        start = time.perf_counter()
+        async with Judge(Task(op="overhead"), REFERENCE, Path(scratch), prefetch=False) as judge:
+            found = await judge.evaluate(kernel, kernel)
+            if found.outcome is not Outcome.CORRECT:
+                raise SystemExit(f"the benchmark's own kernel failed: {found.message}")
+            return (time.perf_counter() - start) * 1e3
+
+
+async def _eval_command() -> float:
+    """Return the milliseconds that the command line takes for a sample, from start to exit."""
+    quiet, start = asyncio.subprocess.DEVNULL, time.perf_counter()
+    words = ("-m", "akg_tui", "eval", str(resources.sample_kernels() / "row_softmax"), "--json")
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=quiet)
+    if await process.wait():
+        raise SystemExit("akg-tui eval failed on the bundled sample")
+    return (time.perf_counter() - start) * 1e3
 
 
 async def _sample(

@@ -162,15 +162,26 @@ def test_a_result_of_another_form_comes_to_python(ends: Callable[..., Ends], odd
     assert len(returned) == both.server.calls == 2
 
 
-def test_memory_that_a_model_uses_again_is_found(ends: Callable[..., Ends]) -> None:
+def test_memory_that_a_model_uses_again_is_found_and_then_copied(
+    ends: Callable[..., Ends],
+) -> None:
     buffer = torch.empty(4)
     both = ends(lambda x: torch.add(x, 1.0, out=buffer), [torch.empty(4)], [torch.empty(4)])
+    both.fill(torch.zeros(4))
     both.first_call(held=3)
     both.ask(Op.CALL, 3)
     _, _, outcome = both.requests.receive()
     both.server.call(3, 0, outcome)
-    assert both.server.results[2][0].data_ptr() != buffer.data_ptr()  # a copy
-    assert not both.server.is_plain
+    both.requests.arm(both.server)
+    both.fill(torch.ones(4))
+    asked = [both.ask(Op.CALL, 3), both.ask(Op.CALL, 3)]
+    both.ask(Op.DRAW)
+    both.requests.receive()
+    assert both.answered() == asked
+    kept = {call: tensors[0] for call, tensors in both.server.results.items()}
+    assert both.told()[0] == kept[4].data_ptr()
+    assert len({tensor.data_ptr() for tensor in (buffer, *kept.values())}) == 4
+    assert [kept[call].tolist() for call in (2, 3, 4)] == [[1.0] * 4, [2.0] * 4, [2.0] * 4]
 
 
 def test_an_error_of_the_model_is_raised_where_python_expects_it(

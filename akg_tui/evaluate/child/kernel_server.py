@@ -73,8 +73,8 @@ class Server:
         self.results: dict[int, list[torch.Tensor]] = {}
         """The results that the judge may still read, by number of their call."""
         self.is_plain = False
-        """Whether the last results stay where the model put them, and no memory is guarded."""
-        self._copying = False
+        """Whether the model returned tensors that can be told as they are; no memory is guarded."""
+        self.is_copying = False
         self._guarded: GuardedArguments | None = None
         self._guarded_results = GuardedResults()
         self.numbers: list[tuple[int, torch.Tensor]] = []
@@ -109,12 +109,12 @@ class Server:
         if self._guarded is not None:
             self._guarded.check()
             self._guarded_results.check()
-        if self._copying or self._use_memory_again(tensors):
-            self._copying = True
-            tensors = [tensor.clone() for tensor in tensors]
         given = result if isinstance(result, tuple | list) else (result,)
-        as_given = all(ours is theirs for ours, theirs in zip(tensors, given, strict=False))
+        as_given = all(ours is theirs for ours, theirs in zip(tensors, given, strict=True))
         self.is_plain = as_given and self._guarded is None
+        if self.is_copying or self._use_memory_again(tensors):
+            self.is_copying = True
+            tensors = [tensor.clone() for tensor in tensors]
         self.results[self.calls] = tensors
         self._tell_addresses(tensors)
 
