@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
 
-DRIVEN = "its agent is a client that calls tools over MCP: use akg-tui mcp"
+DRIVEN = "use akg-tui mcp: an MCP client drives it"
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
 

@@ -31,6 +31,7 @@ from akg_tui.core.task import MCP, Agent, Policy, Task
 from akg_tui.engine.attach import Attached
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.run_service import RunFault, RunRequest, engine_for, prepare
+from akg_tui.store.lock import holder
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import find_runs, read_state
 from akg_tui.store.task_folder import load_task
@@ -298,14 +299,13 @@ async def test_a_kill_of_either_side_loses_nothing(tmp_path: Path) -> None:
         async with child(task) as (play, _):  # the same command goes on with the same run
             told = await play.until("Phase EDIT.")
             assert "Active item: p1: use the faster form B" in told
-        assert not read_state(run).finished  # the client has left, and the server with it
-        async with child(task) as (play, _):
-            await play.until("Phase EDIT.")
-            _, told = await play.edit("B")
-            assert "The run is over." in told
-            assert "1 KEEP" in told
+            await play.call("read_kernel")
+    # The client has left, and the server with it: the run rests, whole and free.
     assert list(find_runs(task / "runs")) == [run]
-    assert read_state(run).count(Verdict.KEEP) == 1
+    assert holder(run) is None
+    state = read_state(run)
+    assert (state.phase, state.active, state.finished) == (Phase.EDIT, "p1", "")
+    assert not state.open_calls
 
 
 def test_no_other_command_works_on_a_run_that_a_client_drives(tmp_path: Path) -> None:
