@@ -20,6 +20,7 @@ from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
+from akg_tui.evaluate.device.device_side import fault_of_device
 from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
@@ -43,6 +44,9 @@ LEAST_LOAD_LIMIT_S = 1.0
 
 NOT_OF_A_CANDIDATE = {FailureKind.GUARD, FailureKind.REFERENCE, FailureKind.JUDGE}
 """Kinds of failure that a candidate's process can't have, although it may claim them."""
+
+MAY_HARM_A_DEVICE = {FailureKind.CALL, FailureKind.CRASH, FailureKind.TIMEOUT}
+"""Kinds of failure after which it is tried whether a device still works."""
 
 READY_SPARES = VERIFICATION_SPARES + SPARES
 """The fewest children that an evaluation needs if all inputs were prefetched."""
@@ -271,6 +275,12 @@ class Evaluation:
         message = failed.message
         if kind is FailureKind.CRASH and "SIGSEGV" in message:
             message = kernel_text.with_untyped_call(message, self._kernel)
+        if self._target.device and kind in MAY_HARM_A_DEVICE:
+            if why := fault_of_device(self._pool, self.shared.cases[0].reference):
+                message = f"the device can't be used any more: {why} (after: {message})"
+                return self._measurement(Outcome.ERROR, FailureKind.JUDGE, message, failed.detail)
+            if kind is not FailureKind.CALL:
+                message = f"{message} (the device serves other processes)"
         return self._measurement(Outcome.FAILED, kind, message, failed.detail)
 
     def _measurement(

@@ -43,6 +43,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, bl
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.store.reference_constants import with_constants
 
 RESULTS_SHARE = 0.5
@@ -226,6 +227,7 @@ class Reference:
         constants: Mapping[str, int | float] | None = None,
     ) -> None:
         self._pool = pool
+        self._target, _ = adapters(pool.task)
         self.source = with_constants(source, constants or {})
         self._filename = filename
         self._seed = secrets.randbits(63)
@@ -248,6 +250,9 @@ class Reference:
             seed=self._seed,
             inputs=inputs,
             outputs=outputs,
+            # Inputs are drawn, and results computed, on the host.
+            device=self._target.device if inputs is not None else "",
+            sealing=self._target.sealing,
         )
 
     def kernel_plan(self, source: str) -> Plan:
@@ -264,6 +269,8 @@ class Reference:
             outputs=known.outputs,
             strides=known.strides if self.rules.strides != "any" else (),
             trained=known.trained,
+            device=self._target.device,
+            sealing=self._target.sealing,
         )
 
     def examine(self) -> None:

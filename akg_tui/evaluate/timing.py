@@ -21,6 +21,7 @@ from akg_tui.core.measurement import CaseTiming, Confirmation, FailureKind, Inte
 from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.device.device_side import side_of
 from akg_tui.evaluate.noise import Machine, Watch
 from akg_tui.evaluate.prefetch import Need
 from akg_tui.evaluate.processes.child_pool import ChildPool
@@ -422,7 +423,7 @@ class TimingStage:
         with (
             contextlib.closing(prefetched.timed(need)) as draw,
             contextlib.closing(self._baseline_side(reference)) as baseline,
-            contextlib.closing(Side("candidate", plan)) as candidate,
+            contextlib.closing(side_of(self.pool, "candidate", plan)) as candidate,
         ):
             yield ClusterRunner(
                 self.pool,
@@ -445,7 +446,7 @@ class TimingStage:
         self.pool.fork_spares(SPARES, reserved=True)
         reference = case.judged.reference
         plan = msgspec.structs.replace(reference.kernel_plan(""), kind="idle")
-        side = Side("idle process", plan, FailureKind.JUDGE)
+        side = side_of(self.pool, "idle process", plan, FailureKind.JUDGE)
         with contextlib.closing(side), self.pool.child("") as worker:
             with side.blamed():
                 side.send_plan(worker, reference.state)
@@ -457,9 +458,9 @@ class TimingStage:
         if self.incumbent is None:
             known = reference.description
             plan = reference.plan(known.inputs, known.outputs)
-            return Side("reference", plan, FailureKind.REFERENCE)
+            return side_of(self.pool, "reference", plan, FailureKind.REFERENCE)
         plan = reference.kernel_plan(self.incumbent)
-        return Side("incumbent", plan, FailureKind.JUDGE)
+        return side_of(self.pool, "incumbent", plan, FailureKind.JUDGE)
 
     def _baseline_seconds(self, case: TimedCase) -> float:
         """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""

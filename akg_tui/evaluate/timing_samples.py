@@ -26,7 +26,7 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.kernel_server import CHANGED_RESULTS
-from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan
+from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan, TensorSlot
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
@@ -113,12 +113,17 @@ class Side:
     is the result of the evaluation.
     """
 
+    fixed_share = FIXED_SHARE
+    keeps_results = True
+    """Whether results of earlier calls must stay as they were, in memory that the judge reads."""
+
     def __init__(self, name: str, plan: Plan, fault: FailureKind | None = None) -> None:
         if plan.inputs is None or plan.outputs is None:
             raise ValueError("a plan without arguments can't be called")
         self.name = name
         self.plan = plan
         self._fault = fault
+        self._outputs = plan.outputs
         self._results = Results(plan.outputs, plan.strides)
         self._report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
         self._inputs = SharedMemory(plan.inputs.size)
@@ -139,8 +144,21 @@ class Side:
         """Copy an item's arguments to where the child reads them, while it is stopped."""
         self._inputs.bytes[: draw.description.inputs.size] = draw.input_bytes(item)
 
+    def begin(self, draw: Draw, item: int) -> None:
+        """Start a call on an item, without waiting for it."""
+        self.fill(draw, item)
+        self.worker.send(Op.CALL)
+
+    def finish(self, timeout_s: float, *, compile_s: float = 0.0) -> None:
+        """Wait for a call that was begun; see `Worker.answer`."""
+        self.worker.answer(timeout_s, "being called", compile_s=compile_s)
+        self.worker.await_stop()
+
+    def check_calls(self, fixed_s: float) -> None:
+        """Check what the child said of the calls since the last check: nothing, on the host."""
+
     def kept_arguments(self, draw: Draw, item: int) -> bool:
-        """Return whether the last call left its arguments unchanged."""
+        """Return whether the last call, whose results were read, left its arguments unchanged."""
         size = draw.description.inputs.size
         return np.array_equal(self._inputs.bytes[:size], draw.input_bytes(item))
 
@@ -412,6 +430,7 @@ class ClusterRunner:
                     with each.side.blamed():
                         each.side.worker.check_stopped()
                         self._check_kept(each, ended=True)
+                        each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
         candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
@@ -425,6 +444,8 @@ class ClusterRunner:
 
     def _held_results(self) -> int:
         """Return how many results each process keeps; equal for both, because it takes time."""
+        if not self.candidate.keeps_results:
+            return 0
         size = self.draw.description.outputs.size
         most = min(HELD_MOST, HELD_BYTES // max(size, 1))
         return self.rng.randint(1, most) if most else 0
@@ -548,7 +569,8 @@ class ClusterRunner:
 
     def _net_s(self, call: TimedCall) -> float:
         """Return the seconds of a call without the fixed cost."""
-        return call.seconds - min(self.idle.fixed_s, FIXED_SHARE * call.seconds)
+        share = self.candidate.fixed_share
+        return call.seconds - min(self.idle.fixed_s, share * call.seconds)
 
     def _order(self) -> list[int]:
         """Return the items in reversed order of use, in random order."""
@@ -599,18 +621,22 @@ class Results:
         found: list[torch.Tensor] = []
         for index, tensor in enumerate(self._outputs.tensors):
             address, *strides = itertools.islice(claimed, 1 + len(tensor.shape))
-            if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
-                raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
-            worst = self._worst[index]
-            if lies := layouts.worse_stride_class(tensor.shape, strides, worst):
-                raise ChildFailed(FailureKind.WRONG, layouts.stride_complaint(index, lies, worst))
+            lying = self.lying(index, strides)
             worker.copy_out(address, self._read.data[tensor.offset :][: tensor.bytes])
-            # An axis of one element may have any stride.
-            steps = zip(tensor.shape, strides, strict=True)
-            known = tuple(stride if extent > 1 else 1 for extent, stride in steps)
-            lying = msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
             found.append(layouts.view(lying, self._read, 0))
         return found
+
+    def lying(self, index: int, strides: Sequence[int]) -> TensorSlot:
+        """Return where a result lies that has these strides, after their check."""
+        tensor, worst = self._outputs.tensors[index], self._worst[index]
+        if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
+            raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
+        if lies := layouts.worse_stride_class(tensor.shape, strides, worst):
+            raise ChildFailed(FailureKind.WRONG, layouts.stride_complaint(index, lies, worst))
+        # An axis of one element may have any stride.
+        steps = zip(tensor.shape, strides, strict=True)
+        known = tuple(stride if extent > 1 else 1 for extent, stride in steps)
+        return msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
 
     def places(self, addresses: SharedMemory) -> list[tuple[int, int]]:
         """Return where the child says that the last call's results lie: address and bytes."""

@@ -19,6 +19,7 @@ from akg_tui.core.measurement import FailureKind, InputError
 from akg_tui.evaluate import correctness, timing_samples
 from akg_tui.evaluate.child.protocol import Op, Plan
 from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate.device.device_side import side_of
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.reference import Reference
@@ -198,7 +199,7 @@ class Verification:
             strides=known.strides if self.plan.strides else (),
             poisoned=True,
         )
-        with contextlib.closing(Side("candidate", plan)) as side:
+        with contextlib.closing(side_of(self.pool, "candidate", plan)) as side:
             side.send_plan(worker, self.reference.state, Op.BIND)
             worker.answer(self.pool.task.timing.call_timeout_s, "taking other shapes")
             self._try_each(side, group.inputs, compiles=True)
@@ -220,8 +221,7 @@ class Verification:
 
     def _begin(self, side: Side, given: VerificationInput) -> None:
         """Start a call of the candidate, without waiting for it."""
-        side.fill(given.draw, given.item)
-        side.worker.send(Op.CALL)
+        side.begin(given.draw, given.item)
 
     def _finish(self, side: Side, given: VerificationInput, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler if it `compiles`.
@@ -230,10 +230,9 @@ class Verification:
         """
         limits = self.pool.task.timing
         compile_s = limits.build_timeout_s if compiles else 0.0
-        side.worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
-        side.worker.await_stop()
-        kept = side.kept_arguments(given.draw, given.item)
-        return Returned(given, side.results(), kept)
+        side.finish(limits.call_timeout_s, compile_s=compile_s)
+        results = side.results()
+        return Returned(given, results, side.kept_arguments(given.draw, given.item))
 
     def _compare(self, returned: Returned) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""
@@ -287,7 +286,8 @@ class Verification:
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[Side]:
-        side = Side("candidate", msgspec.structs.replace(self.plan, poisoned=builds))
+        plan = msgspec.structs.replace(self.plan, poisoned=builds)
+        side = side_of(self.pool, "candidate", plan)
         child = self.pool.child(self.plan.source, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox

@@ -11,7 +11,7 @@ from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Backend, Dsl, Target, Task
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import DSLS
-from akg_tui.evaluate.targets import TARGETS, adapters
+from akg_tui.evaluate.targets import TARGETS, adapters, cuda
 from akg_tui.evaluate.targets.cuda import QUERY, Cuda, read_query
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
@@ -51,13 +51,19 @@ def test_a_machine_without_a_gpu_is_told_so_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in why
 
 
-def test_a_gpu_is_found_by_its_device_files_and_not_used_in_silence(tmp_path: Path) -> None:
+def test_a_gpu_is_found_by_its_device_files_and_needs_a_pytorch_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("nvidia0", "nvidia11", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()
     gpu = Cuda(tmp_path)
     names = [Path(path).name for path in gpu.devices()]
     assert names == ["nvidia0", "nvidia11", "nvidiactl", "nvidia-uvm"]
-    assert "can't time kernels on one yet" in gpu.lacking()
+    monkeypatch.setattr(cuda, "torch_is_for_cpu", lambda: True)
+    assert "needs a PyTorch for CUDA" in gpu.lacking()
+    monkeypatch.setattr(cuda, "torch_is_for_cpu", lambda: False)
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda _: None)
+    assert "needs Triton" in gpu.lacking()
 
 
 def test_what_nvidia_smi_says_is_read_and_what_it_does_not_know_left_out() -> None:

@@ -22,6 +22,11 @@ import torch
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.call_loop import Requests
+from akg_tui.evaluate.child.device_server import (
+    DeviceIdleServer,
+    DeviceKernelServer,
+    DeviceReferenceServer,
+)
 from akg_tui.evaluate.child.faults import Fault, describe
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import (
@@ -60,6 +65,11 @@ SERVERS: dict[str, type[Server]] = {
     "kernel": KernelServer,
     "reference": ReferenceServer,
     "idle": IdleServer,
+}
+DEVICE_SERVERS: dict[str, type[Server]] = {
+    "kernel": DeviceKernelServer,
+    "reference": DeviceReferenceServer,
+    "idle": DeviceIdleServer,
 }
 
 
@@ -188,7 +198,8 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
                 # Not earlier: the builder may have written the files after this process forked.
                 uncover()
                 plan, memory = open_plan(fds)
-                server = SERVERS[plan.kind](plan, memory)
+                servers = DEVICE_SERVERS if plan.device else SERVERS
+                server = servers[plan.kind](plan, memory)
                 value = server.start()
             elif op == protocol.Op.BIND and server is not None:
                 server.rebind(*open_plan(fds))

@@ -24,7 +24,7 @@ import torch
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
-from akg_tui.evaluate.child.protocol import Plan, Status
+from akg_tui.evaluate.child.protocol import Layout, Plan, Status
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
@@ -173,10 +173,7 @@ class Server:
         else:
             self.arguments = list(layouts.load(plan.inputs, inputs, 0))
         self.numbers = layouts.numbers(plan.inputs, inputs, 0)
-        self._result_forms = tuple(
-            ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
-            for slot in plan.outputs.tensors
-        )
+        self._result_forms = result_forms(plan.outputs)
         self._address_format = layouts.address_format(plan.outputs)
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
@@ -262,8 +259,19 @@ class IdleServer(Server):
         return 0
 
 
+def result_forms(outputs: Layout) -> tuple[ResultForm, ...]:
+    """Return the form of each result in a layout."""
+    return tuple(
+        ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype]) for slot in outputs.tensors
+    )
+
+
 def checked_results(
-    result: object, wanted: Sequence[ResultForm], strides: Sequence[str] = ()
+    result: object,
+    wanted: Sequence[ResultForm],
+    strides: Sequence[str] = (),
+    *,
+    device: str = "cpu",
 ) -> list[torch.Tensor]:
     """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
 
@@ -286,8 +294,8 @@ def checked_results(
             got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
             what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
             raise Fault(Status.WRONG, what)
-        if not value.is_cpu:
-            what = f"wrong device: output {index} is on {value.device}, expected cpu"
+        if value.device.type != device:
+            what = f"wrong device: output {index} is on {value.device}, expected {device}"
             raise Fault(Status.WRONG, what)
         if value.layout is not torch.strided:
             what = f"wrong result: output {index} is {value.layout}, expected torch.strided"

@@ -40,6 +40,9 @@ class Op(IntEnum):
     BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
     WAKE = 7  # only the idle process: run the code around a call, which warms it
     ALTER = 8  # write the last ordinary item with one input altered; fds as for DRAW
+    PLACE = 9  # on a device: copy the sealed input there
+    RUN = 10  # on a device: unseal it with the key that is the seed, and call the model once
+    FETCH = 11  # on a device: copy the results and the arguments to the host
 
 
 class Want(IntEnum):
@@ -165,6 +168,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     poisoned: bool = False
     """Fill allocated memory with a byte pattern, so that results never written are found, and guard
     the ends of arguments and results."""
+    device: str = ""
+    """The type of PyTorch's device that the model is called on; "": the host."""
+    sealing: str = ""
+    """The module that unseals and digests on that device."""
 
 
 class Variation(Struct, frozen=True):

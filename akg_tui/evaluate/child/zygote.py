@@ -230,6 +230,8 @@ def fork_zygote(
     for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
         importlib.import_module(name)
     call_loop.library()
+    for name in TARGETS[target].preloaded():
+        importlib.import_module(name)
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
     headers = torch_headers.home()
     with contextlib.suppress(OSError):  # a rule for files needs a folder that is there

@@ -79,6 +79,9 @@ class Dsl:
             "AKG_CACHE_DIR": str(folder),
             "TORCH_EXTENSIONS_DIR": str(folder / "torch"),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            # By default below the user's home. On a device inputs are unsealed by Triton.
+            "TRITON_HOME": str(folder),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
         }
 
     def readable(self) -> tuple[str, ...]:

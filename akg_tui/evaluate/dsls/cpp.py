@@ -16,6 +16,15 @@ class Cpp(Dsl):
 
     name = "cpp"
 
+    def lacking(self, target: str) -> str:
+        """Return that C++ for the host can't use the memory of a device."""
+        if target == "cpu":
+            return ""
+        return (
+            'dsl = "cpp" is C++ for the host, which can\'t use the memory of a device; '
+            'dsl = "torch" or "triton" can'
+        )
+
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Yield a remark if nothing is compiled, or no call reaches the compiled code."""
         built = self.built(kernel)

@@ -11,7 +11,6 @@ import functools
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 
 from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl, first_line
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
@@ -47,11 +46,6 @@ class Triton(Dsl):
         """Return Triton's modules; loading the interpreter alone takes a quarter of a second."""
         language = ("triton", "triton.language")
         return (*language, "triton.runtime.interpreter") if target == "cpu" else language
-
-    def caches(self, folder: Path) -> dict[str, str]:
-        """Return the variable for Triton's build folder, by default below the user's home."""
-        own = {"TRITON_HOME": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
-        return super().caches(folder) | own
 
     def versions(self, target: str) -> dict[str, str]:
         """Return Triton's version, and that it was interpreted."""

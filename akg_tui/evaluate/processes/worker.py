@@ -82,11 +82,13 @@ class Interrupts:
 class TimedCall(NamedTuple):
     """The seconds from continuing a child to its answer, and those spent waiting for a CPU.
 
-    Counted are the waits of the child's main thread and of the judge, stops included.
+    Counted are the waits of the child's main thread and of the judge, stops included. `value` is
+    what the child answered.
     """
 
     seconds: float
     waited_s: float
+    value: int = 0
 
 
 class Zygote:
@@ -327,13 +329,15 @@ class Worker:
         held: int = 0,
         pinned: int = 0,
         at_answer: Callable[[], None] | None = None,
+        op: Op = Op.CALL,
+        seed: int = 0,
     ) -> TimedCall:
         """Call the kernel once, on the judge's clock; the child is stopped afterwards.
 
         The results of `held` calls before this one, and of call number `pinned`, stay in its
         memory. `at_answer` is called once the child is told to stop, before it stands.
         """
-        message = self._request(Op.CALL, held, item=pinned)
+        message = self._request(op, held, seed, item=pinned)
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns()
         start = time.perf_counter_ns()
         self._continue(message, "being called")
@@ -343,10 +347,10 @@ class Worker:
         self.freeze()
         if at_answer is not None:
             at_answer()
-        self._value(stop=False)
+        value = self._value(stop=False)
         self.await_stop()
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
-        return TimedCall(taken / 1e9, waited_ns / 1e9)
+        return TimedCall(taken / 1e9, waited_ns / 1e9, value)
 
     def freeze(self) -> None:
         """Stop the child and its process group."""

@@ -1,11 +1,13 @@
-"""The CUDA target, written from NVIDIA's documentation: never run on hardware.
+"""The CUDA target, written from NVIDIA's and PyTorch's documentation: never run on hardware.
 
-The judge does not use it yet: it keeps inputs and results in memory of the host, and copying them
-inside the timed window would measure the bus. So `lacking` always refuses, with the reason.
+Its path through the judge, with sealed inputs and committed results, is the one that is tested on
+the device in `tests/lab/device`; only the names of device and seal differ.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,8 @@ class Cuda(Cpu):
     """The first NVIDIA GPU visible to the process, and the host's processors."""
 
     name = "cuda"
+    device = "cuda"
+    sealing = "akg_tui.evaluate.child.triton_seal"
     # The driver reserves addresses for the memory of all devices and of the host, many times
     # the machine's memory (CUDA C++ Programming Guide, unified virtual address space).
     bounds_address_space = False
@@ -42,16 +46,25 @@ class Cuda(Cpu):
         self._folder = devices
 
     def lacking(self) -> str:
-        """Return that there is no GPU, or else that the judge does not use it."""
+        """Return what is missing of GPU, PyTorch for CUDA and Triton, and what works instead."""
         if not list(self._folder.glob("nvidia[0-9]*")):
             return (
                 f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
-                '/nvidia0 is missing); backend = "cpu" works here'
+                '/nvidia0 is missing); backend = "cpu" times torch and C++ kernels here, and '
+                "verifies Triton kernels untimed"
             )
-        return (
-            'backend = "cuda": this version finds the GPU, but its judge can\'t time kernels on '
-            'one yet; backend = "cpu" works here'
-        )
+        if torch_is_for_cpu():
+            return (
+                'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs; '
+                'backend = "cpu" times torch and C++ kernels here, and verifies Triton kernels '
+                "untimed"
+            )
+        if importlib.util.find_spec("triton") is None:
+            return (
+                'backend = "cuda" needs Triton, which is not installed: pip install triton; '
+                'backend = "cpu" times torch and C++ kernels here'
+            )
+        return ""
 
     def environment(self, threads: int) -> dict[str, str]:
         """Return the host's variables, with one GPU in `nvidia-smi` order and lazy modules."""
@@ -79,6 +92,14 @@ class Cuda(Cpu):
     def levels(self) -> list[Level]:
         """Return no levels: a kernel does not move data in the host's memory."""
         return []
+
+
+def torch_is_for_cpu() -> bool:
+    """Return whether the installed PyTorch says by its version that it has no CUDA."""
+    try:
+        return importlib.metadata.version("torch").endswith("+cpu")
+    except importlib.metadata.PackageNotFoundError:
+        return True
 
 
 def _queried() -> dict[str, str]:

@@ -18,6 +18,11 @@ class Target(ABC):
 
     name: str
 
+    device: str = ""
+    """The type of PyTorch's device that kernels get their arguments on; "": the host's memory."""
+    sealing: str = ""
+    """The module with which a kernel's process unseals inputs and digests results on the device."""
+
     bounds_address_space = True
     """Whether RLIMIT_AS may bound a kernel: a driver may reserve more than any machine has.
     Memory in use is measured and bounded in any case."""
@@ -37,6 +42,13 @@ class Target(ABC):
     def readable(self) -> tuple[str, ...]:
         """Return the files and folders that a kernel must read to use the target."""
         return ()
+
+    def preloaded(self) -> tuple[str, ...]:
+        """Return modules that every kernel's process needs: loaded once, in the zygote.
+
+        They may not touch the device, whose driver survives no fork.
+        """
+        return (self.sealing,) if self.sealing else ()
 
     @abstractmethod
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:

@@ -1,0 +1,65 @@
+"""The arithmetic of `seal.py` in Triton, for a device that Triton compiles for. Runs in the child.
+
+Imports Triton, so a child imports it only on such a device.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK = 256
+_STEP = tl.constexpr(0x9E3779B97F4A7C15)
+_FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
+_SECOND = tl.constexpr(0x94D049BB133111EB)
+
+
+@triton.jit
+def _mix(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> 30)) * tl.full((), _FIRST, tl.uint64)
+    z = (z ^ (z >> 27)) * tl.full((), _SECOND, tl.uint64)
+    return z ^ (z >> 31)
+
+
+@triton.jit(do_not_specialize=["key", "words"])  # type: ignore[untyped-decorator]
+def _unseal(out, sealed, key, words, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+    step = tl.full((), _STEP, tl.uint64)
+    first = _mix(key.to(tl.uint64) + step)
+    second = _mix(first + step)
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < words
+    word = tl.load(sealed + at, mask=inside, other=0).to(tl.uint64, bitcast=True)
+    stream = _mix(_mix(first + at.to(tl.uint64) * step) ^ second)
+    tl.store(out + at, (word ^ stream).to(tl.int64, bitcast=True), mask=inside)
+
+
+@triton.jit(do_not_specialize=["key", "words"])  # type: ignore[untyped-decorator]
+def _chained(out, source, key, words, lanes, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803, PLR0917
+    step = tl.full((), _STEP, tl.uint64)
+    lane = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    held = _mix(key.to(tl.uint64) + lane.to(tl.uint64) * step)
+    for start in range(0, words, lanes):
+        at = start + lane
+        inside = at < words
+        word = tl.load(source + at, mask=inside, other=0).to(tl.uint64, bitcast=True)
+        held = tl.where(inside, _mix((held ^ word) + step), held)
+    tl.store(out + lane, held.to(tl.int64, bitcast=True))
+
+
+def unseal(out: torch.Tensor, sealed: torch.Tensor, key: int) -> None:
+    """Unseal the bytes of an item; `key` is below 2^63, and so has one type."""
+    words = sealed.numel() // 8
+    grid = (triton.cdiv(words, BLOCK),)
+    if words:
+        _unseal[grid](out.view(torch.int64), sealed.view(torch.int64), key, words, BLOCK)
+
+
+def digest(out: torch.Tensor, words: torch.Tensor, key: int, lanes: tuple[int, ...]) -> None:
+    """Write the digest of `words` into the one element of `out`."""
+    source = words
+    for count in lanes:
+        ends = out if count == 1 else torch.empty(count, dtype=torch.int64, device=words.device)
+        block = min(count, BLOCK)
+        _chained[(count // block,)](ends, source, key, source.numel(), count, block)
+        source = ends

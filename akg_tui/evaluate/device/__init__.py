@@ -1,0 +1,1 @@
+"""The judge's side of kernels on an accelerator; `child/device_server.py` is the other side."""

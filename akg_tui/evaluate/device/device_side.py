@@ -1,0 +1,231 @@
+"""One of two kernels that are compared on an accelerator: sealed inputs, committed results.
+
+Runs in the judge. A kernel's own process places inputs and fetches results, so both are made
+useless to it: an input is sealed until the clock starts, and the answer at which the clock stops
+commits to a digest of the results (`child/seal.py`). A device is called by one side at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import secrets
+from typing import NamedTuple
+
+import msgspec
+import torch
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.evaluate.child import device_answer, seal
+from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child.device_answer import Answer
+from akg_tui.evaluate.child.kernel_server import POISON
+from akg_tui.evaluate.child.protocol import Op, Plan
+from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
+from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, TimedCall
+from akg_tui.evaluate.reference import Draw, Reference
+from akg_tui.evaluate.timing_samples import Side
+
+KEY_BITS = 62
+"""A key has 63 bits and the highest is set: one type of number in every compiler."""
+
+LATE_RESULTS = (
+    "the results are not those of the answer: work was still running on the device when the kernel "
+    "returned, or the results were made after the clock had stopped"
+)
+LEFT_S = 2e-3
+LEFT_CALLS = 2
+"""Work of the call before that lasts so long when the next input comes, and in how many calls."""
+
+EVENTS_SHARE = 0.5
+EVENTS_S = 5e-4
+"""A call whose time by the device's clock differs by more than this share, and by more than so many
+seconds, from the judge's: if every call of a cluster does, the device's clock was changed."""
+
+GROWTH_CALLS = 8
+"""The fewest calls from which a growth of memory is told."""
+
+
+class Told(NamedTuple):
+    """A timed call by the judge's clock, and what the child says of it."""
+
+    seconds: float
+    answer: Answer
+
+
+class DeviceSide(Side):
+    """A kernel, or the reference, whose arguments are in the memory of a device."""
+
+    fixed_share = 0.95
+    """Unsealing and digesting move as many bytes as many a kernel."""
+
+    keeps_results = False
+    """Results stay where they are until the next call: what is read is what the answer tells."""
+
+    def __init__(
+        self, name: str, plan: Plan, fault: FailureKind | None = None, *, place_s: float
+    ) -> None:
+        super().__init__(name, plan, fault)
+        self._place_s = place_s
+        self._key = 0
+        self._committed = 0
+        self._told: list[Told] = []
+        self._addresses.close()
+        self._addresses = SharedMemory(device_answer.size(self._outputs))
+
+    def fill(self, draw: Draw, item: int) -> None:
+        """Seal an item's arguments, and have the child place them on the device."""
+        self._key = 1 << KEY_BITS | secrets.randbits(KEY_BITS)
+        size = draw.description.inputs.size
+        seal.apply(draw.input_bytes(item), self._inputs.bytes[:size], self._key)
+        self._serve(Op.PLACE, "placing an input on the device")
+
+    def begin(self, draw: Draw, item: int) -> None:
+        """Start a call, without waiting for it."""
+        self.fill(draw, item)
+        self.worker.send(Op.RUN, seed=self._key)
+
+    def finish(self, timeout_s: float, *, compile_s: float = 0.0) -> None:
+        """Wait for a call that was begun."""
+        self._committed = self.worker.answer(timeout_s, "being called", compile_s=compile_s)
+        self.worker.await_stop()
+
+    def timed_call(
+        self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
+    ) -> TimedCall:
+        """Call the kernel on an item, from the key to the answer after every stream was awaited."""
+        self.fill(draw, item)
+        call = self.worker.timed_call(timeout_s, op=Op.RUN, seed=self._key)
+        self._committed = call.value
+        self._told.append(Told(call.seconds, device_answer.read(self._addresses.bytes)))
+        return call
+
+    def watched_call(
+        self,
+        draw: Draw,
+        item: int,
+        timeout_s: float,
+        *,
+        rng: random.Random,
+        held: int,
+        pinned: int,
+    ) -> TimedCall:
+        """Call the kernel like any time: every answer commits to its results."""
+        return self.timed_call(draw, item, timeout_s)
+
+    def results(self) -> list[torch.Tensor]:
+        """Return the results of the last call, fetched by the child and valid until the next.
+
+        Raises
+        ------
+        ChildFailed
+            They are not those that the answer committed to, or have a stride class that is worse
+            than allowed.
+        """
+        outputs, start = self._outputs, device_answer.results_at(self._outputs)
+        block = self._addresses.bytes
+        block[start:] = POISON
+        self._serve(Op.FETCH, "its results were fetched")
+        strides = device_answer.read_strides(block, outputs)
+        fetched = block[start : start + outputs.size].copy()
+        whole = seal.joined(
+            [
+                seal.digest(fetched[slot.offset :][: slot.bytes], self._key)
+                for slot in outputs.tensors
+                if slot.bytes
+            ]
+        )
+        if whole != self._committed:
+            raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
+        return [
+            layouts.view(self._results.lying(index, steps), fetched, 0)
+            for index, steps in enumerate(strides)
+        ]
+
+    def places(self) -> list[tuple[int, int]]:
+        """Return no places: the judge can't read the memory of a device."""
+        return []
+
+    def content(self) -> list[bytes]:
+        """Return no bytes, as `places` returns no places."""
+        return []
+
+    def check_calls(self, fixed_s: float) -> None:
+        """Compare what the child said of the calls of a cluster with the judge's clock.
+
+        Raises
+        ------
+        ChildFailed
+            The device's clock disagrees in every call, work was left on the device, or memory of
+            the device grows with every call.
+        """
+        told, self._told = self._told, []
+        if not told:
+            return
+        late = [
+            each.answer.left_ns / 1e9 for each in told[1:] if each.answer.left_ns / 1e9 > LEFT_S
+        ]
+        if len(late) >= LEFT_CALLS:
+            what = (
+                f"work was left on the device: {max(late) * 1e3:.3g} ms after a call had returned"
+            )
+            raise ChildFailed(FailureKind.WRONG, what)
+        if all(map(_disagrees, told, [fixed_s] * len(told))):
+            last = told[-1]
+            what = (
+                f"tampering: the device's events say {last.answer.taken_ns / 1e6:.3g} ms for a "
+                f"call that took {last.seconds * 1e3:.3g} ms by the judge's clock"
+            )
+            raise ChildFailed(FailureKind.IMPOSSIBLE, what)
+        held = [each.answer.memory_bytes for each in told]
+        grown = [later - earlier for earlier, later in itertools.pairwise(held)]
+        if len(grown) >= GROWTH_CALLS and min(grown) > 0:
+            what = (
+                f"memory of the device grows by {min(grown) / 1024:.4g} KiB or more with every call"
+            )
+            raise ChildFailed(FailureKind.CRASH, what)
+
+    def move(self, memory_pool: SharedMemoryPool) -> None:
+        """Replace the memory between host and child; a new process has new memory on the device."""
+        super().move(memory_pool)
+        self._told.clear()
+
+    def _serve(self, op: Op, activity: str) -> None:
+        self.worker.send(op)
+        self.worker.answer(self._place_s, activity)
+        self.worker.await_stop()
+
+
+def _disagrees(told: Told, fixed_s: float) -> bool:
+    """Return whether the device's time of a call can't be that of the judge's window."""
+    device_s = told.answer.taken_ns / 1e9
+    least, most = told.seconds - fixed_s, told.seconds
+    return any(
+        off > EVENTS_S and off > EVENTS_SHARE * told.seconds
+        for off in (least - device_s, device_s - most)
+    )
+
+
+def fault_of_device(pool: ChildPool, reference: Reference) -> str:
+    """Return why a device does not serve a new process of ours, or ""."""
+    plan = msgspec.structs.replace(reference.kernel_plan(""), kind="idle")
+    side = side_of(pool, "device", plan)
+    timeout_s = pool.task.timing.call_timeout_s
+    try:
+        with contextlib.closing(side), pool.child("") as worker:
+            side.send_plan(worker, reference.state)
+            pool.await_load(worker)
+            worker.await_stop()
+            side.timed_call(reference.sample, 0, timeout_s)
+    except EvaluationFailure as failed:
+        return failed.message
+    return ""
+
+
+def side_of(pool: ChildPool, name: str, plan: Plan, fault: FailureKind | None = None) -> Side:
+    """Return a side for a plan, on the host or on a device."""
+    if not plan.device:
+        return Side(name, plan, fault)
+    return DeviceSide(name, plan, fault, place_s=pool.task.timing.call_timeout_s)

@@ -1,0 +1,5 @@
+"""Builds the device, so that a machine pays for it once: `python -m tests.lab.device`."""
+
+from tests.lab.device import built
+
+print(built())
