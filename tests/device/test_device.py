@@ -45,7 +45,7 @@ async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge
         yield running
 
 
-@pytest.mark.parametrize("name", ["plain", "on a stream of its own", "through the host"])
+@pytest.mark.parametrize("name", sorted(HONEST))
 @pytest.mark.asyncio(loop_scope="session")
 async def test_an_honest_kernel_is_correct_on_the_device(judge: Judge, name: str) -> None:
     found = await judge.probe(HONEST[name], timed=name == "plain", samples=8)

@@ -3,6 +3,9 @@
 Imports Triton, so a child imports it only on such a device.
 """
 
+# Triton has no types, and what it compiles has none of Python's.
+# mypy: disable-error-code="import-untyped, no-untyped-def, untyped-decorator"
+
 from __future__ import annotations
 
 import torch
@@ -16,14 +19,14 @@ _SECOND = tl.constexpr(0x94D049BB133111EB)
 
 
 @triton.jit
-def _mix(z):  # type: ignore[no-untyped-def]
+def _mix(z):
     z = (z ^ (z >> 30)) * tl.full((), _FIRST, tl.uint64)
     z = (z ^ (z >> 27)) * tl.full((), _SECOND, tl.uint64)
     return z ^ (z >> 31)
 
 
-@triton.jit(do_not_specialize=["key", "words"])  # type: ignore[untyped-decorator]
-def _unseal(out, sealed, key, words, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+@triton.jit(do_not_specialize=["key", "words"])
+def _unseal(out, sealed, key, words, BLOCK: tl.constexpr):  # noqa: N803
     step = tl.full((), _STEP, tl.uint64)
     first = _mix(key.to(tl.uint64) + step)
     second = _mix(first + step)
@@ -34,8 +37,8 @@ def _unseal(out, sealed, key, words, BLOCK: tl.constexpr):  # type: ignore[no-un
     tl.store(out + at, (word ^ stream).to(tl.int64, bitcast=True), mask=inside)
 
 
-@triton.jit(do_not_specialize=["key", "words"])  # type: ignore[untyped-decorator]
-def _chained(out, source, key, words, lanes, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803, PLR0917
+@triton.jit(do_not_specialize=["key", "words"])
+def _chained(out, source, key, words, lanes, BLOCK: tl.constexpr):  # noqa: N803, PLR0917
     step = tl.full((), _STEP, tl.uint64)
     lane = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     held = _mix(key.to(tl.uint64) + lane.to(tl.uint64) * step)
