@@ -28,7 +28,7 @@ from akg_tui.core.phases import (
 from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import DISCARDED_IN_VAIN, Demand, RunState
+from akg_tui.core.state import Demand, RunState
 from akg_tui.core.stopping.limits import goals_reached, stop_reasons
 from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
@@ -193,7 +193,7 @@ def _due_in_decide(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str]
     if state.fail_streak >= policy.fail_streak:
         return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
     if state.discard_limit and state.discard_streak >= state.discard_limit:
-        why = f"{state.discard_streak} {DISCARDED_IN_VAIN}"
+        why = f"{state.discard_streak} attempts were discarded since the last gain"
         return (Phase.DIAGNOSE if policy.on_discards == "diagnose" else Phase.PLAN), why
     if state.demand:
         return demanded(state.demand)

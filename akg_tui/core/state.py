@@ -37,7 +37,6 @@ from akg_tui.core.phases import (
 )
 from akg_tui.core.task import SWEEP, Task
 
-DISCARDED_IN_VAIN = "attempts were discarded since the last gain"
 DISCARD_STREAK = 10
 """The default of the policy's `discard_streak`, for every agent but the sweep."""
 
@@ -380,7 +379,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def replan_reason(self) -> str:
         """Why a plan is owed for another reason than that the last one is settled, or ""."""
-        other = self.pending or self.phase_reason.endswith(DISCARDED_IN_VAIN)
+        # Only the reason of a streak of DISCARDs begins with a number.
+        other = self.pending or self.phase_reason[:1].isdigit()
         owed = self.phase is Phase.PLAN and self.plan_owed
         return self.phase_reason if owed and other else ""
 
