@@ -59,7 +59,7 @@ def _duty(state: RunState) -> str:
     if state.phase is not Phase.DIAGNOSE:
         return _DUTY[state.phase]
     ask = "and call report_diagnosis with the cause, what to avoid, and directions to try."
-    if not state.fail_streak:
+    if state.fail_streak < state.task.policy.fail_streak:
         why = one_line(state.phase_reason, 400)
         return f"Why you are asked: {why}. Find what holds the kernel back, {ask}"
     if state.fail_streak == 1:
@@ -109,7 +109,8 @@ _WRITING = """\
 _TUNING = """\
 - PLAN: submit_plan with {least} or more, each one direction with its reason. EDIT: carry
   out the active item and nothing else. {trying}One accepted edit_kernel or submit_kernel ends your
-  turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis."""
+  turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis. In PLAN and EDIT
+  revise_plan drops, reopens or reorders single items."""
 _TRYING = (
     "try_kernel builds, verifies and times a version and settles nothing, up to "
     "{most} times an item: a compile error is then mended before it costs a round. With submit a "
@@ -270,6 +271,8 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
     parts += _last_verdict(state, told)
+    if why := one_line(state.replan_reason, 400):
+        parts.append(f"Why a new plan: {why}. It replaces what is pending; go another way.")
     if state.phase is Phase.PLAN and state.diagnosis is not None and not state.pending:
         parts.append(_diagnosis(state))
     if state.active is not None:

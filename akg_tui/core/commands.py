@@ -6,7 +6,7 @@ one sentence. Only a person's commands have a JSON form, so another process can 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -64,6 +64,15 @@ class SubmitPlan(Command, frozen=True):
     summary: str = ""
 
 
+class RevisePlan(Command, frozen=True):
+    """Drop, reopen and reorder single items; `order` has all items pending then, or is empty."""
+
+    reason: str
+    drop: tuple[str, ...] = ()
+    reopen: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+
+
 class Edit(Command, frozen=True):
     blob: str
     sha256: str
@@ -88,6 +97,7 @@ class ReportDiagnosis(Command, frozen=True):
     cause: str
     avoid: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
+    exhausted: bool = False
 
 
 class RequestFinish(Command, frozen=True):
@@ -102,8 +112,11 @@ class AskUser(Command, frozen=True):
 
 
 class ReportBlocked(Command, frozen=True):
+    """Report being blocked: at the active item alone, or with the whole run."""
+
     kind: BlockedKind
     text: str
+    about: Literal["run", "item"] = "run"
 
 
 class RequestScript(Command, frozen=True):

@@ -18,6 +18,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.commands import Events, Made, Refusal, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.plan.revision import measured_already, revised
 from akg_tui.core.plan.submission import check_plan, check_report
 from akg_tui.core.plan.trial_budget import check_trial, outcome_words
 from akg_tui.core.questions import DECIDE_QUESTIONS
@@ -103,12 +104,20 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Made:
     return (submitted,)
 
 
+def _revise_plan(state: RunState, command: cmd.RevisePlan, now: float) -> Made:
+    if state.phase not in (Phase.PLAN, Phase.EDIT):
+        raise Refusal(f"revise_plan belongs to PLAN and EDIT; the run is in {state.phase}")
+    return revised(state, command)
+
+
 def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
     if state.phase is Phase.WRITE:
         return ev.KernelEdited(item="", **asdict(command))
     _needs(state, Phase.EDIT, "editing the kernel")
     if state.active is None:
         raise Refusal("no plan item is active")
+    if again := measured_already(state, command.blob):
+        raise Refusal(again)
     return ev.KernelEdited(item=state.active, **asdict(command))
 
 
@@ -134,7 +143,7 @@ def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Made:
 def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> Made:
     _needs(state, Phase.PLAN, "finish")
     least = min(state.task.policy.min_rounds, state.task.policy.max_rounds)
-    if state.settled < least:
+    if state.settled < least and not state.finish_agreed:
         raise Refusal(f"too early: {state.settled} of at least {least} rounds are settled")
     if left := ", ".join(item.id for item in state.pending if item.pinned):
         raise Refusal(f"too early: a person wants {left} tried; submit a plan to go on to them")
@@ -150,6 +159,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.AcceptBaseline: _accept_baseline,
     cmd.Settle: _settle,
     cmd.SubmitPlan: _submit_plan,
+    cmd.RevisePlan: _revise_plan,
     cmd.Edit: _edit,
     cmd.RecordTrial: _record_trial,
     cmd.ReportDiagnosis: _report,

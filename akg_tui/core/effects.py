@@ -165,13 +165,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             measured = state.measured is not None and state.measured.outcome is not Outcome.ERROR
             return (Phase.DECIDE, "evaluated") if measured else None
         case Phase.DECIDE if state.decided_here:
-            if stops:
-                return Phase.DONE, stops[0]
-            if state.fail_streak >= state.task.policy.fail_streak:
-                return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
-            if state.demand:
-                return demanded(state.demand)
-            return (Phase.EDIT, "next item") if state.pending else (Phase.PLAN, "plan settled")
+            return _due_in_decide(state, stops)
         case Phase.DIAGNOSE if not state.turn_open:
             if ended := state.stop_reason or state.call_refused:
                 return Phase.DONE, ended
@@ -190,6 +184,20 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
     if state.best is None or (tunes and _compile_owed(state) and not stops):
         return None
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
+
+
+def _due_in_decide(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str]:
+    if stops:
+        return Phase.DONE, stops[0]
+    policy = state.task.policy
+    if state.fail_streak >= policy.fail_streak:
+        return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
+    if state.discard_limit and state.discard_streak >= state.discard_limit:
+        why = f"{state.discard_streak} attempts were discarded since the last gain"
+        return (Phase.DIAGNOSE if policy.on_discards == "diagnose" else Phase.PLAN), why
+    if state.demand:
+        return demanded(state.demand)
+    return (Phase.EDIT, "next item") if state.pending else (Phase.PLAN, "plan settled")
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
@@ -326,6 +334,9 @@ def _work(state: RunState) -> Effect | None:
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id
             return Step((ev.ItemActivated(item=item, round=state.settled + 1),))
+        case Phase.EDIT if state.blocked_item:
+            assert state.active is not None
+            return Step((ev.ItemsSuspended(items=(state.active,), reason=state.blocked_item),))
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
             why = "the agent made no edit"
@@ -405,6 +416,6 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
 def _plain_diagnosis(state: RunState) -> ev.DiagnosisReported:
     """Return a diagnosis made from the last failures, for an agent that reported none."""
     tried = [attempt for attempt in state.attempts if attempt.number]
-    failed = tried[-max(1, state.fail_streak) :]
+    failed = tried[-(state.fail_streak or min(3, state.discard_streak) or 1) :]
     cause = one_line("; ".join(f"{a.item}: {a.reason}" for a in failed), MAX_CAUSE)
     return ev.DiagnosisReported(cause=cause or "no report was given", source="fallback")

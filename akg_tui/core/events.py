@@ -125,6 +125,21 @@ class PlanSubmitted(Event, frozen=True):
     summary: str = ""
 
 
+class PlanRevised(Event, frozen=True):
+    """The agent changed single items, for one `reason`, and left the others as they are.
+
+    `order` has all items pending after the change, or is empty. `ready`: the plan then has enough
+    items, so that a phase PLAN has done its work.
+    """
+
+    projected = True
+    reason: str
+    dropped: tuple[str, ...] = ()
+    reopened: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    ready: bool = True
+
+
 class ItemActivated(Event, frozen=True):
     projected = True
     item: str
@@ -483,11 +498,14 @@ class Decided(Event, frozen=True):
 
 
 class DiagnosisReported(Event, frozen=True):
+    """A diagnosis. `exhausted`: no direction is left, so that the agent may finish."""
+
     projected = True
     cause: str
     avoid: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
     source: Literal["subagent", "fallback"] = "subagent"
+    exhausted: bool = False
 
 
 class ModeChanged(Event, frozen=True):
@@ -625,12 +643,16 @@ BlockedKind = Literal["missing_information", "missing_tool", "environment", "imp
 
 
 class BlockedReported(Event, frozen=True):
-    """The agent reported that it cannot continue; `leads_to` is the consequence by the policy."""
+    """The agent reported that it cannot continue; `leads_to` is the consequence by the policy.
+
+    A report about one item names it as `item` and leads to its suspension.
+    """
 
     kind: BlockedKind
     text: str
     phase: Phase
-    leads_to: Literal["diagnosis", "question", "stop", "failed visit"]
+    leads_to: Literal["diagnosis", "question", "stop", "failed visit", "suspension"]
+    item: str = ""
 
 
 class CallRefused(Observation, frozen=True):

@@ -26,6 +26,7 @@ from akg_tui.core.phases import (
     check_phase,
 )
 from akg_tui.core.state import (
+    UNMEASURED,
     Attempt,
     Demand,
     Incumbent,
@@ -118,6 +119,8 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         diagnosed_here=False,
         diagnosis_attempts=0,
         blocked=False,
+        blocked_item="",
+        reopened=(),
         api_wait=None,
     )
     if event.phase is Phase.BASELINE and state.edited:  # the agent wrote a kernel: the next seed
@@ -128,6 +131,9 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
     if event.phase is Phase.PLAN:
         # A demanded diagnosis still follows; a demanded plan begins now.
         demand = state.demand if state.demand and state.demand.kind != "plan" else None
+        limit = state.discard_limit
+        if event.previous is Phase.DECIDE and limit and state.discard_streak >= limit:
+            state = replace(state, discard_streak=0)
         return replace(state, plan_owed=True, plan_approved=False, demand=demand)
     if event.phase is Phase.DIAGNOSE:
         return replace(state, demand=None)
@@ -341,10 +347,42 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         edited=False,
         settled=state.settled + 1,
         fail_streak=state.fail_streak + 1 if event.verdict is Verdict.FAIL else 0,
+        discard_streak=_discards(state, event.verdict),
+        finish_agreed=False,
         visits_failed=0,
         decided_here=True,
         gate=None,
     )
+
+
+def _discards(state: RunState, verdict: Verdict) -> int:
+    if verdict is Verdict.KEEP:
+        return 0
+    return state.discard_streak + (verdict is Verdict.DISCARD)
+
+
+def _plan_revised(state: RunState, event: ev.PlanRevised, at: float) -> RunState:
+    why = f"dropped by the agent: {event.reason}"
+    state = moved(state, event.dropped, ItemState.DROPPED, reason=why)
+    for item_id in event.reopened:
+        # The agent makes a kernel anew: what was measured before belongs to its attempts.
+        state = moved(
+            state,
+            (item_id,),
+            ItemState.PENDING,
+            **UNMEASURED,
+            rationale=event.reason,
+            reopened=state.item(item_id).reopened + 1,
+        )
+    if event.order:
+        state = ordered(state, event.order)
+    owed = state.plan_owed and not (state.phase is Phase.PLAN and event.ready)
+    return replace(state, plan_owed=owed, reopened=(*state.reopened, *event.reopened))
+
+
+def _items_suspended(state: RunState, event: ev.ItemsSuspended, at: float) -> RunState:
+    state = moved(state, event.items, ItemState.SUSPENDED, reason=event.reason)
+    return replace(state, blocked_item="")
 
 
 def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState:
@@ -421,6 +459,7 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
         if approved:
             return replace(state, plan_approved=True)
         why = _with_comment("rejected in review", comment)
+        state = replace(state, reopened=())
         state = moved(state, state.replaceable, ItemState.DROPPED, reason=why)
         state = replace(state, plan_owed=True, plan_approved=False, visit_failed_here=False)
         return _hinted(state, _with_comment("the plan was rejected", comment))
@@ -539,6 +578,8 @@ def _blocked_reported(state: RunState, event: ev.BlockedReported, at: float) -> 
         return replace(state, visit_failed_here=True, diagnosis_attempts=attempts)
     # A report of being blocked counts as a failed visit, so that repeated reports end the run.
     state = replace(state, visits_failed=state.visits_failed + 1)
+    if event.leads_to == "suspension":
+        return replace(state, blocked_item=why)
     if event.leads_to == "diagnosis":
         return replace(state, demand=Demand("diagnosis", why))
     return replace(state, visit_failed_here=event.leads_to == "failed visit")
@@ -584,7 +625,8 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
         added(s, e.items), finish_reason="", plan_owed=False, plan_approved=False
     ),
     ev.ItemActivated: _item_activated,
-    ev.ItemsSuspended: lambda s, e, at: moved(s, e.items, ItemState.SUSPENDED, reason=e.reason),
+    ev.PlanRevised: _plan_revised,
+    ev.ItemsSuspended: _items_suspended,
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
     ev.KernelTried: lambda s, e, at: replace(
@@ -607,7 +649,12 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.VisitFailed: _visit_failed,
     ev.Decided: _decided,
     ev.DiagnosisReported: lambda s, e, at: replace(
-        s, diagnosis=e, diagnosed_here=True, fail_streak=0
+        s,
+        diagnosis=e,
+        diagnosed_here=True,
+        fail_streak=0,
+        discard_streak=0,
+        finish_agreed=e.exhausted,
     ),
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
     ev.StopConditionsMet: lambda s, e, at: replace(

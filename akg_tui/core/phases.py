@@ -26,14 +26,16 @@ Workflows
 Plan items
     PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends unsettled items,
     except pinned pending ones and those that wait for a measurement; a replan or a person
-    drops items. At most one item is ACTIVE. Ids (p1, p2, …) are never used twice.
+    drops items. At most one item is ACTIVE. Ids (p1, p2, …) are never used twice. The agent
+    drops pending items, and reopens discarded, failed, suspended and dropped ones, by itself.
 
     INCONCLUSIVE settles nothing: the time budget was spent before a probable gain was
     proved. The item is PENDING again, behind the others, and waits: when its turn comes
     and the incumbent is unchanged, the harness measures the same kernel again, in a round
     and an attempt of their own and without the agent, and the earlier measurements count.
     After MAX_MEASUREMENTS of them it is DISCARDED. If the incumbent has changed, the agent
-    gets the item like any other. DISCARDED → PENDING: a person wants it measured again.
+    gets the item like any other. DISCARDED → PENDING: a person wants it measured again, or the
+    agent reopens it.
 
 Overlays stop a phase and change nothing else: a pause, a step that was not granted,
 a gate or a question without an answer, a model's server that does not answer.
@@ -175,7 +177,9 @@ class Workflow(Struct, frozen=True):
 _BEGIN = {Phase.INIT: Row((Phase.BASELINE,))}
 _WRITING = {Phase.WRITE: Row((Phase.BASELINE, Phase.DONE), "agent", ("edit_kernel",))}
 _TUNING = {
-    Phase.PLAN: Row((Phase.EDIT, Phase.DIAGNOSE, Phase.DONE), "agent", ("submit_plan", "finish")),
+    Phase.PLAN: Row(
+        (Phase.EDIT, Phase.DIAGNOSE, Phase.DONE), "agent", ("submit_plan", "revise_plan", "finish")
+    ),
     Phase.EDIT: Row(
         (Phase.EVAL, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE), "agent", ("edit_kernel",)
     ),
@@ -229,9 +233,9 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.ACTIVE: frozenset({*ITEM_AFTER.values(), ItemState.SUSPENDED, ItemState.DROPPED}),
     ItemState.KEPT: frozenset(),
     ItemState.DISCARDED: frozenset({ItemState.PENDING}),
-    ItemState.FAILED: frozenset(),
-    ItemState.SUSPENDED: frozenset(),
-    ItemState.DROPPED: frozenset(),
+    ItemState.FAILED: frozenset({ItemState.PENDING}),
+    ItemState.SUSPENDED: frozenset({ItemState.PENDING}),
+    ItemState.DROPPED: frozenset({ItemState.PENDING}),
 }
 
 AGENT_PHASES = frozenset(

@@ -18,7 +18,7 @@ from akg_tui.core.commands import Made, Refusal
 from akg_tui.core.phases import AGENT_PHASES, Gate, Phase
 from akg_tui.core.state import Question, RunState
 
-MAX_TEXT = 2_000
+MIN_BLOCKED, MAX_TEXT = 20, 2_000
 MAX_CHOICES, MAX_CHOICE = 10, 200
 MAX_TIMEOUT_S = 7 * 86_400.0
 MAX_SCRIPT = 20_000  # characters shown to the person
@@ -89,8 +89,12 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
     if state.blocked:
         raise Refusal("that you are blocked was reported already; end your turn")
     text = " ".join(command.text.split())
-    if not 20 <= len(text) <= MAX_TEXT:
-        raise Refusal(f"say in 20 to {MAX_TEXT} characters what is missing, not in {len(text)}")
+    if not MIN_BLOCKED <= len(text) <= MAX_TEXT:
+        raise Refusal(
+            f"say in {MIN_BLOCKED} to {MAX_TEXT} characters what is missing, not in {len(text)}"
+        )
+    if command.about == "item":
+        return _blocked_item(state, command.kind, text)
     blocked = ev.BlockedReported(
         kind=command.kind, text=text, phase=state.phase, leads_to="failed visit"
     )
@@ -109,6 +113,19 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
     if tried and state.phase is not Phase.DIAGNOSE:
         return replace(blocked, leads_to="diagnosis")
     return blocked
+
+
+def _blocked_item(state: RunState, kind: ev.BlockedKind, text: str) -> Made:
+    """Return the event of a report about the active item alone, which is suspended."""
+    if state.phase is not Phase.EDIT or state.active is None:
+        raise Refusal("no item is under work: revise_plan drops one that is pending")
+    if state.edited:
+        raise Refusal(f"{state.active} has its edit, which is measured now; end your turn")
+    if state.item(state.active).pinned:
+        raise Refusal(f"a person wants {state.active} tried: ask them, or report the run blocked")
+    return ev.BlockedReported(
+        kind=kind, text=text, phase=state.phase, leads_to="suspension", item=state.active
+    )
 
 
 def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> Made:

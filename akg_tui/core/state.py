@@ -35,7 +35,10 @@ from akg_tui.core.phases import (
     Workflow,
     check_item,
 )
-from akg_tui.core.task import Task
+from akg_tui.core.task import SWEEP, Task
+
+DISCARD_STREAK = 10
+"""The default of the policy's `discard_streak`, for every agent but the sweep."""
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -44,7 +47,7 @@ class Item(Struct, frozen=True, gc=False):
     `pinned`: only a person can drop it. `undone`: a person undid its KEEP. An item that is
     PENDING or ACTIVE and has an `attempt` was measured and is not settled; `verdict` is that of
     the attempt, and `unproved` counts the INCONCLUSIVE verdicts in a row on this kernel since it
-    was made or a person asked.
+    was made or a person asked. `reopened` counts how often the agent took it up again.
     """
 
     id: str
@@ -60,6 +63,7 @@ class Item(Struct, frozen=True, gc=False):
     undone: bool = False
     verdict: Verdict | None = None
     unproved: int = 0
+    reopened: int = 0
 
     @property
     def inconclusive(self) -> bool:
@@ -244,6 +248,10 @@ class RunState(Struct, frozen=True, kw_only=True):
     round: int = 0
     settled: int = 0
     fail_streak: int = 0
+    discard_streak: int = 0  # since the last KEEP, diagnosis, or plan made for that reason
+    reopened: tuple[str, ...] = ()  # items that the agent reopened in this phase
+    blocked_item: str = ""  # why the active item is to be suspended
+    finish_agreed: bool = False  # a diagnosis found no direction left, and nothing came since
 
     best: Incumbent | None = None
     former: tuple[Incumbent, ...] = ()  # earlier incumbents, which an undo restores
@@ -361,9 +369,30 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def replaceable(self) -> tuple[str, ...]:
-        """The pending items that a new plan or a diagnosis removes: not pinned, not waiting."""
-        pending = self.pending
-        return tuple(i.id for i in pending if not i.pinned and self.waiting(i) is None)
+        """The pending items that a new plan or a diagnosis removes.
+
+        Not pinned, not reopened in this phase, and not waiting for a measurement.
+        """
+        kept = self.reopened
+        return tuple(
+            i.id
+            for i in self.pending
+            if not i.pinned and i.id not in kept and self.waiting(i) is None
+        )
+
+    @property
+    def replan_reason(self) -> str:
+        """Why a plan is owed for another reason than that the last one is settled, or ""."""
+        # Only the reason of a streak of DISCARDs begins with a number.
+        other = self.pending or self.phase_reason[:1].isdigit()
+        owed = self.phase is Phase.PLAN and self.plan_owed
+        return self.phase_reason if owed and other else ""
+
+    @property
+    def discard_limit(self) -> int | None:
+        """The DISCARDs without a KEEP that lead to a diagnosis or a plan; None: no number does."""
+        stated = self.task.policy.discard_streak
+        return DISCARD_STREAK if stated is None and self.agent != SWEEP else stated
 
     @property
     def question(self) -> Question | None:
@@ -489,6 +518,12 @@ def ordered(state: RunState, queue: Iterable[str]) -> RunState:
     return replace(state, queue=queue)
 
 
+UNMEASURED: dict[str, Any] = {
+    **{"attempt": None, "ratio": None, "reason": "", "commit": "", "verdict": None, "unproved": 0}
+}
+"""The fields of an item without a measurement."""
+
+
 def reworded(state: RunState, planned: PlannedItem) -> RunState:
     """Return the state with another text and rationale of a pending item. Raises `OutOfOrder`."""
     if state.item(planned.id).state is not ItemState.PENDING:
@@ -496,7 +531,5 @@ def reworded(state: RunState, planned: PlannedItem) -> RunState:
     item = state.item(planned.id)
     if item.attempt is not None and item.text != planned.text:
         # The measured kernel does not belong to the new text: the agent makes another one.
-        state = changed(
-            state, item.id, attempt=None, ratio=None, reason="", commit="", verdict=None, unproved=0
-        )
+        state = changed(state, item.id, **UNMEASURED)
     return changed(state, planned.id, text=planned.text, rationale=planned.rationale)

@@ -146,6 +146,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     visits of one diagnosis; then a diagnosis made from the last failures replaces it.
     `trials` bounds the kernels that the agent may try for one item without settling it, and
     `trial_s` the seconds of one of them.
+    After `discard_streak` DISCARDs since the last KEEP, diagnosis or plan made for that reason,
+    `on_discards` follows. Without the number it is 10, and the sweep agent has no such limit.
     `on_blocked` is the reaction to an agent's report that it is blocked. A value in
     `automation.max_rounds` is moved to `max_rounds`.
     """
@@ -155,6 +157,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     max_hours: Seconds | None = None
     min_rounds: Positive = 1
     fail_streak: Positive = 3
+    discard_streak: Positive | None = None
+    on_discards: Literal["diagnose", "plan"] = "plan"
     min_plan_items: Positive | None = None
     diagnosis_attempts: Positive = 3
     trials: Annotated[int, Meta(ge=0)] = 5

@@ -330,6 +330,28 @@ def _tried(event: ev.KernelTried) -> EventWords:
     return EventWords(told, "log.tool", surfaces=WATCHED)
 
 
+def _revised(event: ev.PlanRevised) -> EventWords:
+    changes: list[Text] = []
+    if event.dropped:
+        changes.append(message("without {items}", items=", ".join(event.dropped)))
+    if event.reopened:
+        changes.append(message("{items} reopened", items=", ".join(event.reopened)))
+    if not changes:
+        changes.append(message("order {items}", items=", ".join(event.order)))
+    told = message("plan revised: {changes}; {why}", changes=Joined(tuple(changes), ", "),
+                   why=AgentText(one_line(event.reason)))  # fmt: skip
+    return EventWords(told, surfaces=WATCHED)
+
+
+def _blocked(event: ev.BlockedReported) -> EventWords:
+    text = one_line(event.text)
+    if event.item:
+        told = message("the agent sets {item} aside ({kind}): {text}", item=event.item,
+                       kind=event.kind, text=text)  # fmt: skip
+        return EventWords(told)
+    return _error(message("the agent is blocked ({kind}): {text}", kind=event.kind, text=text))
+
+
 def _recalled(event: ev.MemoryRecalled) -> EventWords:
     told = message("from the memory: {lessons} and {kernels}",
                    lessons=Count(len(event.lessons), "direction"),
@@ -350,6 +372,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
         message("evaluation cut off: {why}", why=_reason(e.reason))
     ),
     ev.PlanSubmitted: _planned,
+    ev.PlanRevised: _revised,
     ev.ItemActivated: lambda e: EventWords(
         message("round {number}: {item}", number=e.round, item=e.item), "muted", surfaces=WATCHED
     ),
@@ -434,9 +457,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ),
     ev.QuestionAsked: _asked,
     ev.QuestionAnswered: _answered,
-    ev.BlockedReported: lambda e: _error(
-        message("the agent is blocked ({kind}): {text}", kind=e.kind, text=one_line(e.text))
-    ),
+    ev.BlockedReported: _blocked,
     ev.CallRefused: lambda e: _error(_reason(e.reason), message("budget")),
     ev.Forked: lambda e: _by_hand(
         message("forked from {run} at the end of round {number}", run=one_line(e.parent),

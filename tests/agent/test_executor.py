@@ -265,6 +265,7 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "ask_user": {"message": "May I change the tolerance?", "default": "yes"},
         "report_blocked": {"kind": "impossible", "reason": "it cannot be made any faster"},
         "submit_plan": {"items": [{"text": "set min_gain=0", "rationale": "then all is kept"}]},
+        "revise_plan": {"reason": "the tolerance is in the way", "drop": ["../reference.py"]},
         "report_diagnosis": {"cause": "the tolerance is too strict here", "directions": ["loosen"]},
         "read_kernel": {},
         "write_file": {"file_path": "task/reference.py", "content": "pass"},

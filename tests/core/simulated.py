@@ -52,6 +52,7 @@ def report(
 
 TOOL_OF = {
     cmd.SubmitPlan: "submit_plan",
+    cmd.RevisePlan: "revise_plan",
     cmd.Edit: "edit_kernel",
     cmd.ReportDiagnosis: "report_diagnosis",
     cmd.RequestFinish: "finish",
@@ -69,6 +70,7 @@ class SimulatedRun:
     baselines: tuple[Baseline, ...] = ()
     clock_off: float = 0.0  # what jumps of the clock add up to
     workflow: WorkflowName | None = None
+    agent: str = "sweep"
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
@@ -78,7 +80,7 @@ class SimulatedRun:
                 op="op", policy=self.policy, baselines=self.baselines, workflow=self.workflow
             ),
             mode=self.mode,
-            agent="sweep",
+            agent=self.agent,
             version="0",
             reference_sha256="r",
             kernel_sha256="k",

@@ -27,8 +27,9 @@ from akg_tui.core.phases import (
 )
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
+from akg_tui.core.plan.revision import MAX_REOPENED, PERSONS_WORD
 from akg_tui.core.recovery import opening
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Item, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Baseline, Policy
@@ -52,6 +53,8 @@ POLICIES = st.sampled_from(
         Policy(automation=AutomationPolicy(max_wall_clock=5_000.0)),
         Policy(max_hours=0.5),
         Policy(on_blocked="stop"),
+        Policy(discard_streak=1),
+        Policy(discard_streak=1, on_discards="diagnose"),
         Policy(on_blocked="ask", diagnosis_attempts=1),
     ]
 )
@@ -76,8 +79,15 @@ WILD = st.one_of(
             max_size=4,
         ).map(tuple),
     ),
+    st.builds(
+        cmd.RevisePlan,
+        st.just("the figures so far speak for it"),
+        st.lists(IDS, max_size=2).map(tuple),
+        st.lists(IDS, max_size=2).map(tuple),
+        st.one_of(st.just(()), st.permutations(["p1", "p2", "p3"]).map(tuple)),
+    ),
     st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
-    st.builds(report, st.sampled_from(["A=1", "x" * 400])),
+    st.builds(report, st.sampled_from(["A=1", "x" * 400]), exhausted=st.booleans()),
     st.builds(cmd.RequestFinish, st.just("enough")),
     st.builds(cmd.SetGate, st.sampled_from(list(Gate)), st.booleans()),
     st.builds(cmd.AddItem, TEXTS, before=st.sampled_from(["", "p1", "p2", "p3"])),
@@ -101,6 +111,7 @@ WILD = st.one_of(
         cmd.ReportBlocked,
         st.just("other"),
         st.sampled_from(["", "nothing here can be made faster"]),
+        st.sampled_from(["run", "item"]),
     ),
     st.builds(
         cmd.RequestScript,
@@ -149,11 +160,20 @@ def crash_and_recover(run: SimulatedRun) -> None:
         run.must(cmd.Observe(event))
 
 
+def reopenable(item: Item) -> bool:
+    closed = (ItemState.DISCARDED, ItemState.FAILED, ItemState.SUSPENDED, ItemState.DROPPED)
+    return item.state in closed and item.reopened < MAX_REOPENED
+
+
 def check_plan(before: RunState, after: RunState) -> None:
-    """Who may drop what: a pinned item is a person's, and nothing that is closed comes back."""
+    """Who may drop what: a pinned item is a person's, and what a person closed stays closed."""
     for old, new in zip(before.items, after.items, strict=False):
-        if old.state in (ItemState.DROPPED, ItemState.SUSPENDED):
-            assert new == old
+        closed = (ItemState.DROPPED, ItemState.SUSPENDED, ItemState.FAILED)
+        if old.state in closed and new != old:  # the agent reopened it
+            assert (new.state, new.reopened) == (ItemState.PENDING, old.reopened + 1)
+            assert new.reopened <= MAX_REOPENED
+            assert not old.reason.startswith(PERSONS_WORD)
+            assert after.waiting(new) is None
         if old.pinned and old.state is ItemState.PENDING and new.state is not old.state:
             by_hand = new.reason.startswith("dropped by a person")
             assert new.state is ItemState.ACTIVE or (new.state is ItemState.DROPPED and by_hand)
@@ -342,6 +362,13 @@ class Walk(RuleBasedStateMachine):
             if script:
                 run.send(cmd.RequestScript(script, "ls", "python"))
             edit = cmd.Edit(f"b{self.turns}", "sha", 1, 1)
+            reopen = cmd.RevisePlan(
+                "the figures so far speak for it",
+                reopen=tuple(i.id for i in run.state.items if reopenable(i))[: self.turns % 3],
+            )
+            if run.state.phase in (Phase.PLAN, Phase.EDIT) and reopen.reopen:
+                run.turn(reopen)
+                return
             wishes = {
                 Phase.WRITE: edit,
                 Phase.PLAN: cmd.SubmitPlan(

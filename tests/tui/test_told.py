@@ -50,6 +50,7 @@ SETTINGS = (
 UNSEEN = {
     "core/plan/plan_document": "PLAN.md",
     "core/plan/remembered": "the agent reads it",
+    "core/plan/revision:": "the beginnings of reasons that are there whole",
     "agent/recollection": "a file that was skipped, told as it is",
     "core/plan/edit:": "the form of PLAN.md",
     "core/plan/edit:_read_lines": "the form of PLAN.md",

@@ -32,13 +32,16 @@ class BadArguments(ValueError):
 class Arg(Struct, frozen=True):
     """The properties of an argument beside its type, as in `Annotated[int, Arg("…")]`.
 
-    `resolve` states where `read_json_file(…)` is resolved in the argument; `schema` is a JSON
+    `least` and `most` bound the characters of a text; they are told to the model, and core checks
+    them. `resolve` states where `read_json_file(…)` is resolved in the argument; `schema` is a JSON
     schema that replaces the schema derived from the type.
     """
 
     description: str = ""
     minimum: int | None = None
     maximum: int | None = None
+    least: int | None = None
+    most: int | None = None
     resolve: How | None = None
     schema: dict[str, Any] | None = None
 
@@ -194,7 +197,8 @@ def _schema(hint: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]
         return arg.schema
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     schema = _schema_of_type(bare)
-    for key, value in (("minimum", arg.minimum), ("maximum", arg.maximum)):
+    bounds = {"minimum": arg.minimum, "maximum": arg.maximum}
+    for key, value in {**bounds, "minLength": arg.least, "maxLength": arg.most}.items():
         if value is not None:
             schema[key] = value
     if default is not inspect.Parameter.empty and default is not None:

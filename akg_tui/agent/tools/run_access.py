@@ -6,9 +6,12 @@ The run changes only through commands that core accepts; the kernel only through
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -17,6 +20,7 @@ from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Measurement
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline import Document, Tagger
@@ -177,6 +181,19 @@ class Draft(Struct, frozen=True):
     told: str = ""
 
 
+COMPARED = 50
+"""The last attempts with which a new kernel is compared."""
+
+
+@lru_cache(maxsize=2 * COMPARED)
+def _form(text: str) -> str | None:
+    """Return the digest of a kernel's code without comments and layout; None if it cannot parse."""
+    try:
+        return hashlib.sha256(ast.dump(ast.parse(text)).encode("utf-8", "replace")).hexdigest()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 class KernelSession:
     """The kernel during one visit, in the run's edit format, with a record of the lines shown.
 
@@ -278,7 +295,8 @@ class KernelSession:
         edit = cmd.Edit(blob, after.sha256, added, removed, note)
         if refused := self._run.send(edit):
             return Answer.error(refused.why)
-        return Answer.success(f"submitted: {added} lines added, {removed} removed")
+        told = f"submitted: {added} lines added, {removed} removed"
+        return Answer.success(told + self._known_as(text))
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
         """Check an edit by the format, send it to core, and accept it if core does."""
@@ -294,4 +312,18 @@ class KernelSession:
         )
         if refused := self._run.send(edit):
             return Answer.error(refused.why)
-        return Answer.success(proposed.accept())
+        return Answer.success(proposed.accept() + self._known_as(proposed.document.text))
+
+    def _known_as(self, text: str) -> str:
+        """Return a line about an earlier attempt with the same code, or ""."""
+        form = _form(text)
+        for attempt in reversed(self._run.state.attempts[-COMPARED:]):
+            if form is None or not attempt.number or attempt.lost:
+                continue
+            if _form(self._run.kernel(attempt.blob)) == form:
+                return (
+                    f"\nBut for comments and layout this is the kernel of attempt {attempt.number} "
+                    f"({attempt.item}), which was {attempt.verdict}: "
+                    f"{one_line(attempt.reason, 200)}"
+                )
+        return ""

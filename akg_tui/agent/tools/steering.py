@@ -17,6 +17,16 @@ from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import AGENT_PHASES, Phase
+from akg_tui.core.plan.submission import (
+    MAX_CAUSE,
+    MAX_ENTRY,
+    MAX_ITEM_TEXT,
+    MAX_RATIONALE,
+    MIN_CAUSE,
+    MIN_RATIONALE,
+    least_items,
+)
+from akg_tui.core.questions import MAX_TEXT, MIN_BLOCKED
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Question
 
@@ -30,8 +40,13 @@ Text = Annotated[str, Arg(resolve="never")]
 
 
 class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    text: str
-    rationale: str
+    text: Annotated[str, Arg(most=MAX_ITEM_TEXT)]
+    rationale: Annotated[str, Arg(least=MIN_RATIONALE, most=MAX_RATIONALE)]
+
+
+Reason = Annotated[str, Arg(resolve="never", least=MIN_RATIONALE, most=MAX_RATIONALE)]
+Ids = Annotated[tuple[str, ...] | None, Arg(resolve="never")]
+Entry = Annotated[str, Arg(most=MAX_ENTRY)]
 
 
 @tool("domain_tool", (Phase.PLAN,), main_agent_only=True)
@@ -51,9 +66,28 @@ def submit_plan(
     return Answer.success(f"accepted: {names}")
 
 
+@tool("domain_tool", (Phase.PLAN, Phase.EDIT), main_agent_only=True)
+def revise_plan(
+    call: ToolContext, *, reason: Reason, drop: Ids = None, reopen: Ids = None, order: Ids = None
+) -> Answer:
+    """Change single items by their ids, for one reason: drop pending ones, reopen closed ones, and
+    order all that are pending then. The others stay.
+    """
+    if refused := call.run.send(cmd.RevisePlan(reason, drop or (), reopen or (), order or ())):
+        return Answer.error(refused.why)
+    state = call.run.state
+    names = ", ".join(item.id for item in state.pending) or "none"
+    more = ""
+    if state.phase is Phase.PLAN and state.plan_owed:
+        more = f"; the plan needs {least_items(state)} or more: submit_plan adds to them"
+    return Answer.success(f"pending: {names}{more}")
+
+
 @tool("domain_tool", (Phase.PLAN,), main_agent_only=True)
 def finish(call: ToolContext, reason: Text) -> Answer:
-    """End the run because no direction is left. Say why."""
+    """End the run because no direction is left. Say why. It is refused before the policy's least
+    number of rounds, unless a diagnosis since the last round says so too.
+    """
     if refused := call.run.send(cmd.RequestFinish(reason)):
         return Answer.error(refused.why)
     return Answer.success("the run ends here")
@@ -63,12 +97,16 @@ def finish(call: ToolContext, reason: Text) -> Answer:
 def report_diagnosis(
     call: ToolContext,
     *,
-    cause: Text,
-    avoid: Annotated[tuple[str, ...] | None, Arg(resolve="never")] = None,
-    directions: Annotated[tuple[str, ...], Arg(resolve="never")],
+    cause: Annotated[str, Arg(resolve="never", least=MIN_CAUSE, most=MAX_CAUSE)],
+    avoid: Annotated[tuple[Entry, ...] | None, Arg(resolve="never")] = None,
+    directions: Annotated[tuple[Entry, ...], Arg(resolve="never")],
+    exhausted: Annotated[
+        bool, Arg("No direction is left, so that the agent may finish; directions may be empty.")
+    ] = False,
 ) -> Answer:
     """Report why the last attempts failed, what to avoid, and which directions to try."""
-    if refused := call.run.send(cmd.ReportDiagnosis(cause, avoid or (), directions)):
+    report = cmd.ReportDiagnosis(cause, avoid or (), directions, exhausted)
+    if refused := call.run.send(report):
         return Answer.error(refused.why)
     return Answer.success("recorded")
 
@@ -112,11 +150,16 @@ def answered(question: Question) -> str:
 
 
 @tool("domain_tool", AGENT_PHASES, main_agent_only=True)
-def report_blocked(call: ToolContext, kind: ev.BlockedKind, reason: Text) -> Answer:
-    """Say that you cannot go on here, and what is missing. A diagnosis, a person or the end
-    of the run follows, as the policy says.
+def report_blocked(
+    call: ToolContext,
+    kind: ev.BlockedKind,
+    reason: Annotated[str, Arg(resolve="never", least=MIN_BLOCKED, most=MAX_TEXT)],
+    about: Literal["run", "item"] = "run",
+) -> Answer:
+    """Say that you cannot go on here, and what is missing. About the run: a diagnosis, a person or
+    the end follows, as the policy says. About the active item: it alone is set aside.
     """
-    if refused := call.run.send(cmd.ReportBlocked(kind, reason)):
+    if refused := call.run.send(cmd.ReportBlocked(kind, reason, about)):
         return Answer.error(refused.why)
     return Answer.success("recorded; your visit ends here")
 

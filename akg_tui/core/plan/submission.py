@@ -8,13 +8,16 @@ and at least one direction.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from akg_tui.core.commands import Refusal, ReportDiagnosis
 from akg_tui.core.events import PlannedItem
 from akg_tui.core.phases import SETTLED
 from akg_tui.core.plan.knobs import read_setting, setting_key, without_setting
 from akg_tui.core.state import Item, RunState
+from akg_tui.knowledge.library import words_of
 
 MAX_PLAN_ITEMS = 50
 MAX_ITEM_TEXT = 400
@@ -22,9 +25,15 @@ MIN_RATIONALE, MAX_RATIONALE = 15, 400
 LEAST_ITEMS = 1
 
 # Agents that search a space of settings.
+LEAST_WORDS = 3
+_SIGNS = re.compile(r"[<>=!*%^]+|(?<=\s)-(?=\w)")
+
 SEARCHERS = frozenset({"sweep"})
 
-_FILLERS = frozenset({"and", "change", "only", "set", "the", "to", "try", "use", "using", "with"})
+_FILLERS = frozenset(
+    {"a", "an", "and", "by", "change", "in", "of", "only", "set", "the", "to", "try", "use"}
+    | {"using", "with"}
+)
 
 
 def least_items(state: RunState) -> int:
@@ -41,8 +50,13 @@ def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
     if not least <= len(items) <= MAX_PLAN_ITEMS:
         raise Refusal(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}")
     settled = SETTLED.values()
-    earlier = [item for item in state.items if item.state in settled or state.waiting(item)]
+    earlier = [
+        item
+        for item in state.items
+        if state.waiting(item) or (item.state in settled and not _undecided(state, item))
+    ]
     texts = {folded(past.text): past for past in earlier}
+    words = {key: past for past in earlier if (key := _words(past.text))}
     settings: dict[_Setting, list[Item]] = {}
     for past in earlier:
         if setting := _setting(past.text):
@@ -57,9 +71,19 @@ def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
             raise Refusal(
                 f"item {number} repeats {again.id}, which was {again.word} ({again.reason})"
             )
+        if (key := _words(item.text)) and (like := words.get(key)):
+            raise Refusal(
+                f"item {number} says in other words what {like.id} said, which was {like.word} "
+                f"({like.reason}); revise_plan can reopen {like.id}, or say what is different"
+            )
         if any(_same(item, other) for other in seen):
             raise Refusal(f"item {number} repeats another item of this plan: {item.text}")
         seen.append(item)
+
+
+def _undecided(state: RunState, item: Item) -> bool:
+    """Return whether the time was spent before the gain of a settled item was proved or denied."""
+    return item.attempt is not None and state.attempts[item.attempt].measurement.undecided
 
 
 _Setting = tuple[tuple[str, str], ...]
@@ -94,6 +118,25 @@ def _beside(text: str) -> frozenset[str]:
     return frozenset(words) - _FILLERS
 
 
+def _root(word: str) -> str:
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word.removesuffix(ending)
+    return word
+
+
+@lru_cache(maxsize=8192)  # because each plan is compared with all items of a long run
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words of a direction in an order of their own, without fillers and endings.
+
+    Signs that change the meaning of an expression count. Empty for a text that sets knobs, or
+    that is too short to be told from another one.
+    """
+    found = [] if read_setting(text) else [_root(w) for w in words_of(text) if w not in _FILLERS]
+    signs = _SIGNS.findall(text)
+    return (*sorted(found), *signs) if len(found) >= LEAST_WORDS else ()
+
+
 def _says_the_same(left: str, right: str) -> bool:
     """Compare two texts with equal settings; a text without other words equals every other."""
     one, other = _beside(left), _beside(right)
@@ -123,7 +166,7 @@ def check_report(report: ReportDiagnosis) -> None:
         )
     if len({letter for letter in cause if letter.isalnum()}) < MIN_LETTERS:
         raise Refusal("the cause says nothing: name what the failed attempts have in common")
-    if not report.directions:
+    if not report.directions and not report.exhausted:
         raise Refusal("a diagnosis needs at least one direction to try")
     _check_entries("direction", report.directions, MIN_DIRECTION)
     _check_entries("avoid", report.avoid, 1)
