@@ -15,7 +15,6 @@ from akg_tui.cli.run_options import (
     note_goals,
     options_at_fault,
     positive,
-    refuse_finished,
     stated_limits,
 )
 from akg_tui.cli.usage_error import (
@@ -70,10 +69,16 @@ def add_tune(add: Callable[..., Any]) -> None:
     add_limits(tune)
     _watching(tune)
 
-    resume = add("resume", _resume, "continue a stopped or killed run")
+    resume = add("resume", _resume, "continue a run: stopped, killed, or over with another limit")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
     _with_key(resume)
     add_limits(resume)
+    resume.add_argument(
+        "--more-rounds",
+        type=positive,
+        metavar="N",
+        help="N rounds more: the limit rises; a run that is over goes on",
+    )
     _watching(resume)
 
 
@@ -148,7 +153,6 @@ def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
         from akg_tui.engine.run_service import resume
 
-        refuse_finished(arguments)  # before the policy file is read
         run = resume(
             arguments.run_folder,
             stated_limits(arguments),

@@ -234,11 +234,18 @@ class WorkbenchApp(GuardedApp, Inked):
         self._deck = Deck()
         await self.push_screen(self._deck)
         self.call_after_refresh(self._settle)
-        self._work = asyncio.create_task(self._handle.run(), name="run")
-        self._work.add_done_callback(self._ended)
+        self._work_on()
         self._tell_faults()
         if self._past_first:
             await self.time_travel.enter()
+
+    def _work_on(self) -> None:
+        """Run the open run as a task, unless it is at work; it may go on after its end."""
+        if self._handle is None or (self._work is not None and not self._work.done()):
+            return
+        if self._work is None or not (self._handle.state.finished or self._trouble):
+            self._work = asyncio.create_task(self._handle.run(), name="run")
+            self._work.add_done_callback(self._ended)
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         if work.cancelled():
@@ -357,6 +364,8 @@ class WorkbenchApp(GuardedApp, Inked):
             self.say(tr("not done: {why}", why=exception_text(error)))
             return False
         self.say(refused.why if refused else told)
+        if refused is None:
+            self._work_on()
         self.pull_now()
         return refused is None
 

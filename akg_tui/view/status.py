@@ -228,7 +228,9 @@ def status(
         if best := best_of(state):
             told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
             end = (*end, (told, "figure"))
-        return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
+        leaves = tr("{more} goes on with more rounds, {key} leaves",
+                    more=way_to("run.more"), key=way_to("app.quit"))  # fmt: skip
+        return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
         return fit(line((retold(one_line(activity)), "note")), room)
     effect = _in_sight(state, now, holds)

@@ -235,8 +235,11 @@ async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
         await stage.shows("4 runs")
         await stage.until(lambda: stage.text().count("✓ finished") == 2)
         await stage.press("r")
-        await stage.shows("it is over; F forks it")
-    assert read_state(path).settled == 4
+        await stage.shows("It goes on as the same run.")
+        await stage.press(*["backspace"] * 2, "1", "enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.shows("the run is over")
+    assert read_state(path).settled == 5
 
 
 async def test_the_report_of_a_run_is_written_from_the_list(folder: Path) -> None:

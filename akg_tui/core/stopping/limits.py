@@ -80,6 +80,13 @@ def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) 
     return reasons
 
 
+def more_rounds(state: RunState, number: int) -> int:
+    """Return the limit of rounds that gives the run `number` more: of a run that is over, more
+    than it has settled; else more than its limit.
+    """
+    return number + (state.settled if state.finished else state.task.policy.max_rounds)
+
+
 def rounds_without_keep(state: RunState) -> int:
     """Return the number of rounds settled since the last KEEP that was not undone."""
     kept = [

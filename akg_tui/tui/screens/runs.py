@@ -22,7 +22,7 @@ from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import discard_run
 from akg_tui.tui import run_start
 from akg_tui.tui.export import report
-from akg_tui.tui.fork_actions import fork
+from akg_tui.tui.fork_actions import fork, let_go_on, raise_limits
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.rounds import Rounds
@@ -252,16 +252,34 @@ class Runs(RunScreen):
         if run is None:
             return
         told = run.summary
-        if told is not None and (told.damaged or told.finished):
-            over = tr("it is over; {key} forks it, to go on from one of its rounds",
-                      key=way_to("runs.fork"))  # fmt: skip
-            self.say(told.damaged or over)
+        if told is not None and told.damaged:
+            self.say(told.damaged)
+        elif told is not None and told.finished:
+            self.run_worker(self._ask_limits(run.path), name="go on", group="go on")
         elif told is not None and told.status == "running":
             self.say(tr("process {pid} is at work on it; {key} watches and steers it",
                         pid=told.pid, key=way_to("runs.open")))  # fmt: skip
         else:
             path = run.path
             self.say(tr("resuming {run} …", run=run.name))
+            self.workbench.open_run(lambda: run_start.resumed(path))
+
+    async def _ask_limits(self, path: Path) -> None:
+        def answered(limits: str) -> None:
+            self.run_worker(self._go_on(path, limits), name="go on", group="go on")
+
+        try:
+            await raise_limits(self.app, path, answered)
+        except StoreError as error:
+            self.say(str(error))
+
+    async def _go_on(self, path: Path, limits: str) -> None:
+        """Let a run go on that is over, and work on it."""
+        try:
+            await asyncio.to_thread(let_go_on, path, limits)
+        except StoreError as error:
+            self.say(tr("not done: {why}", why=retold(str(error))))
+        else:
             self.workbench.open_run(lambda: run_start.resumed(path))
 
     def action_mark(self) -> None:

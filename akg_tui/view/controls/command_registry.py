@@ -102,8 +102,10 @@ COMMANDS: tuple[Command, ...] = (
          where="everywhere", argument=Argument("text", free=True)),
     _run("run.stop", (), "stop", "End the run; its best kernel is measured afresh and reported",
          "app.stop_run", where="everywhere"),
-    _run("run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=2 cost=5",
+    _run("run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=+2 cost=none",
          "app.limits", argument=Argument("limits", free=True)),
+    _run("run.more", ("plus",), "more", "More rounds; a run that is over goes on as the same run",
+         "app.more", argument=Argument("rounds", free=True)),
     _run("run.replan", (), "replan", "Call for a new plan; the reason goes to the agent",
          "app.demand('replan')", argument=Argument("reason", free=True)),
     _run("run.diagnose", (), "diagnose", "Call for a diagnosis; the reason goes to the agent",
@@ -417,7 +419,10 @@ def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[s
         listed = tuple(dict.fromkeys((*listed[:1], *own, *listed[1:])))
     for command in listed:
         keys = command.keys_now
-        if not (command.footed or command in own) or not keys or (over and command.group == "Run"):
+        more = over and command.id == "run.more"
+        if not (command.footed or command in own or more) or not keys:
+            continue
+        if over and command.group == "Run" and not more:
             continue
         if command.id == "review.back" and state is not None and _reads_no_comment(state):
             continue
