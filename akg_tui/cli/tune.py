@@ -24,15 +24,13 @@ from akg_tui.cli.usage_error import (
     UsageError,
     task_word,
 )
+from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
-
-DEMO_SAMPLE = "row_softmax"
-DEMO_ROUNDS = 12
 
 
 def add_tune(add: Callable[..., Any]) -> None:

@@ -28,6 +28,7 @@ from akg_tui.core.phases import (
 from akg_tui.core.state import (
     Attempt,
     Demand,
+    Draft,
     Incumbent,
     OpenGate,
     OutOfOrder,
@@ -151,7 +152,11 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
         state = replace(state, baseline=measurement)
         if measurement.outcome is Outcome.ERROR or state.round == state.settled:
             return state
-        return replace(state, settled=state.round, visits_failed=0)  # a try to write the kernel
+        # A try to write the kernel.
+        drafts = state.drafts
+        if measurement.outcome is Outcome.FAILED:
+            drafts = (*drafts, Draft(state.round, state.seed_blob, measurement))
+        return replace(state, settled=state.round, visits_failed=0, drafts=drafts)
     if event.purpose is ev.Purpose.FINAL:
         return replace(state, final=measurement)
     return replace(state, measured=measurement)

@@ -156,6 +156,10 @@ class WorkbenchApp(GuardedApp, Inked):
     def inks(self) -> Inks:
         return self.appearance.inks
 
+    @property
+    def shows_tags(self) -> bool:
+        return self.appearance.tags
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self.appearance.filters]
 
@@ -287,6 +291,10 @@ class WorkbenchApp(GuardedApp, Inked):
     def in_past(self) -> bool:
         """Whether the person looks at the past of the run."""
         return self.time_travel.in_past
+
+    async def to_round(self, number: int) -> None:
+        """Look at the run as it was at the end of a round."""
+        await self.time_travel.to_round(number)
 
     def _deck_in_front(self) -> Deck | None:
         return self._deck if self.screen is self._deck else None

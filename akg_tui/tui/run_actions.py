@@ -19,9 +19,12 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
 from akg_tui.tui.fork_actions import MORE_ROUNDS
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.input_lines import InputScreen
+from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
+from akg_tui.tui.screens.tour import Tour
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.policy_words import BadLimit, limited
 from akg_tui.view.formatting import count
@@ -114,6 +117,27 @@ class RunActions:
             self._workbench.open_line(f"more {MORE_ROUNDS}")
         else:
             self.action_limits(f"rounds=+{number}")
+
+    def action_policy(self) -> None:
+        """Show the policy; what is chosen there is finished on the ``:`` line."""
+        if self._run() is None:
+            return
+
+        def chosen(text: str | None) -> None:
+            if text:
+                self._workbench.open_line(text)
+
+        self._app.push_screen(PolicyPanel(self._workbench), chosen)
+
+    def action_tour(self) -> None:
+        """Show the workbench in five steps; on the deck each shows its pane."""
+        front = self._app.screen
+
+        def show(pane: str) -> None:
+            if isinstance(front, Deck):
+                front.action_pane(pane)
+
+        self._app.push_screen(Tour(show))
 
     def action_demand(self, what: str, reason: str = "") -> None:
         """Demand a new plan or a diagnosis."""
