@@ -84,7 +84,7 @@ class _JsonLines:
             match event:
                 case ev.RunCreated():
                     self._policy = event.task.policy.automation
-                case ev.PolicyChanged():
+                case ev.PolicyChanged() | ev.RunReopened():
                     self._policy = event.policy.automation
                 case ev.ModelReplied() | ev.ReplyLost():
                     self._tokens += event.prompt_tokens + event.output_tokens

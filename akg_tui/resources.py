@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
+DEMO_SAMPLE, DEMO_ROUNDS = "gelu_bias", 12
+"""The sample that the demo tunes, and its limit of rounds."""
 
 
 class ResourceMissing(FileNotFoundError):

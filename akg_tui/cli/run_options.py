@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from akg_tui.core.task import Agent, Policy
     from akg_tui.engine.run_service import Limits, RunFault
 
-# The argument names that `add_limits` declares.
-LIMITS = ("max_rounds", "max_hours", "max_experiments", "max_tokens", "max_cost", "goal", "policy")
-
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add the stop conditions. A limit not given here is the run's or, before a run, the task's."""
@@ -99,6 +96,7 @@ def stated_limits(arguments: argparse.Namespace) -> Limits:
             _note(doubt)
     return Limits(
         max_rounds=arguments.max_rounds,
+        more_rounds=getattr(arguments, "more_rounds", None),
         max_hours=arguments.max_hours,
         max_experiments=arguments.max_experiments,
         max_tokens=arguments.max_tokens,
@@ -141,6 +139,12 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
         return f"--{option.replace('_', '-')} {wrong!r}: not allowed ({fault.why})"
     if option := _SANDBOX_OPTIONS.get(fault.field):
         return f"{option}: this machine can't confine a kernel, it lacks {fault.why}"
+    if fault.field == "finished":
+        run = arguments.run_folder
+        return (
+            f"--mode: the run is over ({fault.why}); it goes on with another limit: "
+            f"akg-tui resume {run} --more-rounds N"
+        )
     if fault.field == "workflow":
         return f"workflow {fault.why} (--agent, --workflow; docs/workflows.md)"
     if fault.field == "times":
@@ -152,24 +156,6 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
         return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
     named = fault.field in ("kernel", "knobs", "driver")
     return f"{fault.about}: {fault.why}" if named else fault.why
-
-
-def refuse_finished(arguments: argparse.Namespace) -> None:
-    """Raise `UsageError` if an option would change a finished run; the message names a way on."""
-    from akg_tui.store.run_list import read_state
-
-    asked = {f"--{name.replace('_', '-')}": name for name in (*LIMITS, "mode")}
-    given = [option for option, name in asked.items() if getattr(arguments, name)]
-    run: Path = arguments.run_folder
-    if not given or not (state := read_state(run)).finished:
-        return
-    told = f"{', '.join(given)}: the run is over ({state.finished}) and stays as it is; "
-    if state.best is None:
-        raise UsageError(f"{told}it has no round to go on from: begin a new one with akg-tui tune")
-    fork = f"akg-tui fork {run} --round {state.settled}"
-    raise UsageError(
-        f"{told}go on in a fork of it: {fork}, then resume that with {' '.join(given)}"
-    )
 
 
 def _note(text: str) -> None:

@@ -16,7 +16,6 @@ from akg_tui.cli.run_options import (
     add_sandbox,
     note_goals,
     options_at_fault,
-    refuse_finished,
     stated_limits,
 )
 from akg_tui.cli.usage_error import EXIT_INTERRUPTED, EXIT_OK, UsageError, read_text
@@ -107,7 +106,6 @@ def _opened(arguments: argparse.Namespace) -> RunFolder:
     run = folder if is_run else None if arguments.new else _newest_open(folder)
     if run is not None:
         arguments.run_folder = run
-        refuse_finished(arguments)
         opened = resume(run, limits, arguments.mode, require_sandbox=arguments.require_sandbox)
         if fault := policy_fault(opened.state.task.policy, MCP):
             opened.close()

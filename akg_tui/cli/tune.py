@@ -16,7 +16,6 @@ from akg_tui.cli.run_options import (
     note_goals,
     options_at_fault,
     positive,
-    refuse_finished,
     stated_limits,
 )
 from akg_tui.cli.usage_error import (
@@ -26,15 +25,13 @@ from akg_tui.cli.usage_error import (
     UsageError,
     task_word,
 )
+from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
-
-DEMO_SAMPLE = "gelu_bias"
-DEMO_ROUNDS = 12
 
 
 def add_tune(add: Callable[..., Any]) -> None:
@@ -72,10 +69,16 @@ def add_tune(add: Callable[..., Any]) -> None:
     add_limits(tune)
     _watching(tune)
 
-    resume = add("resume", _resume, "continue a stopped or killed run")
+    resume = add("resume", _resume, "continue a run: stopped, killed, or over with another limit")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
     _with_key(resume)
     add_limits(resume)
+    resume.add_argument(
+        "--more-rounds",
+        type=positive,
+        metavar="N",
+        help="N rounds more: the limit rises; a run that is over goes on",
+    )
     _watching(resume)
 
 
@@ -152,7 +155,6 @@ def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
         from akg_tui.engine.run_service import resume
 
-        refuse_finished(arguments)  # before the policy file is read
         run = resume(
             arguments.run_folder,
             stated_limits(arguments),

@@ -153,6 +153,13 @@ class ChangePolicy(PersonCommand, frozen=True):
     source: str = "user"
 
 
+class GoOn(PersonCommand, frozen=True):
+    """Let a run go on that is over, under this policy. `source` is as in `ChangePolicy`."""
+
+    policy: Policy
+    source: str = "user"
+
+
 class Pause(PersonCommand, frozen=True):
     pass
 

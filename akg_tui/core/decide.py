@@ -30,7 +30,7 @@ __all__ = ["Rejected", "decide"]
 
 def decide(state: RunState, command: cmd.Command, now: float) -> Events | Rejected:
     """Return the events of `command`, or `Rejected`; `now` is seconds since the epoch."""
-    if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep):
+    if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep | cmd.GoOn):
         return Rejected(f"the run is over: {state.finished}")
     try:
         made = _DECIDE[type(command)](state, command, now)

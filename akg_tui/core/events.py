@@ -758,6 +758,19 @@ class RunFinished(Event, frozen=True):
     ok: bool
 
 
+class RunReopened(Event, frozen=True):
+    """A person let a run go on that was over: in `phase`, under `policy`.
+
+    Rounds, tokens and time counted before still count; the final measurement does not any more.
+    `source` is as in `PolicyChanged`.
+    """
+
+    projected = by_a_person = from_a_terminal = at_rest = True
+    phase: Phase
+    policy: Policy
+    source: str = "user"
+
+
 def event_classes() -> tuple[type[Event], ...]:
     """Return all concrete event classes."""
     return (

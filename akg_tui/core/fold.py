@@ -29,6 +29,7 @@ from akg_tui.core.state import (
     UNMEASURED,
     Attempt,
     Demand,
+    Draft,
     Incumbent,
     OpenGate,
     OutOfOrder,
@@ -157,7 +158,11 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
         state = replace(state, baseline=measurement)
         if measurement.outcome is Outcome.ERROR or state.round == state.settled:
             return state
-        return replace(state, settled=state.round, visits_failed=0)  # a try to write the kernel
+        # A try to write the kernel.
+        drafts = state.drafts
+        if measurement.outcome is Outcome.FAILED:
+            drafts = (*drafts, Draft(state.round, state.seed_blob, measurement))
+        return replace(state, settled=state.round, visits_failed=0, drafts=drafts)
     if event.purpose is ev.Purpose.FINAL:
         return replace(state, final=measurement)
     return replace(state, measured=measurement)
@@ -590,6 +595,40 @@ def _policy_changed(state: RunState, event: ev.PolicyChanged, at: float) -> RunS
     return replace(state, task=task, stop_conditions=(), goals_met=False, call_refused="")
 
 
+def _run_reopened(state: RunState, event: ev.RunReopened, at: float) -> RunState:
+    if not state.finished:
+        raise OutOfOrder("a run that is not over cannot be reopened")
+    state = replace(
+        state,
+        task=replace(state.task, policy=event.policy),
+        phase=event.phase,
+        phase_since=at,
+        phase_reason="",
+        plan_owed=event.phase is Phase.PLAN and not state.pending,
+        round=state.settled + 1 if event.phase is Phase.WRITE else state.round,
+        paused=False,
+        granted=0,
+        turn_open=False,
+        decided_here=False,
+        visit_failed_here=False,
+        visits_failed=0,
+        plans_refused=0,
+        eval_errors=0,
+        measured=None,
+        final=None,
+        final_eager=None,
+        api_failure="",
+        call_refused="",
+        finish_reason="",
+        stop_reason="",
+        stop_conditions=(),
+        goals_met=False,
+        finished="",
+        ok=True,
+    )
+    return _hinted(state, "the run was over; a person wants it to go on")
+
+
 def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
     """Keep the parent's history, but reset its pause, demand, stop reasons and plan edits."""
     return replace(
@@ -662,6 +701,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ),
     ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
+    ev.RunReopened: _run_reopened,
     ev.ModeChanged: lambda s, e, at: replace(s, mode=e.mode, gates=MODE_GATES[e.mode], granted=0),
     ev.GateChanged: _gate_changed,
     ev.GateOpened: lambda s, e, at: replace(

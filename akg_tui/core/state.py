@@ -105,6 +105,14 @@ class Attempt(Struct, frozen=True, gc=False):
     again_of: int | None = None
 
 
+class Draft(Struct, frozen=True, gc=False):
+    """A kernel that the agent wrote in phase WRITE and that was not correct: no attempt."""
+
+    round: int
+    blob: str
+    measurement: Measurement
+
+
 class Incumbent(Struct, frozen=True):
     attempt: int
     blob: str
@@ -276,6 +284,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()
+    drafts: tuple[Draft, ...] = ()  # before the first correct kernel
     trials: tuple[Trial, ...] = ()  # of all items
     next_attempt: int = 1
     running: Running | None = None

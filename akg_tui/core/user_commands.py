@@ -12,11 +12,14 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.commands import Made, Refusal
+from akg_tui.core.fold import evolve
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import policy_fault
 from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent
+from akg_tui.core.stopping.limits import stop_reasons
 
 
 def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
@@ -43,6 +46,33 @@ def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Ma
     if fault := policy_fault(command.policy, state.agent):
         raise Refusal(fault)
     return ev.PolicyChanged(policy=command.policy, source=command.source)
+
+
+def _go_on(state: RunState, command: cmd.GoOn, now: float) -> Made:
+    if not state.finished:
+        if state.phase is Phase.DONE:
+            raise Refusal("the run is ending: it can go on once its end is measured")
+        raise Refusal("the run is not over: its limits can be changed while it works")
+    if fault := policy_fault(command.policy, state.agent):
+        raise Refusal(fault)
+    phase = _goes_on_in(state)
+    reopened = ev.RunReopened(phase=phase, policy=command.policy, source=command.source)
+    after = evolve(state, ev.Record(state.seq + 1, now, reopened))
+    if stops := stop_reasons(after, now):
+        raise Refusal(f"the run would end again at once: {'; '.join(stops)}")
+    return reopened
+
+
+def _goes_on_in(state: RunState) -> Phase:
+    """Return the phase in which a run goes on that is over; refuse where nothing is left to do."""
+    wrong = state.baseline is not None and state.baseline.outcome is Outcome.FAILED
+    if state.best is None and wrong and Phase.WRITE in state.workflow.rows:
+        return Phase.WRITE
+    if state.best is None or (state.baseline is not None and not state.baseline.timed):
+        raise Refusal(f"the run is over and has no round to go on from: {state.finished}")
+    if Phase.PLAN not in state.workflow.rows:
+        raise Refusal(f"the kernel is correct: the workflow {state.workflow.name} is done")
+    return Phase.PLAN if state.active is None else Phase.EDIT
 
 
 def _pause(state: RunState, command: cmd.Pause, now: float) -> Made:
@@ -364,6 +394,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.SetMode: _set_mode,
     cmd.SetGate: _set_gate,
     cmd.ChangePolicy: _change_policy,
+    cmd.GoOn: _go_on,
     cmd.Pause: _pause,
     cmd.Unpause: _unpause,
     cmd.Step: _step,

@@ -225,7 +225,10 @@ class Engine:
         return read_kept_edit(self._folder.path, kept, self.state)
 
     async def run(self) -> None:
-        """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
+        """Recover, then work until the run is over. Cancelling it leaves a resumable run.
+
+        May be called again after a person let the run go on (`akg_tui.core.commands.GoOn`).
+        """
         # Before any wait: begin the session, and close the steps that the last session left open.
         for event in opening(self.state, os.getpid(), __version__):
             self.send(cmd.Observe(event))
@@ -240,6 +243,11 @@ class Engine:
                 raise
 
     async def _work(self) -> None:
+        await self._until_over()
+        while not self.state.finished:  # a person let it go on while the report was made
+            await self._until_over()
+
+    async def _until_over(self) -> None:
         if not self.state.finished:
             await self._judge.prepare()  # the judge loads torch during the first steps
         while (effect := fx.next_effect(self.state, self._clock())) is not None:

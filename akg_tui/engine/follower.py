@@ -76,7 +76,9 @@ class Followed:
         if not self._steer:
             return Rejected("this is a replay: it shows a run and changes nothing")
         if self.state.finished:
-            return Rejected("the run is over")
+            return Rejected(
+                f"the run is over; it goes on with: akg-tui resume {self._path} --more-rounds N"
+            )
         try:
             if self._attached is None:
                 self._attached = Attached.to(self._path)

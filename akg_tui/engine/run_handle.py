@@ -66,7 +66,7 @@ class RunHandle(Protocol):
         ...
 
     async def run(self) -> None:
-        """Work until the run is over, or until cancelled."""
+        """Work until the run is over, or until cancelled. Called again if it is to go on."""
         ...
 
     async def close(self) -> None:

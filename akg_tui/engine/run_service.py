@@ -65,9 +65,11 @@ class Limits:
     """Limits that a person states. A limit that is None stays as the task or the run has it.
 
     `automation` is the whole of a policy file; the other limits override it. Cost is in USD.
+    `more_rounds` is relative to a run, and overrides `max_rounds`.
     """
 
     max_rounds: int | None = None
+    more_rounds: int | None = None
     max_hours: float | None = None
     max_experiments: int | None = None
     max_tokens: int | None = None
@@ -222,7 +224,8 @@ def resume(
     Raises
     ------
     RunFault
-        If this machine cannot resume it, or it is over and limits or a mode were stated.
+        If this machine cannot resume it, or if it is over and the stated limits do not let it go
+        on.
     StoreError, akg_tui.agent.tools.BadTools
         If the run cannot be opened.
     """
@@ -233,10 +236,11 @@ def resume(
     try:
         task = run.state.task
         _check_tools(task_files(run.path / TASK, task), task)
-        if not run.state.finished:
+        limits = limits or Limits()
+        if not run.state.finished or limits != Limits():
             check_target(task, run.path / TASK)
         check_sandbox(task, required=require_sandbox)
-        _change(run, limits or Limits(), mode)
+        _change(run, limits, mode)
     except BaseException:
         run.close()
         raise
@@ -244,19 +248,26 @@ def resume(
 
 
 def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
-    """Journal the stated limits and mode; they override those of the run."""
+    """Journal the stated limits and mode; they override those of the run.
+
+    A run that is over goes on if limits are stated.
+    """
     from akg_tui.core import commands as cmd
     from akg_tui.core.decide import Rejected, decide
     from akg_tui.core.events import COMMAND_LINE
+    from akg_tui.core.stopping.limits import more_rounds
 
     state = run.state
-    if state.finished:
-        if limits != Limits() or mode:
+    if state.finished and limits == Limits():
+        if mode:
             raise RunFault("finished", state.finished)
         return
     policy = limits.over(state.task.policy)
-    if policy != state.task.policy:
-        decided = decide(state, cmd.ChangePolicy(policy, COMMAND_LINE), time.time())
+    if limits.more_rounds is not None:
+        policy = replace(policy, max_rounds=more_rounds(state, limits.more_rounds))
+    if state.finished or policy != state.task.policy:
+        changes = cmd.GoOn if state.finished else cmd.ChangePolicy
+        decided = decide(state, changes(policy, COMMAND_LINE), time.time())
         if isinstance(decided, Rejected):
             raise RunFault("limits", decided.why)
         for event in decided:

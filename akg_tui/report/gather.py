@@ -101,7 +101,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         noise=Noise(walked.timings, tuple(walked.disturbed)),
         sandbox=sandbox_of(m.sandbox for m in walked.measurements),
         kernel_file=state.task.files.editable,
-        seed=Source(0, state.seed_blob, _seed_commit(state), run.kernel(state.seed_blob)),
+        seed=_seed(run, state, walked.created.kernel_blob),
         best=best,
         reference_sha256=state.reference_sha256,
         seed_sha256=walked.created.kernel_sha256,
@@ -350,12 +350,15 @@ def _values(name: str, values: list[str]) -> tuple[str, ...]:
     return tuple(values[:MAX_VALUES])
 
 
-def _seed_commit(state: RunState) -> str:
-    return next((a.commit for a in state.attempts if a.number == 0), "")
+def _seed(run: RunAtRest, state: RunState, first: str) -> Source:
+    """Return attempt 0; before there is one, the `first` kernel, with which the run began."""
+    seed = next((a for a in state.attempts if a.number == 0), None)
+    blob = seed.blob if seed is not None else first
+    return Source(0, blob, seed.commit if seed is not None else "", run.kernel(blob))
 
 
 def _source(run: RunAtRest, state: RunState) -> Source:
-    """Return the best kernel; the seed if there is no best."""
+    """Return the best kernel; the one measured last if none was correct."""
     best = state.best
     if best is None:
         return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))

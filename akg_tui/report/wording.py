@@ -63,6 +63,8 @@ def parts(report: Report) -> dict[str, Any]:
         "figure": figure,
         "meaning": meaning,
         "state": state(report),
+        "unkept": unkept(report),
+        "failed_title": failed_title(report),
         "status": status(report),
         "kept": [r for r in report.rounds if r.verdict == "KEEP"],
         "noise": noise(report),
@@ -92,6 +94,8 @@ def headline(report: Report) -> tuple[str, str]:
     """Return the headline figure of the run, over eager where that is known, and its meaning."""
     best = report.figures.best
     if best is None:
+        if report.about.tries_to_write:
+            return "no figure", "no kernel was correct"
         if report.baseline_problem:
             return "no figure", "the seed or the reference could not be measured"
         return "no figure", "the baseline has not been measured yet"
@@ -104,6 +108,18 @@ def headline(report: Report) -> tuple[str, str]:
     how = "measured afresh" if best.fresh else "so far: the product of the kept rounds' ratios"
     bounds = f"{interval(found)} at {confidence(found)} confidence over {over}"
     return figure, f"{formatting.ratios(best)}, {how}; {bounds}"
+
+
+def unkept(report: Report) -> str:
+    """Return what the kernel is that the report shows where no attempt was kept."""
+    if report.figures.best is None and report.about.tries_to_write:
+        return "No kernel was correct. This is the last one that the agent wrote."
+    return "It is the seed, unchanged."
+
+
+def failed_title(report: Report) -> str:
+    """Return the title above the message of a kernel that was not correct before any tuning."""
+    return "The last try failed" if report.about.tries_to_write else "The baseline failed"
 
 
 def state(report: Report) -> str:

@@ -156,6 +156,10 @@ class WorkbenchApp(GuardedApp, Inked):
     def inks(self) -> Inks:
         return self.appearance.inks
 
+    @property
+    def shows_tags(self) -> bool:
+        return self.appearance.tags
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self.appearance.filters]
 
@@ -234,11 +238,18 @@ class WorkbenchApp(GuardedApp, Inked):
         self._deck = Deck()
         await self.push_screen(self._deck)
         self.call_after_refresh(self._settle)
-        self._work = asyncio.create_task(self._handle.run(), name="run")
-        self._work.add_done_callback(self._ended)
+        self._work_on()
         self._tell_faults()
         if self._past_first:
             await self.time_travel.enter()
+
+    def _work_on(self) -> None:
+        """Run the open run as a task, unless it is at work; it may go on after its end."""
+        if self._handle is None or (self._work is not None and not self._work.done()):
+            return
+        if self._work is None or not (self._handle.state.finished or self._trouble):
+            self._work = asyncio.create_task(self._handle.run(), name="run")
+            self._work.add_done_callback(self._ended)
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         if work.cancelled():
@@ -280,6 +291,10 @@ class WorkbenchApp(GuardedApp, Inked):
     def in_past(self) -> bool:
         """Whether the person looks at the past of the run."""
         return self.time_travel.in_past
+
+    async def to_round(self, number: int) -> None:
+        """Look at the run as it was at the end of a round."""
+        await self.time_travel.to_round(number)
 
     def _deck_in_front(self) -> Deck | None:
         return self._deck if self.screen is self._deck else None
@@ -357,6 +372,8 @@ class WorkbenchApp(GuardedApp, Inked):
             self.say(tr("not done: {why}", why=exception_text(error)))
             return False
         self.say(refused.why if refused else told)
+        if refused is None:
+            self._work_on()
         self.pull_now()
         return refused is None
 

@@ -28,11 +28,13 @@ from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view import language
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import KEYMAPS, LANGUAGES, THEMES, Argument, way_to
+from akg_tui.view.controls.pane_borders import borders_text, read_borders
 from akg_tui.view.controls.preferences import (
     GLYPHS,
     LAYOUTS,
     MOTIONS,
     SORTS,
+    TAGS,
     VARIABLES,
     Preferences,
     preferences,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from akg_tui.tui.pull_clock import PullClock
+    from akg_tui.view.controls.deck_layout import Borders
 
 WATCH_S = 1.0
 
@@ -60,6 +63,8 @@ DEFAULTS = {
     "motion": MOTIONS[0],
     "layout": LAYOUTS[0],
     "sort": SORTS[0],
+    "borders": "",
+    "tags": TAGS[1],
 }
 """The settings that can change, each with its value if no preference is set."""
 
@@ -119,6 +124,8 @@ class Appearance:
             _, bad = load_all(_theme_folders())
             raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(bad)}")
         self.themes = {first.name: first}
+        self.borders: Borders = {}
+        self.tags = False  # whether people see the agent's hashline tags
         self._app.register_theme(first.for_textual())
         km.use(km.Keymap(km.DEFAULT))
         for name, default in DEFAULTS.items():
@@ -149,6 +156,10 @@ class Appearance:
                 self.deck_layout = value
             case "sort":
                 self.runs_sort = value
+            case "borders":
+                self.borders = read_borders(value)
+            case "tags":
+                self.tags = value == "on"
         return []
 
     def read_all_themes(self) -> list[str]:
@@ -202,6 +213,9 @@ class Appearance:
     def apply_theme(self, name: str) -> None:
         """Change the theme at once."""
         self.inks = Inks(self.themes[name])
+        # Without hues the focus is shown by the frame and the title of a pane.
+        colourless = self.wanted.no_colour or self.themes[name].grey
+        self._app.set_class(colourless, "-colourless")
         same = self._app.theme == name
         self._app.theme = name
         if same:
@@ -243,6 +257,13 @@ class Appearance:
             if name in ("keymap", "lang", "glyphs"):
                 self.reword()
             self._say("; ".join(faults) or self.with_save_hint(name, told))
+
+    def action_tags(self) -> None:
+        """Show the agent's hashline tags beside the lines of kernels, or hide them."""
+        self._use("tags", TAGS[1 if self.tags else 0])
+        self.reword()
+        told = tr("with the agent's tags") if self.tags else tr("without the agent's tags")
+        self._say(self.with_save_hint("tags", told))
 
     def rekey(self) -> None:
         """Bind the keys of the current keymap, on the app and every screen and widget with keys."""
@@ -297,6 +318,8 @@ class Appearance:
             "motion": MOTIONS[self._clock.pace.reduced],
             "layout": self.deck_layout,
             "sort": self.runs_sort,
+            "borders": borders_text(self.borders),
+            "tags": TAGS[0 if self.tags else 1],
         }
 
     def with_save_hint(self, setting: str, told: str) -> str:

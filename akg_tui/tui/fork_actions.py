@@ -1,6 +1,6 @@
-"""Forks a run from a screen, and asks for other limits if the fork would end at once.
+"""Goes on from a run that is over: in a fork of it, or in the run itself under other limits.
 
-The store writes the fork, in a thread.
+The store writes fork and limits, in a thread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from akg_tui.store.run_at_rest import command_at_rest
 from akg_tui.store.run_list import read_state
 from akg_tui.tui.screens.dialogs import AskLimits
 from akg_tui.tui.screens.run_screen import RunScreen
-from akg_tui.view.controls.command_reading import limited
+from akg_tui.view.controls.policy_words import limited
 from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
     from textual.app import App
+
+
+MORE_ROUNDS = 20  # offered for a run that is over
 
 
 def why_at_once(state: RunState) -> str:
@@ -56,7 +59,9 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
         return
     policy = made.state.task.policy
     more = f"rounds={made.state.settled + max(1, policy.max_rounds)}"
-    limits = await app.push_screen_wait(AskLimits(made.path.name, why, policy, more))
+    ends = tr("{run} would end at once: {why}.", run=one_line(made.path.name), why=why)
+    asked = AskLimits(tr("limits of the fork"), ends, policy, more)
+    limits = await app.push_screen_wait(asked)
     if limits:
         try:
             await asyncio.to_thread(limit, made.path, limits)
@@ -68,3 +73,25 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
 def limit(path: Path, text: str) -> None:
     """Set other limits for a run at rest. Raises `StoreError`."""
     command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))
+
+
+async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -> None:
+    """Ask for the limits under which a run goes on that is over; call `then` with the answer.
+
+    Raises `StoreError`.
+    """
+    state = await asyncio.to_thread(read_state, path)
+    over = tr("{run} is over: {why}. It goes on as the same run.", run=one_line(path.name),
+              why=retold(one_line(state.finished)))  # fmt: skip
+    asked = AskLimits(
+        tr("go on, with more"), over, state.task.policy, f"rounds=+{MORE_ROUNDS}",
+        settled=state.settled,
+    )  # fmt: skip
+    app.push_screen(asked, lambda limits: then(limits) if limits else None)
+
+
+def let_go_on(path: Path, limits: str) -> None:
+    """Let a run go on that is over, under these limits. Raises `StoreError`."""
+    state = read_state(path)
+    policy = limited(state.task.policy, limits, settled=state.settled)
+    command_at_rest(path, cmd.GoOn(policy))

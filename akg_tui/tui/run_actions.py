@@ -18,11 +18,15 @@ from akg_tui.core.phases import Mode
 from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
+from akg_tui.tui.fork_actions import MORE_ROUNDS
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.input_lines import InputScreen
+from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
-from akg_tui.view.controls.command_reading import BadLimit, limited
+from akg_tui.tui.screens.tour import Tour
 from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.controls.policy_words import BadLimit, limited
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
 from akg_tui.view.status import stop_told
@@ -84,20 +88,56 @@ class RunActions:
             self._workbench.steer(cmd.RevokeRule(int(number)), told)
 
     def action_limits(self, text: str = "") -> None:
-        """Change the limits of the run; without `text`, put the current limit on the ``:`` line."""
+        """Change the limits of the run; a run that is over goes on under them. Without `text`, put
+        the current limit on the ``:`` line.
+        """
         if self._run() is None:
             return
-        policy = self._workbench.snapshot().state.task.policy
+        state = self._workbench.snapshot().state
+        policy = state.task.policy
         if not text.strip():
             self._workbench.open_line(f"limits rounds={policy.max_rounds}")
             return
         try:
-            changed = limited(policy, text)
+            changed = limited(policy, text, settled=state.settled if state.finished else None)
         except BadLimit as error:
             self._workbench.say(str(error))
             return
         told = tr("limits from now on: {text}", text=text.strip())
-        self._workbench.steer(cmd.ChangePolicy(changed), told)
+        if state.finished:
+            told = tr("the run goes on: {text}", text=text.strip())
+            self._workbench.steer(cmd.GoOn(changed), told)
+        else:
+            self._workbench.steer(cmd.ChangePolicy(changed), told)
+
+    def action_more(self, rounds: str = "") -> None:
+        """Give the run more rounds; without `rounds`, put a number on the ``:`` line."""
+        number = rounds.strip().removeprefix("+")
+        if not number:
+            self._workbench.open_line(f"more {MORE_ROUNDS}")
+        else:
+            self.action_limits(f"rounds=+{number}")
+
+    def action_policy(self) -> None:
+        """Show the policy; what is chosen there is finished on the ``:`` line."""
+        if self._run() is None:
+            return
+
+        def chosen(text: str | None) -> None:
+            if text:
+                self._workbench.open_line(text)
+
+        self._app.push_screen(PolicyPanel(self._workbench), chosen)
+
+    def action_tour(self) -> None:
+        """Show the workbench in five steps; on the deck each shows its pane."""
+        front = self._app.screen
+
+        def show(pane: str) -> None:
+            if isinstance(front, Deck):
+                front.action_pane(pane)
+
+        self._app.push_screen(Tour(show))
 
     def action_demand(self, what: str, reason: str = "") -> None:
         """Demand a new plan or a diagnosis."""

@@ -7,11 +7,12 @@ an error at a field of the wizard. The app awaits each function and shows the er
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from akg_tui.core.task import Agent
 from akg_tui.engine import run_service
@@ -20,10 +21,32 @@ from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement, Progress
+    from akg_tui.core.phases import WorkflowName
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.follower import Followed
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.store.task_folder import TaskFolder
+
+
+FITS = "auto"
+"""The workflow of a draft that leaves it to the agent."""
+
+_SIGNS = {
+    "triton": re.compile(r"^\s*(?:import|from)\s+triton\b", re.M),
+    "cpp": re.compile(r"\bcompile_cpp\b"),
+    "torch": re.compile(r"^\s*(?:import|from)\s+torch\b", re.M),
+}
+MOST_READ = 1 << 18
+
+
+def dsl_found(kernel: Path) -> str:
+    """Return the DSL that a kernel's text is written in, by what it imports; "" if unknown."""
+    try:
+        with kernel.open("rb") as file:
+            text = file.read(MOST_READ).decode(errors="replace")
+    except OSError:
+        return ""
+    return next((dsl for dsl, sign in _SIGNS.items() if sign.search(text)), "")
 
 
 async def watched(path: Path, *, steer: bool) -> Followed:
@@ -97,12 +120,16 @@ class Draft:
     max_cost: float | None = None
     mode: str = "auto"
     rounds: int = 20
+    workflow: str = FITS
 
     @property
     def request(self) -> RunRequest:
         """The run to begin after the folder is written."""
         limits = Limits(max_rounds=self.rounds, max_cost_usd=self.max_cost)
-        return RunRequest(self.folder, mode=self.mode, limits=limits, agent=self.agent)
+        workflow = None if self.workflow == FITS else cast("WorkflowName", self.workflow)
+        return RunRequest(
+            self.folder, mode=self.mode, limits=limits, workflow=workflow, agent=self.agent
+        )
 
 
 async def written(draft: Draft) -> RunRequest:

@@ -78,6 +78,12 @@ class Theme:
         """Whether the colours are the sixteen colours of the terminal."""
         return self.palette["ground"].startswith(_ANSI)
 
+    @property
+    def grey(self) -> bool:
+        """Whether the theme has no hue."""
+        colours = self.palette.values()
+        return not self.ansi and all(c[1:3] == c[3:5] == c[5:7] for c in colours)
+
     def for_textual(self) -> TextualTheme:
         """Return these colours for Textual's own parts: borders, scrollbars, the palette."""
         colour = self.palette
@@ -140,7 +146,12 @@ class Inks:
 
 
 class Inked:
-    """An app that supplies the colours of its widgets."""
+    """An app that supplies the colours of its widgets, and what they show."""
+
+    @property
+    def shows_tags(self) -> bool:
+        """Whether kernels are shown with the agent's hashline tags."""
+        raise NotImplementedError
 
     @property
     def inks(self) -> Inks:

@@ -92,6 +92,14 @@ class TimeTravel:
             self.action_past_go(place.last)
             self._app.call_after_refresh(deck.timeline.focus)
 
+    async def to_round(self, number: int) -> None:
+        """Enter the past at the end of a round."""
+        await self.enter()
+        if self.place is not None:
+            mark = next((m for m in self.place.past.marks if m.round == number), None)
+            if mark is not None:
+                self.action_past_go(mark.seq)
+
     def action_live(self) -> None:
         """Leave the past: show the current state."""
         if self.place is None or not self.in_past:

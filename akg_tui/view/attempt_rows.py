@@ -1,4 +1,5 @@
-"""The attempts of a run as tables: their results, errors by kind of input, and times by case.
+"""The attempts of a run as tables: their results, errors by kind of input, times by case, and what
+the values of knobs gain.
 
 Pure. A row is built when it is drawn, so the cost does not depend on the length of the run.
 """
@@ -9,11 +10,13 @@ from collections.abc import Sequence
 
 from akg_tui.core.measurement import CaseTiming, InputError, Measurement
 from akg_tui.core.phases import Verdict
+from akg_tui.core.plan.knob_effects import Search, ValueEffect
+from akg_tui.core.plan.knobs import literal
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.state import Attempt, Draft, RunState
 from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
-from akg_tui.view.glyphs import SHORT, VERDICT
+from akg_tui.view.glyphs import SHORT, VERDICT, spark
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, cells, cut, fit, line
@@ -36,6 +39,7 @@ _HEADS = (
 class AttemptRows(OnDemand[Line]):
     """One row per attempt below a row of column heads; the reason fills the remaining columns.
 
+    Below them is a row for each kernel that the agent wrote and that was not correct.
     `ratio` is over the incumbent of the attempt, `eager` over the reference.
     """
 
@@ -46,6 +50,9 @@ class AttemptRows(OnDemand[Line]):
         self._room = room
         last = attempts[-1] if attempts else None
         least = {"#": len(str(last.number)), "item": len(last.item)} if last else {}
+        if state.drafts:
+            written = max(least.get("item", 0), cells(tr("written")))
+            least |= {"#": max(least.get("#", 0), len(f"w{len(state.drafts)}")), "item": written}
         self._heads: list[tuple[str, int]] = []
         self._used = 0
         for head, wide in _HEADS:
@@ -56,25 +63,37 @@ class AttemptRows(OnDemand[Line]):
             self._heads.append((head, width))
 
     def __len__(self) -> int:
-        return len(self._attempts) + 1
+        return len(self._attempts) + len(self._state.drafts) + 1
 
     def attempt(self, index: int) -> Attempt | None:
         """Return the attempt of a row, the newest in row 1; None for the row of heads."""
-        return self._attempts[-index] if 0 < index < len(self) else None
+        return self._attempts[-index] if 0 < index <= len(self._attempts) else None
 
     def _made(self, index: int) -> Line:
         attempt = self.attempt(index)
+        if attempt is None and index:
+            return self._draft(self._state.drafts[len(self._attempts) - index])
         if attempt is None:
             heads = [(_head(head), width) for head, width in self._heads]
             told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
             return fit(line((told, "faint")), self._room)
         values = _values(self._state, attempt, undone=attempt.number in self._undone)
+        return self._row(values, attempt.reason)
+
+    def _draft(self, draft: Draft) -> Line:
+        glyph, role = VERDICT[Verdict.FAIL]
+        values = [(f"w{draft.round}", "number"), (tr("written"), "muted"),
+                  (f"{glyph} {Verdict.FAIL}", role)]  # fmt: skip
+        values += [("", "muted")] * (len(self._heads) - len(values))
+        return self._row(values, draft.measurement.message)
+
+    def _row(self, values: list[tuple[str, str]], reason: str) -> Line:
         pieces: list[tuple[str, str]] = []
         for (value, role), (_, width) in zip(values, self._heads, strict=False):
             text = cut(value, width)
             pieces.append((" " * (width - cells(text)) + text + " ", role))
         if self._room - self._used > 12:
-            pieces.append((f" {retold(one_line(attempt.reason))}", "faint"))
+            pieces.append((f" {retold(one_line(reason))}", "faint"))
         return fit(tuple(pieces), self._room)
 
 
@@ -234,3 +253,48 @@ class CaseRows(OnDemand[Line]):
             short = cut(text, _CASE_CELL)
             spans.append((" " * (_CASE_CELL + 1 - cells(short)) + short, of))
         return fit(tuple(spans), self._room)
+
+
+_KNOB_VALUE = 24
+_KNOB_HEADS = ((marked("tried"), 6), (marked("mean"), 7), (marked("best"), 7))
+
+
+def knob_rows(found: Search, climb: Sequence[float], room: int) -> list[Line]:
+    """Return a row for each value of each knob: tries, mean and best ratio over the seed; the most
+    important knob first. `climb` is the best ratio after each attempt.
+    """
+    every = [literal(each.value) for knob in found.knobs for each in knob.values]
+    wide = min(_KNOB_VALUE, max(6, room - 26), max(map(cells, every), default=0))
+    told = {"number": found.tried, "many": found.settings, "at": found.best_at,
+            "measured": found.measured}  # fmt: skip
+    rows = [
+        fit(line((tr("{number} of {many} settings tried, the best was number {at} of {measured}",
+                     **told), "text")), room),
+        fit(line((spark(climb, max(4, room - 8)), "chart.best"),
+                 (f" {formatting.times(climb[-1])}", "figure")), room),
+    ]  # fmt: skip
+    heads = "".join(f"{_head(head):>{width}}" for head, width in _KNOB_HEADS)
+    rows.append(fit(line((" " * (wide + 2) + heads, "faint")), room))
+    top = max((each.best or 0.0 for knob in found.knobs for each in knob.values), default=0.0)
+    for knob in found.knobs:
+        share_of = f"{knob.importance * 100:.0f} %" if knob.importance is not None else ""
+        about = tr("explains {share} of the differences", share=share_of) if share_of else ""
+        rows.append(fit(line((knob.name, "strong"), (f"  {about}", "muted")), room))
+        rows += [_knob_value(each, wide, room, top) for each in knob.values]
+    return rows
+
+
+def _knob_value(each: ValueEffect, wide: int, room: int, top: float) -> Line:
+    name = cut(one_line(literal(each.value)), wide)
+    lead = line((f"  {name}{' ' * (wide - cells(name))}", "text" if each.tried else "faint"))
+    if not each.tried:
+        return fit((*lead, (f"{tr('untried'):>{_KNOB_HEADS[0][1] + 3}}", "note")), room)
+    mean, best = (formatting.times(v) if v is not None else "-" for v in (each.mean, each.best))
+    leads = each.best is not None and each.best == top
+    lost = f"  {VERDICT[Verdict.FAIL][0]}{each.failed}" if each.failed else ""
+    tried, middle, top_column = (width for _, width in _KNOB_HEADS)
+    figures = line(
+        (f"{each.tried:>{tried}}", "muted"), (f"{mean:>{middle}}", "text"),
+        (f"{best:>{top_column}}", "verdict.keep" if leads else "figure"), (lost, "verdict.fail"),
+    )  # fmt: skip
+    return fit((*lead, *figures), room)

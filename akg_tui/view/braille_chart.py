@@ -91,6 +91,11 @@ class AttemptSeries:
         if len(attempts) > len(known):
             self._attempts = attempts
 
+    def nearest(self, x: float) -> Attempt | None:
+        """Return the attempt nearest to a place of the horizontal axis; the seed is none."""
+        shown = [each for each in self._attempts[: self._count] if each.number]
+        return min(shown, key=lambda each: abs(self._x(each) - x), default=None)
+
     def _x(self, attempt: Attempt) -> int:
         return attempt.tokens if self.unit == "tokens" else attempt.number
 
@@ -495,6 +500,14 @@ class Chart:
         ]  # fmt: skip
         drawn.append(_x_axis(plot, columns, at))
         return drawn
+
+    def x_at(self, column: int, plot: Plot, width: int) -> float | None:
+        """Return the place on the horizontal axis at a column of the chart; None beside it."""
+        columns = width - _LABEL - 1
+        place = column - _LABEL - 1
+        if not plot.steps or columns < 8 or not 0 <= place < columns:
+            return None
+        return max(0.0, 2 * place * _axis_length(plot.last_x) / (2 * columns - 3))
 
     def _grown(self, plot: Plot, at: Place) -> int:
         """Return the first column of cells that may differ from the last drawing; 0: all may.

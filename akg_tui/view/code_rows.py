@@ -98,6 +98,7 @@ class Origins(NamedTuple):
 class CodeRows(OnDemand[Line]):
     """Rows for `compared`, each built on access. `both` shows the old and the new number.
 
+    With a `tag_key` each line has its hashline tag. `gutter` is the columns before the code.
     `origins` gives the author of each new line. `widest` is the columns of the longest line;
     where it is None, the lines are measured.
     """
@@ -105,7 +106,7 @@ class CodeRows(OnDemand[Line]):
     def __init__(
         self,
         compared: Sequence[Row],
-        tag_key: bytes,
+        tag_key: bytes | None,
         *,
         old: Coloured | None,
         new: Coloured | None,
@@ -114,7 +115,7 @@ class CodeRows(OnDemand[Line]):
         widest: int | None = None,
     ) -> None:
         self.compared = compared
-        self._tagger = Tagger(tag_key)
+        self._tagger = Tagger(tag_key) if tag_key is not None else None
         self._old, self._new = old, new
         self._both = both
         self._origins = origins
@@ -122,8 +123,10 @@ class CodeRows(OnDemand[Line]):
         last = getattr(compared, "last", 0)
         last = last or max((max(row.old, row.new) for row in compared), default=1)
         self._digits = max(3, len(str(last)))
-        gutter = self._digits + 6 + (self._digits + 1 if both else 0)
+        gutter = self._digits + 4 + (self._digits + 1 if both else 0)
+        gutter += 2 if tag_key is not None else 0
         gutter += self._label + 2 if self._label else 0
+        self.gutter = gutter
         if widest is None:
             widest = max((columns_of(row.text) for row in compared), default=0)
         self.columns = gutter + widest
@@ -142,11 +145,12 @@ class CodeRows(OnDemand[Line]):
             alike = tr("{lines} alike", lines=formatting.count(row.old, "line"))
             return ((f"   ~ {alike}", "diff.gap"),)
         number = row.old if row.kind is Kind.REMOVED else row.new
-        tag = self._tagger.tag(number, row.text)
         ground = _GROUND.get(row.kind, "")
         numbers = (row.old or "", row.new or "") if self._both else (number,)
         told = " ".join(f"{each:>{self._digits}}" for each in numbers)
-        gutter: list[Span] = [(f"{told} ", _on("number", ground)), (tag, _on("tag", ground))]
+        gutter: list[Span] = [(f"{told} ", _on("number", ground))]
+        if self._tagger is not None:
+            gutter.append((self._tagger.tag(number, row.text), _on("tag", ground)))
         if self._label:
             gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
@@ -213,7 +217,7 @@ class DiffRows(CodeRows):
         self,
         compared: Sequence[Row],
         hunks: Sequence[Hunk],
-        tag_key: bytes,
+        tag_key: bytes | None,
         *,
         old: Coloured | None,
         new: Coloured | None,

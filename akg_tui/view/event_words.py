@@ -437,6 +437,9 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
         message("policy changed by the {source}",
                 source=_SOURCES.get(e.source, one_line(e.source)))
     ),
+    ev.RunReopened: lambda e: _by_hand(
+        message("the run goes on, up to {rounds}", rounds=Count(e.policy.max_rounds, "round"))
+    ),
     ev.PlanEdited: lambda e: _by_hand(
         message("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
     ),

@@ -160,6 +160,11 @@ def tokens(number: int) -> str:
     return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
 
 
+def token_limit(limit: int) -> str:
+    """Return a limit of tokens as text: ``500k tokens``."""
+    return count(limit, "token", f"{limit / 1000:g}k" if limit >= 1000 else str(limit))
+
+
 _TELLING = 20.0
 """The largest high / low of an interval whose ratio is still shown."""
 

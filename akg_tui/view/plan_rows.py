@@ -22,7 +22,7 @@ from akg_tui.view.attempt_rows import case_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
-from akg_tui.view.spans import INDENT, Line, fit, hang, line, spread
+from akg_tui.view.spans import INDENT, Line, cells, cut_middle, fit, hang, line, spread, width
 
 # Smallest number of columns at which a row shows full words and the reason.
 ROOMY = 64
@@ -147,14 +147,40 @@ def _signs(item: Item) -> tuple[str, str, str, str]:
     return UNPROVED if item.inconclusive else ITEM[item.state]
 
 
-def _head(item: Item, digits_of_id: int) -> Line:
+_WITH = re.compile(r" \(with .*\)$")
+_PAIR = re.compile(r'(\w+)=("[^"]*"|\S+)')
+_LEAST_VALUE = 6
+
+
+def label(text: str, room: int) -> str:
+    """Return the text of an item for `room` columns so that it shows what the item changes.
+
+    A setting that is too long is told without the values that stay, then without the names of
+    values in words, then without the middle of the longest value.
+    """
+    if cells(text) <= room:
+        return text
+    text = _WITH.sub("", text)
+    pairs = _PAIR.findall(text)
+    if cells(text) <= room or not pairs or _PAIR.sub("", text).strip():
+        return text
+    told = [v.strip('"') if v.startswith('"') else f"{name}={v}" for name, v in pairs]
+    over = cells(", ".join(told)) - room
+    longest = max(told, key=cells)
+    if over > 0 and cells(longest) - over >= _LEAST_VALUE:
+        told[told.index(longest)] = cut_middle(longest, cells(longest) - over)
+    return ", ".join(told)
+
+
+def _head(item: Item, digits_of_id: int, room: int) -> Line:
     glyph, _, _, role = _signs(item)
     roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
     text_role = roles.get(item.state, "muted")
+    pin = f"{PIN} " if item.pinned and item.state is ItemState.PENDING else ""
     return line(
         (f"{glyph} {item.id:<{digits_of_id}} ", role),
-        (f"{PIN} " if item.pinned and item.state is ItemState.PENDING else "", "note"),
-        (one_line(item.text), text_role),
+        (pin, "note"),
+        (label(one_line(item.text), room - digits_of_id - 3 - cells(pin)), text_role),
     )
 
 
@@ -182,24 +208,23 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     promised = "" if item.ratio else _promised(item)
     promise = (f"{promised} " if promised else "", "figure")
     below = line(" " * (digits_of_id + 3), (told, role), promise, (_reason(item), "faint"))
-    return [fit(_head(item, digits_of_id), room), fit(below, room)]
+    return [fit(_head(item, digits_of_id, room), room), fit(below, room)]
 
 
 def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
     word, short, role = _state_words(item)
     ratio = formatting.times(item.ratio.ratio) if item.ratio else _promised(item)
     roomy = room >= ROOMY
-    left = _head(item, digits_of_id)
-    if roomy and (why := _reason(item)):
-        left = (*left, (f"  {why}", "faint"))
-    if not ratio and not short and not roomy:
-        return fit(left, room)
     interval = item.ratio
     bounds = f"[{digits(interval.low)}, {digits(interval.high)}] " if interval and roomy else ""
-    right = line(
-        (f"{ratio:>6} ", role), (bounds, "muted"), (f"{word:<9}" if roomy else f"{short:<4}", role)
-    )
-    return spread(left, right, room)
+    right: Line = ()
+    if ratio or short or roomy:
+        last = f"{word:<9}" if roomy else f"{short:<4}"
+        right = line((f"{ratio:>6} ", role), (bounds, "muted"), (last, role))
+    left = _head(item, digits_of_id, room - (width(right) + 1 if right else 0))
+    if roomy and (why := _reason(item)):
+        left = (*left, (f"  {why}", "faint"))
+    return spread(left, right, room) if right else fit(left, room)
 
 
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:

@@ -390,12 +390,12 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
 
 def _next(told: RunSummary) -> str:
     """Return the keys that apply to the run, with their effects."""
-    open_ = way_to("runs.open")
+    open_, resume = way_to("runs.open"), way_to("runs.resume")
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)
     if told.finished:
-        return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
-    resume = way_to("runs.resume")
+        return tr("over: {why}; {key} looks at it, {resume} goes on with more rounds",
+                  why=retold(one_line(told.finished)), key=open_, resume=resume)  # fmt: skip
     if told.broke:
         return tr("it broke: {why}; {resume} takes it up again, {key} looks at it",
                   why=retold(one_line(told.broke)), resume=resume, key=open_)  # fmt: skip

@@ -19,13 +19,13 @@ from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.evaluation_rows import disturbance
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
 from akg_tui.view.language import retold, searched, tr, translated
-from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
+from akg_tui.view.spans import ELLIPSIS, Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
 _SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
 _FULL_RAIL = 100
 _LONG_NOISE = 120
-_LEAST_NAME = 8
+_LEAST_NAME, _SHORT_NAME = 8, 5
 
 
 def header(
@@ -46,15 +46,15 @@ def header(
     name = clean(task.op)
     best, brief = _best(state), _best(state, brief=True)
     parts: list[tuple[int, Line]] = [
-        (7, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
+        (8, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
         (0, line((name, "strong"))),
-        (5, line((target, "muted"))),
+        (6, line((target, "muted"))),
         (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, best),
-        (1, () if rests else _noise(state, progress, room)),
-        (3, _mode(state)),
-        (4, _verdict_counts(state)),
-        (6, _tokens(state)),
+        (3, () if rests else _noise(state, progress, room)),
+        (4, _mode(state)),
+        (5, _verdict_counts(state)),
+        (7, _tokens(state)),
     ]
     right = line(
         (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
@@ -62,14 +62,15 @@ def header(
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
     # Leave out the least important parts until the row fits; before the figures, cut the name.
-    for least in (9, 7, 6, 5, 4, 3, 2, 1):
+    for least in (9, 8, 7, 6, 5, 4, 3, 2, 1):
         shown = [part for rank, part in parts if rank < least]
         left = join(shown, _SEPARATOR)
         if width(left) + width(right) + 3 > room:
             shown = [brief if part is best else part for part in shown]
             left = join(shown, _SEPARATOR)
         over = width(left) + width(right) + 3 - room
-        if 0 < over <= cells(name) - _LEAST_NAME and least <= 4:
+        shortest = _LEAST_NAME if least > 3 else _SHORT_NAME
+        if 0 < over <= cells(name) - shortest and least <= 5:
             short = line((cut(name, cells(name) - over), "strong"))
             left = join([short, *shown[1:]], _SEPARATOR)
             break
@@ -136,6 +137,10 @@ def _verdict_counts(state: RunState) -> Line:
 
 def _tokens(state: RunState) -> Line:
     total = state.input_tokens + state.output_tokens
+    policy = state.task.policy.automation
+    limit = policy.max_tokens if policy is not None else None
+    if limit is not None:
+        return line((f"{formatting.tokens(total)} / {formatting.token_limit(limit)}", "muted"))
     told = formatting.count(total, "token", formatting.tokens(total)) if total else ""
     return line((told, "muted"))
 
@@ -148,22 +153,26 @@ def phase_row(
     passed = _passed(state)
     road = state.workflow.rows
     following = upcoming(state, now)
-    rule = " ── " if full else " "
-    spans: list[Span] = []
+    rule: Span = (" ── " if full else " ", "phase.rule")
+    shown: list[Line] = []
+    here = 0
     for phase in road:
         name = phase.value if full else _SHORT.get(phase, phase.value)
-        if spans:
-            spans.append((rule, "phase.rule"))
         if phase is state.phase:
+            here = len(shown)
             held = at_rest or isinstance(_in_sight(state, now, holds), Hold)
-            spans.append(_live(state, now, name, full, held=held))
+            shown.append((_live(state, now, name, full, held=held),))
         elif phase is following:
-            spans.append((f"{IDLE}{name}", "phase.next"))
+            shown.append(((f"{IDLE}{name}", "phase.next"),))
         elif phase in passed:
-            spans.append((f"{DONE}{name}", "phase.done"))
+            shown.append(((f"{DONE}{name}", "phase.done"),))
         else:
-            spans.append((f"{IDLE}{name}", "phase.idle"))
-    return fit(tuple(spans), room)
+            shown.append(((f"{IDLE}{name}", "phase.idle"),))
+    first: Line = ()
+    # Where there is no room for all, the earliest phases give way, never the current one.
+    while here and width(join([first, *shown[: here + 1]], rule)) + cells(ELLIPSIS) > room:
+        shown, here, first = shown[1:], here - 1, ((ELLIPSIS, "phase.rule"),)
+    return fit(join([first, *shown], rule), room)
 
 
 def _live(state: RunState, now: float, name: str, full: bool, *, held: bool) -> Span:
@@ -228,7 +237,11 @@ def status(
         if best := best_of(state):
             told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
             end = (*end, (told, "figure"))
-        return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
+        if past:
+            return fit(end, room)
+        leaves = tr("{more} goes on with more rounds, {key} leaves",
+                    more=way_to("run.more"), key=way_to("app.quit"))  # fmt: skip
+        return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
         return fit(line((retold(one_line(activity)), "note")), room)
     effect = _in_sight(state, now, holds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from akg_tui.cli import main
 from akg_tui.core import events as ev
+from akg_tui.engine.run_service import Limits, resume
 from akg_tui.store.journal import read
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
@@ -52,27 +54,36 @@ def test_fork_prints_the_new_run_and_how_to_go_on(
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "told"),
     [
-        ["--max-rounds", "40"],
-        ["--max-hours", "1", "--max-tokens", "9"],
-        ["--max-cost", "2.5"],
-        ["--max-experiments", "8"],
-        ["--goal", "speedup>=9"],
-        ["--policy", "p.json"],
-        ["--mode", "review"],
+        (["--max-hours", "1"], "would end again at once: max rounds reached (7)"),
+        (["--max-rounds", "7"], "would end again at once: max rounds reached (7)"),
+        (["--max-rounds", "40", "--goal", "speedup>=0.01"], "at once: automation goals reached"),
+        (["--mode", "review"], "resume {run} --more-rounds N"),
     ],
 )
-def test_a_run_that_is_over_takes_no_new_limits_and_says_how_to_go_on(
-    over: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+def test_a_run_that_is_over_stays_as_it_is_if_the_limits_do_not_let_it_go_on(
+    over: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
 ) -> None:
     before = (over / "events.jsonl").read_bytes()
     assert main(["resume", str(over), "--headless", *options]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    names = [word for word in options if word.startswith("--")]
-    assert line.startswith(f"akg-tui: {', '.join(names)}: the run is over (max rounds reached (7))")
-    assert f"akg-tui fork {over} --round 7, then resume that with {' '.join(names)}" in line
+    assert told.format(run=over) in line
     assert (over / "events.jsonl").read_bytes() == before
+
+
+def test_a_run_that_is_over_goes_on_with_more_rounds(over: Path) -> None:
+    before = read_state(over)
+    run = resume(over, Limits(more_rounds=1))
+    work = engine(run)
+    asyncio.run(work.run())
+    asyncio.run(work.close())
+    after = read_state(over)
+    assert (after.run_id, after.settled) == (before.run_id, 8)
+    assert after.finished == "max rounds reached (8)"
+    assert [record.seq for record in read(over / "events.jsonl")][-1] == after.seq
+    reopened = [r.event for r in read(over / "events.jsonl") if isinstance(r.event, ev.RunReopened)]
+    assert [(each.policy.max_rounds, each.source) for each in reopened] == [(8, "command line")]
 
 
 def test_a_run_that_is_over_is_resumed_without_options_as_before(over: Path) -> None:

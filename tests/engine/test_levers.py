@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse, UserMessage
 from akg_tui.core import commands as cmd
@@ -227,4 +228,19 @@ async def test_gates_hold_plan_and_edit_and_a_hand_edit_is_adopted_while_they_do
     assert (work.state.item(first.item).text, first.verdict) == (wanted, Verdict.KEEP)
     kinds = [r.event.kind for r in run.records if isinstance(r.event, ev.GateOpened)]
     assert kinds == ["plan", "edit", "edit"]
+    await work.close()
+
+
+async def test_a_run_that_is_over_works_on_in_the_same_process_after_a_person_raised_its_limit(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", rounds=2)
+    work = engine(run)
+    await work.run()
+    assert work.state.finished == "max rounds reached (2)"
+    policy = replace(work.state.task.policy, max_rounds=4)
+    assert work.send(cmd.GoOn(policy)) is None
+    await work.run()
+    assert (work.state.settled, work.state.finished) == (4, "max rounds reached (4)")
+    check_whole(run)
     await work.close()

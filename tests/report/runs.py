@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -50,6 +51,26 @@ def broken(folder: Path) -> RunFolder:
         if isinstance(effect, fx.Measure):
             send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
             send(run, cmd.FinishEval(bad))
+        else:
+            perform(run, effect)
+    return run
+
+
+def unwritten(folder: Path) -> RunFolder:
+    """A run whose agent was to write the kernel, and wrote one that is wrong."""
+    loaded = make_task(folder)
+    task = replace(loaded.task, workflow="write")
+    run = create_run(dataclasses.replace(loaded, task=task), rounds=1)
+    recover(run)
+    bad = Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="wrong values")
+    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
+        if isinstance(effect, fx.Measure):
+            send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+            send(run, cmd.FinishEval(bad))
+        elif isinstance(effect, fx.RunAgent):
+            send(run, cmd.Observe(ev.ModelReplied(phase=effect.phase, model="m")))
+            send(run, cmd.Edit(run.history.write_blob(candidate(9)), "sha", 1, 1))
+            send(run, cmd.Observe(ev.TurnEnded()))
         else:
             perform(run, effect)
     return run

@@ -183,6 +183,19 @@ def test_a_run_without_a_figure_has_a_report_that_says_so(
         assert each in text
 
 
+def test_the_last_kernel_that_was_written_in_vain_is_not_called_the_seed(tmp_path: Path) -> None:
+    run = runs.unwritten(tmp_path / "task")
+    seed, last = run.records[0].event.kernel_blob, run.state.seed_blob  # type: ignore[attr-defined]
+    assert last != seed
+    found = read_report(runs.closed(run), channel="cli")
+    assert (found.seed.blob, found.best.blob) == (seed, last)
+    for text in (Page(render_page(found)).text, render_markdown(found)):
+        assert "This is the last one that the agent wrote." in text
+        assert "no kernel was correct" in text
+        assert "The last try failed" in text
+        assert "It is the seed" not in text
+
+
 def test_text_of_strangers_neither_acts_nor_hides_nor_breaks_out(tmp_path: Path) -> None:
     found = read_report(runs.closed(runs.hostile(tmp_path / "task")), channel="cli")
     assert any(r.text.startswith("</script>") for r in found.rounds)

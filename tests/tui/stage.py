@@ -29,6 +29,12 @@ class Stage:
     def deck(self) -> Deck:
         return next(screen for screen in self.app.screen_stack if isinstance(screen, Deck))
 
+    @property
+    def work_is_done(self) -> bool:
+        """Whether the task in which the run works has ended."""
+        assert self.app._work is not None
+        return self.app._work.done()
+
     async def pull(self) -> None:
         """Let the screen catch up with the run, and everything it started with itself."""
         await gallery.pulled(self.app, self.pilot)

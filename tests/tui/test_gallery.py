@@ -37,7 +37,7 @@ WORDS = {
     "compare": ["compare: +2 -2", "round 14 ✓ KEEP", "round 22 ▪ DISCARD"],
     "runs": ["3 runs below ~/kernels", "rms_norm", "row_softmax", "✓ finished", "◦ open"],
     "wizard": ["a kernel of yours", "get_init_inputs", "enter checks it"],
-    "help": ["Take one transition", "alt+y", "esc closes"],
+    "help": ["Take one transition", "Next mode of supervision", "esc closes"],
     "palette": ["look: theme chalk", "light and cool"],
 }
 

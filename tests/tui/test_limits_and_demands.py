@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.tui.screens.command_line import CommandLine
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.view.controls.command_reading import BadLimit, limited
+from akg_tui.view.controls.policy_words import BadLimit, limited
 
 from .script import FakeHandle, task
 from .stage import Stage, on_stage
@@ -35,8 +36,51 @@ async def test_limits_are_changed_while_the_run_is_at_work_and_it_goes_beyond_th
         assert policy.automation.max_cost_usd == 2.5
         stage.handle.work()
         assert stage.handle.state.settled == 5
-        await named(stage, "limits rounds=9")
-        assert "the run is over" in stage.deck.footer.view[1]
+
+
+async def test_a_run_that_is_over_goes_on_as_the_same_run_with_the_key_for_more_rounds() -> None:
+    handle = FakeHandle(the_task=task(max_rounds=3)).work()
+    handle.over.set()
+    async with on_stage(handle) as stage:
+        assert "+ goes on with more rounds" in stage.text()
+        await named(stage, "more x")
+        assert "rounds needs a number above 0" in stage.text()
+        handle.over.clear()
+        await stage.press("plus", "enter")
+        assert isinstance(handle.sent[-1], cmd.GoOn)
+        assert "the run goes on: rounds=+20" in stage.text()
+        assert handle.state.task.policy.max_rounds == 23
+        assert not stage.work_is_done
+        handle.work(lambda state: state.settled == 5)
+        await stage.pull()
+        assert "round 5/23" in stage.text()
+        await named(stage, "more 2")
+        assert handle.state.task.policy.max_rounds == 25
+
+
+def test_limits_are_added_to_removed_and_named_as_in_a_policy_file() -> None:
+    before = limited(task(max_rounds=4).policy, "hours=2 tokens=900 patience=3")
+    after = limited(before, "rounds=+2 max_hours=+1 maxTokens=none max_rounds_without_keep=none")
+    assert (after.max_rounds, after.max_hours, after.max_rounds_without_keep) == (6, 3.0, None)
+    assert after.automation is not None
+    assert after.automation.max_tokens is None
+    assert limited(before, "rounds=+2", settled=9).max_rounds == 11
+    with pytest.raises(BadLimit, match="no limit on cost yet"):
+        limited(before, "cost=+2")
+
+
+def test_goals_logic_and_heuristics_are_set_with_the_same_words() -> None:
+    policy = limited(task().policy, "goal=speedup>=2 goal=max_error<1e-6 logic=or heuristics=on")
+    assert policy.automation is not None
+    assert [str(goal) for goal in policy.automation.goals] == ["speedup >= 2", "max_error < 1e-06"]
+    assert (policy.automation.logic, policy.automation.strict_heuristics) == ("OR", True)
+    policy = limited(policy, "goal=speedup>=3")
+    assert policy.automation is not None
+    assert [str(goal) for goal in policy.automation.goals] == ["max_error < 1e-06", "speedup >= 3"]
+    assert limited(policy, "goals=none").automation == replace(policy.automation, goals=())
+    for text, told in (("goal=pace>2", "'pace' is not measured"), ("logic=xor", "AND, OR")):
+        with pytest.raises(BadLimit, match=told):
+            limited(policy, text)
 
 
 async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for() -> None:

@@ -183,7 +183,7 @@ async def test_the_table_by_case_is_there_where_the_task_has_cases() -> None:
         task = replace(handle.state.task, cases=(Case("short"),))
         handle._state = replace(handle.state, attempts=attempts, task=task)
         await stage.pull()
-        await stage.press("c", "c")
+        await stage.press("c", "c", "c")
         assert "cases × attempts" in stage.text()
         assert "2.00×" in stage.text()
 
@@ -292,7 +292,7 @@ async def test_a_search_finds_as_it_is_typed_and_leaves_what_it_found_in_sight()
 async def test_what_is_found_is_lit_and_shifts_nothing() -> None:
     handle = at_work()
     handle.tell(ev.ModelReplied(phase=Phase.EDIT, model="m", text="漢字 needle é needle [b]x[/b]"))
-    async with on_stage(handle, (200, 60)) as stage:
+    async with on_stage(handle, (180, 60)) as stage:
         await stage.press("4")
         await stage.press("slash", *"needle")
         lit = [
@@ -427,3 +427,15 @@ async def test_no_text_of_kernel_plan_or_log_leaks_or_shifts_the_frame() -> None
                 assert {strip.cell_length for strip in strips} == {size[0]}
                 # The frame stands: every row ends in the same column, whatever is in it.
                 assert not any(pane.broken for pane in stage.deck.panes.values())
+
+
+async def test_the_table_of_knobs_shows_what_each_value_gains_and_what_is_untried() -> None:
+    async with on_stage(at_work(), (120, 40)) as stage:
+        await stage.press("6", "c", "c", "z")
+        told = stage.text()
+        assert "knobs × values" in told
+        assert "settings tried, the best was number" in told
+        row = next(each for each in told.splitlines() if '"poly5"' in each)
+        assert "untried" in row
+        await stage.press("c")
+        assert "6 attempts" in stage.text()

@@ -235,8 +235,11 @@ async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
         await stage.shows("4 runs")
         await stage.until(lambda: stage.text().count("✓ finished") == 2)
         await stage.press("r")
-        await stage.shows("it is over; F forks it")
-    assert read_state(path).settled == 4
+        await stage.shows("It goes on as the same run.")
+        await stage.press(*["backspace"] * 2, "1", "enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.shows("the run is over")
+    assert read_state(path).settled == 5
 
 
 async def test_the_report_of_a_run_is_written_from_the_list(folder: Path) -> None:
@@ -428,3 +431,36 @@ def test_words_of_a_row() -> None:
     assert spark((), 12) == ""
     assert last_part("a/long/path", 5) == "…path"
     assert last_part("漢字漢字", 5) == "…漢字"
+
+
+async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[RunRequest] = []
+
+    async def noted(start: RunRequest) -> object:
+        begun.append(start)
+        raise ValueError("noted")
+
+    monkeypatch.setattr(run_start, "begun", noted)
+    async with listed(tmp_path, (80, 24)) as stage:
+        await stage.shows("d  try the demo: a bundled sample, without key or GPU")
+        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a tour"):
+            assert offered in stage.text()
+        await stage.press("d")
+        await stage.shows("noted")
+        await stage.press("t")
+        await stage.shows("1/5  the plan")
+        await stage.press("enter", "right")
+        await stage.shows("3/5  your say")
+        await stage.press("left")
+        await stage.shows("2/5  the kernel")
+        await stage.press("escape")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.pilot.click(offset=(8, 6))
+        await stage.shows("1/5  the plan")
+        await stage.press("escape")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.press("o", *"nowhere", "enter")
+        await stage.shows("the run could not be opened")
+    assert [(each.sample, each.limits.max_rounds) for each in begun] == [("row_softmax", 12)]

@@ -215,6 +215,20 @@ async def test_with_no_color_not_one_colour_is_sent(
         assert len(attributes) >= 3, "weight and reverse video still tell things apart"
 
 
+@pytest.mark.parametrize(("theme", "no_color"), [("mono", ""), ("ember", "1")])
+async def test_without_hues_the_frame_and_the_title_show_the_focus(
+    theme: str, no_color: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("AKG_TUI_THEME", theme)
+    async with on_stage(FakeHandle()) as stage:
+        await stage.press("1")
+        plan, log = stage.deck.plan, stage.deck.log_pane
+        assert (plan.styles.border_top[0], log.styles.border_top[0]) == ("heavy", "round")
+        assert plan.styles.border_title_style.reverse
+        assert not log.styles.border_title_style.reverse
+
+
 def test_a_ground_that_stands_out_becomes_reverse_video_once() -> None:
     dark = Color.parse("#101010")
 

@@ -383,3 +383,63 @@ async def test_a_run_that_was_described_in_the_wizard_comes_onto_the_deck(
         await stage.until(lambda: isinstance(stage.app.screen, Deck))
     (run,) = (tmp_path / "mytask" / "runs").iterdir()
     assert (run / "events.jsonl").exists()
+
+
+async def test_a_field_with_a_list_is_picked_with_the_arrows(
+    tmp_path: Path, judged: list[Measurement]
+) -> None:
+    folder_with(tmp_path)
+    async with listed(tmp_path, SMALL) as stage:
+        wizard = await to_wizard(stage)
+        await write(stage, "workflow", "auto")
+        assert "← → auto, tune, write, write_then_tune" in stage.text()
+        await stage.press("right", "right")
+        assert wizard._value("workflow") == "write"
+        await stage.press("left")
+        assert wizard._value("workflow") == "tune"
+        await stage.press("enter")
+        await stage.shows("enter again writes the task")
+        assert wizard.draft().request.workflow == "tune"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dsl"),
+    [
+        ("import triton\nimport torch\n", "triton"),
+        ("from akg_tui.dsl import compile_cpp\nimport torch\n", "cpp"),
+        ("import torch\n", "torch"),
+        ("class ModelNew: pass\n", ""),
+    ],
+)
+def test_the_dsl_is_found_in_the_kernel(tmp_path: Path, kernel: str, dsl: str) -> None:
+    (tmp_path / "k.py").write_text(kernel)
+    assert run_start.dsl_found(tmp_path / "k.py") == dsl
+    assert run_start.dsl_found(tmp_path / "gone.py") == ""
+
+
+async def test_the_dsl_follows_the_kernel_until_a_person_names_another(
+    tmp_path: Path, judged: list[Measurement]
+) -> None:
+    folder_with(tmp_path, f"import triton\n{KERNEL}")
+    (tmp_path / "核.py").write_text(f"import torch\n{KERNEL}")
+    async with listed(tmp_path) as stage:
+        wizard = await to_wizard(stage)
+        await stage.until(lambda: wizard._value("dsl") == "triton")
+        await write(stage, "kernel", "核.py")
+        await stage.until(lambda: wizard._value("dsl") == "torch")
+        await write(stage, "dsl", "cpp")
+        await write(stage, "kernel", "kernel.py")
+        await wizard._find_dsl()
+        assert wizard._value("dsl") == "cpp"
+
+
+async def test_a_check_tells_for_how_long_it_works(
+    tmp_path: Path, judged: list[Measurement]
+) -> None:
+    folder_with(tmp_path)
+    async with listed(tmp_path) as stage:
+        wizard = await to_wizard(stage)
+        wizard._began, wizard._doing = -75.0, "verify 1/3"
+        wizard._tick()
+        await stage.pilot.pause()
+        assert "checking: verify 1/3, " in stage.text()

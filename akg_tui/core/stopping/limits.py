@@ -16,7 +16,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.stopping import automation as auto
 from akg_tui.core.stopping.automation import null_if_empty, tokens_reached
-from akg_tui.core.stopping.goals import Range, goals_met
+from akg_tui.core.stopping.goals import Goal, Metrics, Range, goal_met, goals_met
 
 NO_PROGRESS_VISITS = 3
 MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
@@ -30,11 +30,10 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     """
     policy = null_if_empty(state.task.policy.automation)
     queue_empty = bool(state.items) and state.active is None and not state.pending
-    by_correct = policy is not None and policy.count == "completed"
     facts = auto.Facts(
         rounds=state.settled,
         max_rounds=state.task.policy.max_rounds,
-        experiments=len(_completed(state)) if by_correct else state.settled,
+        experiments=experiments_done(state),
         tokens=state.tokens,
         reply=state.closing_reply,
         goals_met=goals_reached(state),
@@ -80,6 +79,13 @@ def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) 
     return reasons
 
 
+def more_rounds(state: RunState, number: int) -> int:
+    """Return the limit of rounds that gives the run `number` more: of a run that is over, more
+    than it has settled; else more than its limit.
+    """
+    return number + (state.settled if state.finished else state.task.policy.max_rounds)
+
+
 def rounds_without_keep(state: RunState) -> int:
     """Return the number of rounds settled since the last KEEP that was not undone."""
     kept = [
@@ -122,13 +128,33 @@ def goals_reached(state: RunState) -> bool:
     policy = state.task.policy.automation
     if policy is None or not policy.goals:
         return False
+    return goals_met(policy.goals, policy.logic, *_goal_facts(state))
+
+
+def each_goal(state: RunState) -> list[tuple[Goal, bool]]:
+    """Return the policy's goals, each with whether it is reached now."""
+    policy = state.task.policy.automation
+    goals = policy.goals if policy is not None else ()
+    facts = _goal_facts(state) if goals else ((), None)
+    return [(goal, goal_met(goal, *facts)) for goal in goals]
+
+
+def _goal_facts(state: RunState) -> tuple[Sequence[Metrics], Metrics | None]:
+    """Return the metrics of the completed experiments, and those of the best kernel."""
     # An undone KEEP is not a result, so it must not stop the run.
     completed = (a for a in _completed(state) if a.number not in state.undone)
     experiments = [metrics_of(attempt) for attempt in completed]
     best = None
     if state.best is not None and state.best.attempt:
         best = metrics_of(state.attempts[state.best.attempt])
-    return goals_met(policy.goals, policy.logic, experiments, best)
+    return experiments, best
+
+
+def experiments_done(state: RunState) -> int:
+    """Return the experiments so far, as the policy counts them."""
+    policy = null_if_empty(state.task.policy.automation)
+    by_correct = policy is not None and policy.count == "completed"
+    return len(_completed(state)) if by_correct else state.settled
 
 
 def cost_reached(spent: float, limit: float) -> str:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from akg_tui.core.plan.knob_effects import search_of
 from akg_tui.core.state import Attempt
+from akg_tui.core.summary import climb_of
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows
+from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows, knob_rows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import line
 
 
 class AttemptsPane(LineView, Pane):
-    """The attempts, newest first, or a table of all attempts by kind of input or by case."""
+    """The attempts, newest first, or a table of them by value of the knobs, by kind of input or by
+    case.
+    """
 
     picks = True
 
@@ -23,6 +28,7 @@ class AttemptsPane(LineView, Pane):
         self._pick: int | None = None  # an attempt's number
         self._table = "attempts"
         self._has_cases = False
+        self._seed = "", ""  # the blob of the seed, and its text if it declares knobs
         self._entitle()
 
     def _entitle(self) -> None:
@@ -30,15 +36,19 @@ class AttemptsPane(LineView, Pane):
             "attempts": tr("attempts"),
             "inputs": tr("inputs × attempts"),
             "cases": tr("cases × attempts"),
+            "knobs": tr("knobs × values"),
         }
         self.entitle(titles[self._table])
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state, attempts = snapshot.state, snapshot.state.attempts
         self._has_cases = bool(state.task.cases)
+        if attempts and self._seed[0] != attempts[0].blob:
+            text = snapshot.kernel(attempts[0].blob)
+            self._seed = attempts[0].blob, text if "# tune:" in text else ""
         if self._table == "cases" and not self._has_cases:
             self._table = "attempts"
-        measured = (len(attempts), state.undone, state.final, state.final_eager)
+        measured = (len(attempts), state.drafts, state.undone, state.final, state.final_eager)
         if not self.moved((measured, self.room, state.run_id, self._table)):
             return
         self._entitle()
@@ -47,6 +57,13 @@ class AttemptsPane(LineView, Pane):
             tr("ratio in each case") if by_case else tr("error as a share of what is allowed")
         )
         self.border_subtitle = Content(subtitle)
+        if self._table == "knobs":
+            self._attempts, self._picked = attempts, range(0)
+            found = search_of(state, self._seed[1])
+            self.border_subtitle = Content(tr("ratio over the seed"))
+            untold = [line((tr("no knob was measured yet"), "faint"))]
+            self.put(knob_rows(found, climb_of(state), self.room) if found else untold)
+            return
         if self._table != "attempts":
             self._attempts, self._picked = attempts, range(0)
             rows = CaseRows if by_case else InputRows
@@ -61,8 +78,11 @@ class AttemptsPane(LineView, Pane):
         self._mark()
 
     def cycle(self) -> bool:
-        """Switch between the tables by attempt, by kind of input and, if there are any, by case."""
+        """Switch between the tables by attempt, by kind of input and, if there are any, by case and
+        by value of the knobs.
+        """
         tables = ["attempts", "inputs", *(["cases"] if self._has_cases else [])]
+        tables += ["knobs"] if self._seed[1] else []
         self._table = tables[(tables.index(self._table) + 1) % len(tables)]
         return True
 
@@ -83,9 +103,19 @@ class AttemptsPane(LineView, Pane):
         if not self._attempts:
             return
         row = self._row_of_pick()
-        row = min(len(self._attempts), max(1, row + step if row else 1))
-        self._pick = self._attempts[-row].number
-        self.pick(range(row, row + 1))
+        self.pick_row(min(len(self._attempts), max(1, row + step if row else 1)))
+
+    def pick_row(self, row: int) -> None:
+        if self._table == "attempts" and 1 <= row <= len(self._attempts):
+            self._pick = self._attempts[-row].number
+            self.pick(range(row, row + 1))
+
+    def choose(self, number: int) -> None:
+        """Pick an attempt by its number, in the table of attempts."""
+        self._table = "attempts"
+        self._pick = number
+        self.forget()
+        self.call_after_refresh(lambda: self.pick_row(self._row_of_pick()))
 
     @property
     def picked_item(self) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
+from textual.events import Click
+from textual.message import Message
 
 from akg_tui.core.phases import Verdict
+from akg_tui.core.state import Attempt
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.braille_chart import CASE, AttemptSeries, Chart, Plot
@@ -26,6 +29,14 @@ _WHAT = {
 
 
 class ChartPane(Painted[Plot], Pane, can_focus=True):
+    class Chosen(Message):
+        """The point of an attempt was clicked; `twice`: by a double click."""
+
+        def __init__(self, attempt: Attempt, *, twice: bool) -> None:
+            super().__init__()
+            self.attempt = attempt
+            self.twice = twice
+
     def __init__(self) -> None:
         super().__init__("chart", _NOTHING)
         self.series = AttemptSeries()
@@ -81,6 +92,13 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
             plot = self.series.plot(state, running)
             self.show(plot)
             self._title(plot)
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        x = self._chart.x_at(offset.x, self.view, self.size.width) if offset else None
+        found = self.series.nearest(x) if x is not None and event.button == 1 else None
+        if found is not None:
+            self.post_message(self.Chosen(found, twice=event.chain == 2))
 
     def paint(self, view: Plot, width: int, height: int) -> Sequence[Line]:
         return self._chart.draw(view, width, height)

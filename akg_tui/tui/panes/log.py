@@ -134,6 +134,11 @@ class LogPane(LineView, Pane):
             picked = min(numbers[-1], max(numbers[0], self._pick + step))
         self._choose(picked)
 
+    def pick_row(self, row: int) -> None:
+        number = self.agent_log.at(row - self._head)
+        if number is not None:
+            self._choose(number)
+
     def turn(self, step: int) -> bool:
         """Pick the next reply of the model, or the previous one; False if there is none."""
         here = self._pick if self._pick is not None else self.agent_log.at(self.top - self._head)

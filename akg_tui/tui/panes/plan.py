@@ -78,6 +78,10 @@ class PlanPane(LineView, Pane):
         place = names.index(item.id) + (step if self._pick is not None else 0)
         self.choose(names[min(len(names) - 1, max(0, place))])
 
+    def pick_row(self, row: int) -> None:
+        if name := next((n for n, rows in self._view.spans.items() if row in rows), ""):
+            self.choose(name)
+
     def unfold(self, name: str) -> None:
         """Pick an item and show its evidence."""
         self._unfolded |= {name}

@@ -20,6 +20,7 @@ from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.textual_internals import set_border
 from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import (
     KEPT_VERSIONS,
@@ -88,7 +89,7 @@ class SourcePane(LineView, Pane):
         compared = compare(old, new)
         rows = CodeRows(
             compared,
-            snapshot.tag_key,
+            tag_key(self, snapshot.tag_key),
             old=self._colours.of(best),
             new=self._colours.of(blob),
             origins=self._origins(versions) if versions and known else None,
@@ -96,7 +97,7 @@ class SourcePane(LineView, Pane):
         )
         self._changed = size(compared)
         self._changes = tuple(hunk.start for hunk in find_hunks(compared))
-        self.put(rows, columns=rows.columns)
+        self.put(rows, columns=rows.columns, gutter=rows.gutter)
         missing = {b: snapshot.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")

@@ -11,14 +11,18 @@ from functools import partial
 from typing import TypeVar
 
 from textual.app import ComposeResult
-from textual.events import DescendantFocus
+from textual.errors import NoWidget
+from textual.events import Click, DescendantFocus, MouseDown, MouseMove, MouseUp
+from textual.geometry import Offset
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.effects import under_way
 from akg_tui.core.phases import Mode
+from akg_tui.core.sanitize import one_line
 from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
+from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.instructions import InstructionsPane
 from akg_tui.tui.panes.limits_pane import LimitsPane
 from akg_tui.tui.panes.log import LogPane
@@ -32,6 +36,7 @@ from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.plan_editing import PlanEditing
 from akg_tui.tui.screens.review import Review
+from akg_tui.tui.screens.run_screen import MENU_PLACE, RIGHT_BUTTON
 from akg_tui.tui.screens.subagent_popouts import SubagentPopouts
 from akg_tui.tui.textual_internals import PAUSE_S
 from akg_tui.tui.widgets.approval_card import AskCard, Ident
@@ -41,7 +46,7 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import TabRow, Tiles
 from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.approvals import Request, requests
-from akg_tui.view.controls.command_registry import Where, footer, way_to
+from akg_tui.view.controls.command_registry import Where, command, footer, way_to
 from akg_tui.view.controls.deck_layout import (
     PANE_NAMES,
     PRESETS,
@@ -51,9 +56,10 @@ from akg_tui.view.controls.deck_layout import (
     shape_of,
     too_small,
 )
+from akg_tui.view.controls.pane_borders import Edge, edge_at, edge_of, moved_border
 from akg_tui.view.controls.panes import PANES, Shape
 from akg_tui.view.diff import compare, size
-from akg_tui.view.language import marked, tr
+from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.status import sparkline
 
@@ -65,6 +71,7 @@ _MODE_WAITS = {
     Mode.REVIEW: marked("a KEEP waits for your answer"),
     Mode.STEP: marked("every transition waits for {key}"),
 }
+BORDER_COLUMNS, BORDER_ROWS = 4, 2  # by which a key moves a border
 LOOSEN_S = 1.0  # before the mode key lets everything pass
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
@@ -108,6 +115,9 @@ class Deck(InputScreen):
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
         self._arranged: tuple[object, ...] = ()
         self._loosens = 0.0  # when the mode key was pressed that leads to auto
+        self._alike = False  # the kernel under work is the best one: one pane shows both
+        self._dragged: Edge | None = None
+        self._dragged_from = Offset()
 
     def _find_out(self, work: Coroutine[None, None, None]) -> None:
         self.run_worker(work, group="evidence")
@@ -165,7 +175,11 @@ class Deck(InputScreen):
     def _places(self, size: tuple[int, int]) -> dict[str, Place]:
         below = self.popouts.below(self.active)
         zoomed = self.zoomed and below == self.active
-        places = place(size, self.shape, self.preset, below, hidden=self.hidden, zoomed=zoomed)
+        hidden = self.hidden | ({"best"} if self._alike else set())
+        places = place(
+            size, self.shape, self.preset, below, hidden=hidden, zoomed=zoomed,
+            borders=self.workbench.appearance.borders,
+        )  # fmt: skip
         return self.popouts.places(places, size, self.shape)
 
     @property
@@ -194,8 +208,17 @@ class Deck(InputScreen):
                 pane.display = name in shown
         self.body.rearrange()
 
+    def _one_kernel_pane(self, snapshot: RunSnapshot) -> None:
+        """Show one pane of kernels while the kernel under work is the best one."""
+        state = snapshot.state
+        alike = state.work_blob == state.standing_blob
+        if alike is not self._alike:
+            self._alike = alike
+            self.arrange_panes()
+
     def pull(self, snapshot: RunSnapshot) -> None:
         self._loosen()
+        self._one_kernel_pane(snapshot)
         seq = snapshot.state.seq
         self.header.take(seq, lambda: self.header.pull(snapshot))
         self.rail.take(seq, lambda: self.rail.pull(snapshot))
@@ -454,6 +477,107 @@ class Deck(InputScreen):
         self.arrange_panes()
         # At once: with a delay, another key may have hidden the pane again before the focus.
         self.set_focus(self.panes[name])
+
+    def pane_at(self, place: Offset) -> str:
+        """Return the pane at a place of the screen; "" beside all panes."""
+        try:
+            widget, _ = self.get_widget_at(*place)
+        except NoWidget:
+            return ""
+        nodes = widget.ancestors_with_self
+        return next((node.id for node in nodes if node.id in self.panes), "") or ""
+
+    def _laid(self) -> dict[str, Place]:
+        size = self.body.size
+        return self._places((size.width, size.height))
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        """Take hold of a border between two panes."""
+        if event.button != 1 or not self.pane_at(event.screen_offset):
+            return
+        at = event.screen_offset - self.body.region.offset
+        self._dragged = edge_at(self._laid(), at.x, at.y)
+        self._dragged_from = event.screen_offset
+        if self._dragged is not None:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        if self._dragged is None:
+            return
+        moved = event.screen_offset - self._dragged_from
+        if by := moved.y if self._dragged.below else moved.x:
+            self._dragged_from = event.screen_offset
+            self._move_border(self._dragged, by)
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        if self._dragged is not None:
+            self.capture_mouse(False)
+            self._dragged = None
+
+    def _move_border(self, edge: Edge, by: int) -> None:
+        appearance = self.workbench.appearance
+        layout = self.preset, self.shape
+        moved = moved_border(appearance.borders, layout, self._laid(), edge=edge, by=by)
+        if moved is None:
+            key = way_to("pane.show")
+            self.say(tr("borders move while all panes of the layout are here: {key}", key=key))
+            return
+        appearance.borders = moved
+        self.body.rearrange()
+        self.say(appearance.with_save_hint("borders", tr("borders moved")))
+
+    def action_border(self, what: str) -> None:
+        """Make the focused pane wider, narrower, higher or lower; or all as the layout has them."""
+        if what == "reset":
+            self.workbench.appearance.borders = {}
+            self.body.rearrange()
+            self.say(tr("the borders are those of the layout"))
+            return
+        below = what in ("higher", "lower")
+        found = edge_of(self._laid(), self.active, below=below)
+        if found is None:
+            self.say(tr("there is no border to move here"))
+            return
+        edge, grows = found
+        step = BORDER_ROWS if below else BORDER_COLUMNS
+        self._move_border(edge, step * grows * (1 if what in ("higher", "wider") else -1))
+
+    def on_click(self, event: Click) -> None:
+        """A right click offers what a pane can do; a double click opens what was clicked, or on
+        the frame, or in a pane without entries, zooms the pane.
+        """
+        pane = self.pane_at(event.screen_offset)
+        if not pane:
+            return
+        if event.button == RIGHT_BUTTON:
+            self.action_pane(pane)
+            self.open_menu(event.screen_offset, pane)
+        elif event.chain == 2:
+            widget = self.panes[pane]
+            inside = widget.content_region.contains_point(event.screen_offset)
+            if widget is self.agents and inside:
+                return  # its second click has opened the agent
+            if isinstance(widget, LineView) and widget.picks and inside:
+                self.action_open()
+            elif not (isinstance(widget, ChartPane) and inside):
+                self.action_zoom()
+
+    def action_menu(self) -> None:
+        self.open_menu(self.panes[self.active].region.offset + MENU_PLACE, self.active)
+
+    def on_chart_pane_chosen(self, message: ChartPane.Chosen) -> None:
+        """Pick the attempt of a clicked point; a double click leads to the end of its round."""
+        found = message.attempt
+        if message.twice:
+            self.app.run_worker(self.workbench.to_round(found.round), name="to a round")
+            return
+        self.attempts.choose(found.number)
+        why = retold(one_line(found.reason))
+        told = {"number": found.number, "item": found.item, "verdict": found.verdict, "why": why}
+        self.say(tr("attempt {number} of {item}: {verdict}, {why}", **told))
+
+    async def on_ask_card_called(self, message: AskCard.Called) -> None:
+        await self.workbench.carry_out(command(message.command))
 
     def on_tab_row_chosen(self, message: TabRow.Chosen) -> None:
         self.action_pane(message.pane)

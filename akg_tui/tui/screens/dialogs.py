@@ -22,8 +22,8 @@ from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.controls import keymap
-from akg_tui.view.controls.command_reading import NAMES, BadLimit, limited
 from akg_tui.view.controls.help_rows import help_rows
+from akg_tui.view.controls.policy_words import NAMES, BadLimit, limited
 from akg_tui.view.language import tr
 from akg_tui.view.spans import BLANK, Line, hang, line
 
@@ -245,29 +245,33 @@ class Leave(Confirm):
 
 
 class AskLimits(Question[str]):
-    """A question for limits; the result is the checked text, or "" if the person gave none."""
+    """A question for limits; the result is the checked text, or "" if the person gave none.
+
+    `why` is a sentence. `settled` is as in `limited`.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", show=False)]
 
-    def __init__(self, name: str, why: str, policy: Policy, text: str) -> None:
-        super().__init__(tr("limits of the fork"), Input(text, compact=True, select_on_focus=False))
-        self._of, self._why, self._policy = one_line(name), why, policy
+    def __init__(
+        self, title: str, why: str, policy: Policy, text: str, *, settled: int | None = None
+    ) -> None:
+        super().__init__(title, Input(text, compact=True, select_on_focus=False))
+        self._why, self._policy, self._settled = one_line(why), policy, settled
 
     def on_mount(self) -> None:
         super().on_mount()
         self._tell("")
 
     def _tell(self, fault: str) -> None:
-        ends = tr("{run} would end at once: {why}.", run=self._of, why=self._why)
         asks = tr("Write other limits ({names}), enter sets them; esc leaves it as it is.",
                   names=", ".join(NAMES))  # fmt: skip
-        lines = [*hang(ends, self.room, (), "text"), BLANK, *hang(asks, self.room, (), "note")]
+        lines = [*hang(self._why, self.room, (), "text"), BLANK, *hang(asks, self.room, (), "note")]
         self.show([*lines, *(hang(fault, self.room, (), "log.error") if fault else ())])
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         try:
-            limited(self._policy, event.value)
+            limited(self._policy, event.value, settled=self._settled)
         except BadLimit as error:
             self._tell(str(error))
         else:

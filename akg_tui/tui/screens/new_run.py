@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from textual.worker import Worker
 
 from akg_tui import resources
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.phases import WorkflowName
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import SWEEP, Agent, Backend, BadAgent, Dsl, EditFormat, stated_agent
 from akg_tui.engine.run_service import SAMPLES, RunRequest
@@ -31,7 +33,7 @@ from akg_tui.store.errors import StoreError
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui import run_start
-from akg_tui.tui.run_start import Draft, Unfit
+from akg_tui.tui.run_start import FITS, Draft, Unfit
 from akg_tui.tui.textual_internals import DimmingScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
@@ -150,6 +152,14 @@ class _Choices(LineView):
         assert isinstance(screen, ChooseStart)
         screen.move(step)
 
+    def pick_row(self, row: int) -> None:
+        screen = self.screen
+        assert isinstance(screen, ChooseStart)
+        if row == screen.cursor:
+            screen.action_choose()
+        else:
+            screen.move(row - screen.cursor)
+
 
 _TOLD_ROWS = 4
 _FAULT_ROWS = 3
@@ -197,6 +207,8 @@ FIELDS = (
     Field("edits", marked("edits"), marked("how the model changes the kernel"), "hashline",
           words=get_args(EditFormat), only=True, for_model=True),
     Field("cost", marked("cost"), marked("USD at most; empty: no limit"), for_model=True),
+    Field("workflow", marked("workflow"), marked("faster, correct or both"), FITS,
+          words=(FITS, *get_args(WorkflowName)), only=True),
     Field("rounds", marked("rounds"), marked("when to stop"), "20"),
     Field("mode", marked("mode"), marked("what waits for you"), "auto",
           words=MODES, only=True),
@@ -207,6 +219,25 @@ _OF_AGENT = {
     "model": ("agent", marked("an id has letters, digits and ._:/@+- and no blank")),
     "base_url": ("server", marked("an address is like http://127.0.0.1:8080")),
 }
+
+
+class _Pick(Input):
+    """A value of a list: left and right go through it. It can be typed as well."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right", "pick(1)", show=False),
+        Binding("left", "pick(-1)", show=False),
+    ]
+
+    def __init__(self, value: str, about: str, words: tuple[str, ...], name: str) -> None:
+        super().__init__(value, about, id=name, compact=True)
+        self._words = words
+
+    def action_pick(self, step: int) -> None:
+        words = self._words
+        at = words.index(self.value) + step if self.value in words else 0
+        self.value = words[at % len(words)]
+        self.cursor_position = len(self.value)
 
 
 class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
@@ -230,6 +261,10 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self._work: Worker[None] | None = None
         self._writes = False
         self._passed: Draft | None = None
+        self._found_dsl = _BY_NAME["dsl"].value
+        self._names_dsl = False  # a person chose the DSL: that of the kernel does not replace it
+        self._began = 0.0
+        self._doing = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
@@ -243,13 +278,33 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
                         row.display = not field.for_model
                         yield Static(tr(field.label), markup=False)
                         value = self._mode if field.name == "mode" else field.value
-                        yield Input(value, tr(field.about), id=f"field-{field.name}", compact=True)
+                        name, about = f"field-{field.name}", tr(field.about)
+                        if field.words:
+                            yield _Pick(value, about, field.words, name)
+                        else:
+                            yield Input(value, about, id=name, compact=True)
                 yield self.fault
             yield self.about
             yield self.told
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._tell, tr("enter checks reference and kernel"), "muted")
+        self.set_interval(1.0, self._tick)
+        self._look_at_kernel()
+
+    def _look_at_kernel(self) -> None:
+        """Find the DSL of the kernel, in a thread."""
+        self.run_worker(self._find_dsl(), name="find the DSL", exclusive=True, group="dsl")
+
+    async def _find_dsl(self) -> None:
+        try:
+            path = self._path("kernel")
+        except Unfit:
+            return
+        found = await asyncio.to_thread(run_start.dsl_found, path)
+        field = self._input("dsl")
+        if found and not self._names_dsl:
+            self._found_dsl = field.value = found
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.call_after_refresh(self._tell_about)
@@ -257,7 +312,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     def _tell_about(self) -> None:
         field = self._here
         if field is not None:
-            known = f"  ({', '.join(field.words)})" if field.only else ""
+            known = f"  ← → {', '.join(field.words)}" if field.words else ""
             self.about.show((line((f"{tr(field.about)}{known}", "muted")),))
 
     @property
@@ -308,7 +363,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._path("reference"), self._path("kernel"), self._path("folder"),
             backend=self._value("backend"), dsl=self._value("dsl"), arch=self._value("arch"),
             agent=agent, max_cost=None if agent.model == SWEEP else self._cost(),
-            mode=self._value("mode"), rounds=int(rounds),
+            mode=self._value("mode"), rounds=int(rounds), workflow=self._value("workflow"),
         )  # fmt: skip
 
     def _path(self, name: str) -> Path:
@@ -346,6 +401,10 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._passed = None
         self.fault.display = False
+        if event.input.id == "field-kernel":
+            self._look_at_kernel()
+        elif event.input.id == "field-dsl" and event.value != self._found_dsl:
+            self._names_dsl = True
         if event.input.id == "field-agent":
             for field in FIELDS:
                 if field.for_model:
@@ -410,8 +469,16 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._work = None
 
     async def _checked(self, draft: Draft) -> None:
-        self._tell(tr("checking: the judge starts …"), "muted")
+        self._began, self._doing = time.monotonic(), tr("the judge starts …")
+        self._tick()
+        try:
+            await self._check(draft)
+        finally:
+            self._doing = ""
+
+    async def _check(self, draft: Draft) -> None:
         measured = await run_start.checked(draft, self._progress)
+        self._doing = ""
         told = translated(formatting.measured(measured, message("the reference")))
         detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
         if measured.outcome is Outcome.CORRECT:
@@ -430,8 +497,15 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
 
     def _progress(self, progress: Progress) -> None:
         done = f" {progress.done}/{progress.total}" if progress.total else ""
-        stage = f"{formatting.stage(progress.stage)}{done}"
-        self._tell(tr("checking: {stage}  esc cuts it off", stage=stage), "muted")
+        self._doing = f"{formatting.stage(progress.stage)}{done}"
+        self._tick()
+
+    def _tick(self) -> None:
+        """Show the stage of the check, and for how long it has worked."""
+        if self._doing:
+            took = formatting.short_time(time.monotonic() - self._began)
+            told = tr("checking: {stage}, {time}  esc cuts it off", stage=self._doing, time=took)
+            self._tell(told, "muted")
 
     async def _write(self, draft: Draft) -> None:
         self.dismiss(await run_start.written(draft))

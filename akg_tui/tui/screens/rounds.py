@@ -18,7 +18,7 @@ from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.textual_internals import drop_keys
 from akg_tui.tui.widgets.diff_view import without_colours
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.widgets.painted import Rows, tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.comparison import HalfRows, OneSideRows, Side, SideRows, filled, side_of
@@ -184,8 +184,9 @@ class Rounds(RunScreen):
         changed = f"+{added} -{removed}" if added or removed else tr("no line differs")
         self.view.border_title = Content(tr("compare: {changed}", changed=changed))
         found = find_hunks(shown)
+        key = tag_key(self.view, self._tag_key)
         if self._wide:
-            pairs, key = SideBySide(shown, found), self._tag_key
+            pairs = SideBySide(shown, found)
             left, right = OneSideRows(shown, pairs, 0), OneSideRows(shown, pairs, 1)
             rows = SideRows(
                 HalfRows(left, key, old=old_ink, new=old_ink, widest=widest),
@@ -195,11 +196,9 @@ class Rounds(RunScreen):
             self._hunks = tuple(pairs.starts)
             self.view.put(rows)
         else:
-            unified = CodeRows(
-                shown, self._tag_key, old=old_ink, new=new_ink, both=True, widest=widest
-            )
+            unified = CodeRows(shown, key, old=old_ink, new=new_ink, both=True, widest=widest)
             self._hunks = tuple(hunk.start for hunk in found)
-            self.view.put(unified, columns=unified.columns)
+            self.view.put(unified, columns=unified.columns, gutter=unified.gutter)
         self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
 
     def _lines(self, side: Side) -> tuple[tuple[str, ...], int]:

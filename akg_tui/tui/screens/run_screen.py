@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
+from textual.geometry import Offset
+
 from akg_tui.tui.keyboard import rekey
 from akg_tui.tui.textual_internals import BandedScreen, bindings_of
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.text_line import MOST
-from akg_tui.view.controls.command_registry import Where, way_to
+from akg_tui.view.controls import keymap
+from akg_tui.view.controls.command_registry import Where, menu, way_to
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, line
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from akg_tui.tui.widgets.approval_card import Ident
     from akg_tui.view.controls.command_registry import Command
 
+RIGHT_BUTTON = 3
+MENU_PLACE = Offset(2, 1)  # from the corner of what it is for
 _MOVES = {"down": "down", "up": "up", "page_down": "pagedown", "page_up": "pageup"}
 
 
@@ -74,6 +79,9 @@ class Workbench(Protocol):
 
     def open_line(self, text: str) -> None:
         """Open the ``:`` line with `text` on it."""
+
+    async def to_round(self, number: int) -> None:
+        """Look at the run as it was at the end of a round."""
 
     def commands_here(self) -> tuple[Command, ...]:
         """Return the commands of the topmost screen of the run, dialogs left out."""
@@ -148,6 +156,35 @@ class RunScreen(BandedScreen[None]):
         node = self.focused
         for binding in bindings_of(node, key) if node is not None else ():
             await self.app.run_action(binding.action, node)
+
+    async def on_footer_called(self, message: Footer.Called) -> None:
+        """Call the clicked key; beside the keys show all of them, on a message all messages."""
+        here = self.workbench.commands_here()
+        found = [c for c in here if c.keys_now and keymap.shown(c.keys_now[0]) == message.key]
+        if message.message:
+            await self.app.run_action("app.messages")
+        elif found:
+            named = (c for c in found if tr(c.label) == message.label)
+            await self.workbench.carry_out(next(named, found[0]))
+        else:
+            await self.app.run_action("app.keys")
+
+    def action_menu(self) -> None:
+        """Offer the commands of the focused pane, at its corner."""
+        node = self.focused
+        self.open_menu((node.region.offset if node is not None else Offset()) + MENU_PLACE)
+
+    def open_menu(self, at: Offset, pane: str = "") -> None:
+        """Offer the commands of the screen, or of a pane, at a place of the screen."""
+        from akg_tui.tui.screens.pane_menu import PaneMenu
+
+        async def carry_out(chosen: Command | None) -> None:
+            if chosen is not None:
+                await self.workbench.carry_out(chosen)
+
+        offered = menu(self.where, pane)
+        if offered:
+            self.app.push_screen(PaneMenu(tr("what can be done here"), offered, at), carry_out)
 
     def action_close(self) -> None:
         self.dismiss()

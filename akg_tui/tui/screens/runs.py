@@ -13,25 +13,30 @@ from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Offset
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.follower import Followed
-from akg_tui.engine.run_service import RunRequest
+from akg_tui.engine.run_service import Limits, RunRequest
+from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import discard_run
 from akg_tui.tui import run_start
 from akg_tui.tui.export import report
-from akg_tui.tui.fork_actions import fork
+from akg_tui.tui.fork_actions import fork, let_go_on, raise_limits
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.tui.screens.run_screen import RunScreen
+from akg_tui.tui.screens.run_screen import RIGHT_BUTTON, RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.view.comparison import Side, side_of
-from akg_tui.view.controls.command_registry import Where, footer, way_to
+from akg_tui.view.controls import keymap
+from akg_tui.view.controls.command_registry import Where, at, footer, way_to
+from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr
@@ -46,7 +51,7 @@ from akg_tui.view.run_rows import (
     run_details,
 )
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import fit, line, spread
+from akg_tui.view.spans import BLANK, Line, fit, line, spread
 
 SETTLE_S = 0.3  # shortest time between two automatic sorts of the list
 
@@ -68,8 +73,7 @@ class RunsView(LineView):
     def action_page(self, step: int) -> None:
         cast("Runs", self.screen).move(step * max(1, self.page - 1))
 
-    def on_click(self, event: object) -> None:
-        row = getattr(event, "y", 0) - 1 + self.scroll_offset.y
+    def pick_row(self, row: int) -> None:
         cast("Runs", self.screen).move_to(row)
 
     def show_row(self, row: int) -> None:
@@ -99,10 +103,11 @@ class Runs(RunScreen):
         self.detail = Rows("about")
         self.filter = OneLine("filter", "")
         self.ask = OneLine("ask-round", "")
+        self.look = OneLine("look", "")
         self.reword()
 
     def compose(self) -> ComposeResult:
-        yield from (self.top, self.view, self.detail, self.filter, self.ask, self.footer)
+        yield from (self.top, self.view, self.detail, self.filter, self.ask, self.look, self.footer)
 
     def on_mount(self) -> None:
         self.catalogue.start()
@@ -113,6 +118,7 @@ class Runs(RunScreen):
 
     def reword(self) -> None:
         self.filter.placeholder = tr("words that a run must have: enter keeps them")
+        self.look.placeholder = tr("the folder of a run; enter opens it, esc leaves")
         self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
         self._drawn = ()
         self._ordered = -1, 0.0  # the order may have changed too
@@ -141,13 +147,14 @@ class Runs(RunScreen):
         room = self.view.room
         drawn = (
             self._ordered[0], self.cursor, tuple(self.marked), room, self.sort,
-            self.filter.value, int(now) // 30,
+            self.filter.value, int(now) // 30, self.catalogue.searched,
         )  # fmt: skip
         if drawn != self._drawn:
             self._drawn = drawn
             marked = frozenset(map(str, self.marked))
             rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor, marked=marked)
-            self.view.put(rows)
+            first = self.catalogue.searched and not self.catalogue.many
+            self.view.put(self._first_rows(room) if first else rows)
             if self._carried:
                 self._carried = False
                 self.view.show_row(self.cursor)
@@ -173,6 +180,17 @@ class Runs(RunScreen):
             self.cursor = next(places, least)
             self._carried = self._carried or self.cursor != before
         self._drawn = ()
+
+    def _first_rows(self, room: int) -> list[Line]:
+        """Return what can be done where there is no run yet, with the keys."""
+        offered = (
+            ("runs.demo", tr("try the demo: a bundled sample, without key or GPU")),
+            ("runs.new", tr("tune a kernel of mine, a task or a sample")),
+            ("runs.look", tr("open a run by its folder")),
+            ("runs.tour", tr("a tour of five steps; esc leaves it at any time")),
+        )
+        rows = [line("  ", (way_to(name), "key"), f"  {told}") for name, told in offered]
+        return [BLANK, *(fit(row, room) for row in rows)]
 
     def _tell(self, now: float) -> None:
         room = max(1, self.app.size.width - 2)
@@ -203,12 +221,29 @@ class Runs(RunScreen):
             key = way_to("runs.filter")
             empty = [line((tr("no run has these words; {key} changes them", key=key), "muted"))]
         else:
-            begins = tr("begins one: of a bundled sample, a task, or a kernel of yours")
-            empty = [
-                line((tr("There is no run here yet."), "text")),
-                line((way_to("runs.new"), "key"), (f" {begins}", "text")),
-            ]
+            empty = [line((tr("There is no run here yet."), "text"))]
         self.detail.show(tuple(fit(each, room) for each in empty))
+
+    async def on_click(self, event: Click) -> None:
+        """A right click offers what can be done with a run, a double click opens it."""
+        region = self.view.content_region
+        if not region.contains_point(event.screen_offset):
+            return
+        if self.here is None:
+            await self._call_first(event.screen_offset - region.offset)
+            return
+        if event.button == RIGHT_BUTTON:
+            self.open_menu(event.screen_offset)
+        elif event.chain == 2:
+            self.action_open()
+
+    async def _call_first(self, place: Offset) -> None:
+        """Call what was clicked on the first screen, by its key."""
+        if place.y < len(self.view.rows):
+            key, _ = key_at(self.view.rows[place.y], place.x)
+            here = [c for c in at("runs") if c.keys_now and keymap.shown(c.keys_now[0]) == key]
+            if key and here:
+                await self.workbench.carry_out(here[0])
 
     def move(self, step: int) -> None:
         self.move_to(self.cursor + step)
@@ -252,16 +287,34 @@ class Runs(RunScreen):
         if run is None:
             return
         told = run.summary
-        if told is not None and (told.damaged or told.finished):
-            over = tr("it is over; {key} forks it, to go on from one of its rounds",
-                      key=way_to("runs.fork"))  # fmt: skip
-            self.say(told.damaged or over)
+        if told is not None and told.damaged:
+            self.say(told.damaged)
+        elif told is not None and told.finished:
+            self.run_worker(self._ask_limits(run.path), name="go on", group="go on")
         elif told is not None and told.status == "running":
             self.say(tr("process {pid} is at work on it; {key} watches and steers it",
                         pid=told.pid, key=way_to("runs.open")))  # fmt: skip
         else:
             path = run.path
             self.say(tr("resuming {run} …", run=run.name))
+            self.workbench.open_run(lambda: run_start.resumed(path))
+
+    async def _ask_limits(self, path: Path) -> None:
+        def answered(limits: str) -> None:
+            self.run_worker(self._go_on(path, limits), name="go on", group="go on")
+
+        try:
+            await raise_limits(self.app, path, answered)
+        except StoreError as error:
+            self.say(str(error))
+
+    async def _go_on(self, path: Path, limits: str) -> None:
+        """Let a run go on that is over, and work on it."""
+        try:
+            await asyncio.to_thread(let_go_on, path, limits)
+        except StoreError as error:
+            self.say(tr("not done: {why}", why=retold(str(error))))
+        else:
             self.workbench.open_run(lambda: run_start.resumed(path))
 
     def action_mark(self) -> None:
@@ -369,6 +422,19 @@ class Runs(RunScreen):
         if run is not None:
             self.run_worker(report(run.path, run.name, self.say), name="report")
 
+    def action_demo(self) -> None:
+        """Begin the demo in this folder."""
+        limits = Limits(max_rounds=DEMO_ROUNDS)
+        self._begun(RunRequest(self.folder, sample=DEMO_SAMPLE, limits=limits))
+
+    def action_look(self) -> None:
+        self.look.open()
+
+    def _look(self, text: str) -> None:
+        path = self.folder / Path(text).expanduser()
+        self.say(tr("opening {run} …", run=one_line(text)))
+        self.workbench.open_run(lambda: run_start.watched(path, steer=True), past=False)
+
     def action_new(self) -> None:
         self.app.push_screen(ChooseStart(self.folder), self._begun)
 
@@ -398,10 +464,13 @@ class Runs(RunScreen):
         self.on_one_line_left()
         if event.input is self.ask and self._forking is not None:
             self._fork(self._forking, value)
+        elif event.input is self.look and value:
+            self._look(value)
 
     def on_one_line_left(self) -> None:
         self.filter.close()
         self.ask.close()
+        self.look.close()
         self.view.focus()
 
     def action_clear(self) -> None:

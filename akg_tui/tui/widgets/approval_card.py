@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
+from textual.events import Click
+from textual.message import Message
 from textual.strip import Strip
 
 from akg_tui.tui.textual_internals import set_border
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.controls.approval_rows import Card, card_rows
+from akg_tui.view.controls.approval_rows import Card, card_rows, offered_by
 from akg_tui.view.controls.approvals import Request
 from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.language import tr
-from akg_tui.view.spans import Line
+from akg_tui.view.spans import Line, plain
 
 ARM_S = 0.5
 
@@ -56,6 +59,13 @@ class Arming:
 
 class AskCard(Painted[Card]):
     """Shows one ask of the queue, until it is answered or the person chooses another."""
+
+    class Called(Message):
+        """The key of a command was clicked; `command` is its id."""
+
+        def __init__(self, command: str) -> None:
+            super().__init__()
+            self.command = command
 
     def __init__(self) -> None:
         super().__init__("ask", Card(None, armed=False))
@@ -103,6 +113,26 @@ class AskCard(Painted[Card]):
         self._marked = {ask.ident: (self.view.marked + step) % len(ask.choices)}
         self._put(self.view.place - 1)
         return True
+
+    def on_click(self, event: Click) -> None:
+        """Call the clicked key, which the card shows only when it counts; mark a clicked choice; a
+        click on the frame shows the next request.
+        """
+        offset, ask = event.get_content_offset(self), self.view.ask
+        rows = self.lines()
+        if ask is None:
+            return
+        if offset is None or offset.y >= len(rows):
+            self.turn()
+            return
+        row = rows[offset.y]
+        key, _ = key_at(row, offset.x)
+        if key and (called := offered_by(ask, key)):
+            self.post_message(self.Called(called))
+            return
+        number = plain(row)[2:].partition("/")[0]
+        if ask.choices and number.isdecimal() and row[0][1] == "accent":
+            self.mark(int(number) - 1 - self.view.marked)
 
     def _put(self, place: int) -> None:
         ask = self._waiting[place] if self._waiting else None

@@ -12,6 +12,7 @@ from textual.content import Content
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import Colours, DiffRows, SplitRows, Texts
 from akg_tui.view.diff import Hunk, compare, find_hunks, folded, size
@@ -69,7 +70,8 @@ class DiffView(LineView):
         """Build the rows again: for another width, context, layout or colour."""
         split = self.is_split
         old, new = (self._colours.of(blob) for blob in self._blobs)
-        rows = DiffRows(self.shown, self.hunks, self._key, old=old, new=new, both=not split)
+        key = tag_key(self, self._key)
+        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split)
         rows.words = self.words
         rows.left_out = self.left_out
         if split:
@@ -78,7 +80,7 @@ class DiffView(LineView):
             self.put(beside)
         else:
             self._starts = {hunk.number: hunk.start for hunk in self.hunks}
-            self.put(rows, columns=rows.columns)
+            self.put(rows, columns=rows.columns, gutter=rows.gutter)
         self._tell()
 
     async def _colour(self) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual.events import Click
+from textual.message import Message
+
 from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.controls.command_registry import COMMANDS, way_to
+from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, cells, cut, cut_middle, line
 from akg_tui.view.status import keys_line
@@ -20,6 +24,13 @@ Keys = tuple[tuple[str, str], ...]
 
 class Footer(Painted[tuple[Keys, str]]):
     """Shows keys and the number of keys without room; help lists them all."""
+
+    class Called(Message):
+        """A key was clicked; "" beside the keys. `message`: a message was in their place."""
+
+        def __init__(self, key: str, label: str, *, message: bool) -> None:
+            super().__init__()
+            self.key, self.label, self.message = key, label, message
 
     def __init__(self) -> None:
         super().__init__("footer", ((), ""))
@@ -40,6 +51,12 @@ class Footer(Painted[tuple[Keys, str]]):
         if self._message and now >= self._until:
             self._message = ""
         self.show((tuple(keys), self._message))
+
+    def on_click(self, event: Click) -> None:
+        """Tell which key was clicked."""
+        row = self.lines()[0]
+        key, label = key_at(row, event.x)
+        self.post_message(self.Called(key, label, message=bool(self._message)))
 
     def paint(self, view: tuple[Keys, str], width: int, height: int) -> Sequence[Line]:
         keys, message = view

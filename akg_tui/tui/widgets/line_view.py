@@ -13,6 +13,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.events import Click
 from textual.geometry import Size
 from textual.strip import Strip
 
@@ -48,6 +49,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self._moving = False
         self._picked = range(0)
         self._needle = ""
+        self._gutter = 0
         self._searched: tuple[bool, SearchText] | None = None  # of these rows, exact or not
         self.follows = follows
         self.follow = follows
@@ -71,12 +73,16 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         """The index of the first row on screen."""
         return round(self.scroll_offset.y)
 
-    def put(self, rows: Sequence[Line], *, columns: int = 0, since: int = 0) -> None:
+    def put(
+        self, rows: Sequence[Line], *, columns: int = 0, since: int = 0, gutter: int = 0
+    ) -> None:
         """Show `rows`; those before `since` are unchanged.
 
-        `columns` is the length of the longest row if rows may be longer than the screen.
+        `columns` is the length of the longest row if rows may be longer than the screen. The first
+        `gutter` columns stay in sight when the rows are scrolled sideways.
         """
         self._rows = rows
+        self._gutter = gutter
         self._searched = None
         if since:
             for index in [key for key in self._strips if key >= since]:
@@ -138,6 +144,15 @@ class LineView(LinesView, FaultShowing, can_focus=True):
 
     def pick_step(self, step: int) -> None:
         """Pick the entry `step` after the picked one."""
+
+    def pick_row(self, row: int) -> None:
+        """Pick the entry that a row belongs to."""
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        row = self.top + offset.y if offset is not None else len(self._rows)
+        if self.picks and row < len(self._rows):
+            self.attempt(lambda: self.pick_row(row))
 
     def action_step(self, step: int) -> None:
         if self.picks:
@@ -202,7 +217,11 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             painted = self._paint_row(self._rows[index], ground)
         self._keep(index, painted)
         strip, edge = painted
-        strip = strip.crop_extend(across, across + columns, edge)
+        if across and self._gutter < columns:
+            code = strip.crop_extend(self._gutter + across, across + columns, edge)
+            strip = Strip.join([strip.crop_extend(0, self._gutter, edge), code])
+        else:
+            strip = strip.crop_extend(across, across + columns, edge)
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip

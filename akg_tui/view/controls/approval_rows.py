@@ -45,6 +45,11 @@ def _offered(ask: Request) -> list[tuple[str, str]]:
     return pairs
 
 
+def offered_by(ask: Request, key: str) -> str:
+    """Return the id of the command that the card offers on this key; "" if it offers none."""
+    return next((command for command, _ in _offered(ask) if way_to(command) == key), "")
+
+
 def offers(ask: Request) -> list[tuple[str, str]]:
     """Return the keys that apply now, each with its word, the answers first."""
     return [(way_to(command), word) for command, word in _offered(ask)]

@@ -102,8 +102,13 @@ COMMANDS: tuple[Command, ...] = (
          where="everywhere", argument=Argument("text", free=True)),
     _run("run.stop", (), "stop", "End the run; its best kernel is measured afresh and reported",
          "app.stop_run", where="everywhere"),
-    _run("run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=2 cost=5",
+    _run("run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=+2 cost=none",
          "app.limits", argument=Argument("limits", free=True)),
+    _run("run.policy", ("P",), "policy",
+         "When the run ends: limits with what is used of them, goals; each can be changed",
+         "app.policy", footed=True),
+    _run("run.more", ("plus",), "more", "More rounds; a run that is over goes on as the same run",
+         "app.more", argument=Argument("rounds", free=True)),
     _run("run.replan", (), "replan", "Call for a new plan; the reason goes to the agent",
          "app.demand('replan')", argument=Argument("reason", free=True)),
     _run("run.diagnose", (), "diagnose", "Call for a diagnosis; the reason goes to the agent",
@@ -170,7 +175,7 @@ COMMANDS: tuple[Command, ...] = (
     _pane("log.follow", ("f",), "follow", "Keep the newest row of the log in sight", "follow",
           footed=True),
     _pane("chart.cycle", ("c",), "chart unit",
-          "The chart's unit: ratio, time, tokens, roofline; or the other table of attempts",
+          "The chart's unit: ratio, time, tokens, roofline; or another table of attempts",
           "cycle", footed=True),
     _past("past.enter", ("T",), "past", "Time travel: look at any moment of the run", "app.travel",
           where="deck", footed=True),
@@ -217,6 +222,9 @@ COMMANDS: tuple[Command, ...] = (
     _runs("runs.resume", ("r",), "resume", "Go on with the run", "resume", footed=True),
     _runs("runs.new", ("n",), "new", "Begin a run: of a sample, of a task, of your kernel", "new",
           footed=True),
+    _runs("runs.demo", ("d",), "demo", "Tune a bundled sample; needs no key and no GPU", "demo"),
+    _runs("runs.look", ("o",), "open folder", "Open a run by its folder", "look"),
+    _runs("runs.tour", ("t",), "tour", "A tour of five steps; esc leaves it", "app.tour"),
     _runs("runs.filter", ("slash",), "find", "Show the runs that have some words", "filter",
           footed=True),
     _runs("runs.sort", ("s",), "sort", "By the newest, the best, the name or the state", "sort",
@@ -249,11 +257,14 @@ COMMANDS: tuple[Command, ...] = (
           "app.setting('glyphs')", argument=Argument("name", ("unicode", "ascii"))),
     _look("look.motion", (), "motion", "Redraw up to 30 times a second, or at most 4 times",
           "app.setting('motion')", argument=Argument("name", ("full", "reduced"))),
+    _look("look.tags", ("number_sign",), "tags",
+          "The agent's hashline tags beside the lines of kernels, or not", "app.tags"),
     _look("look.save", (), "save looks",
-          "Keep theme, keys, language, signs, motion, layout and "
+          "Keep theme, keys, language, signs, motion, layout, borders, tags and "
           "order of the runs for the next start, in your config.toml",
           "app.save_settings"),
     _app("app.help", ("question_mark", "f1"), "help", "All keys", "app.keys", footed=True),
+    _app("app.tour", (), "tour", "A tour of five steps; esc leaves it", "app.tour", where="deck"),
     _app("app.palette", ("ctrl+p",), "palette", "Find a command by its name", "app.command_palette",
          footed=True),
     _app("app.stray", ("E",), "strays", "Show the output of libraries that bypassed the screen",
@@ -274,8 +285,18 @@ COMMANDS: tuple[Command, ...] = (
     _pane("pane.below", ("shift+down",), "below", "The pane below", "beside('down')"),
     _pane("pane.layout", ("w",), "layout", "Next layout: deck, kernel, agent, numbers", "preset",
           footed=True),
+    _pane("pane.wider", ("right_parenthesis",), "wider", "A wider pane; the mouse drags borders",
+          "border('wider')"),
+    _pane("pane.narrower", ("left_parenthesis",), "narrower", "A narrower pane",
+          "border('narrower')"),
+    _pane("pane.higher", ("right_curly_bracket",), "higher", "A higher pane", "border('higher')"),
+    _pane("pane.lower", ("left_curly_bracket",), "lower", "A lower pane", "border('lower')"),
+    _pane("pane.even", (), "borders reset", "The borders as the layout has them",
+          "border('reset')"),
     _pane("pane.hide", ("minus",), "hide", "Hide the focused pane", "hide"),
     _pane("pane.show", ("equals_sign",), "show all", "Bring all panes back", "show_all"),
+    _pane("pane.menu", ("full_stop",), "menu", "What the focused pane or list can do", "menu",
+          where="everywhere"),
     _pane("pane.open", ("enter",), "unfold", "Unfold what is picked, or fold it again", "open"),
     _pane("pane.find", ("slash",), "find", "Find words in the pane; :120 goes to a line", "find",
           footed=True),
@@ -341,6 +362,11 @@ def _clash(one: Command, other: Command) -> bool:
     places = one.where, other.where
     answers = ASKED in (one.group, other.group) and "review" in places
     return answers or one.where == other.where or ("everywhere" in places and "past" not in places)
+
+
+def command(command_id: str) -> Command:
+    """Return the command with this id."""
+    return _BY_ID[command_id]
 
 
 def key_of(command_id: str) -> str:
@@ -410,6 +436,23 @@ _OF_PANE = {
 """The commands that the footer shows first while a pane has the focus, after the pause."""
 
 
+_OF_ALL_PANES = ("pane.find", "pane.zoom", "pane.hide", "copy.view", "copy.pane", "export.pane")
+_MENUS = {
+    "source": ("pane.forward", "pane.back", "source.blame", "source.line", "review.open"),
+    "best": ("source.blame", "source.line"),
+    "agents": ("subagent.peek", "subagent.tile", "subagent.full", "subagent.message",
+               "subagent.stop"),
+}  # fmt: skip
+
+
+def menu(where: Where, pane: str = "") -> tuple[Command, ...]:
+    """Return the commands that a menu offers in a place, or for the pane of the deck."""
+    if where != "deck":
+        return tuple(c for c in COMMANDS if c.where == where and c.footed)
+    own = (*_OF_PANE.get(pane, ()), *_MENUS.get(pane, ()), *_OF_ALL_PANES)
+    return tuple(_BY_ID[each] for each in dict.fromkeys(own))
+
+
 def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[str, str]]:
     """Return key and label of the commands in the footer, the most important first.
 
@@ -423,7 +466,10 @@ def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[s
         listed = tuple(dict.fromkeys((*listed[:1], *own, *listed[1:])))
     for command in listed:
         keys = command.keys_now
-        if not (command.footed or command in own) or not keys or (over and command.group == "Run"):
+        more = over and command.id == "run.more"
+        if not (command.footed or command in own or more) or not keys:
+            continue
+        if over and command.group == "Run" and not more:
             continue
         if command.id == "review.back" and state is not None and _reads_no_comment(state):
             continue

@@ -80,6 +80,11 @@ PRESETS: dict[str, dict[Shape, tuple[Column, ...]]] = {
     for preset, shapes in _WIDTHS.items()
 }
 
+Borders = Mapping[str, tuple[Column, ...]]
+"""The columns of layouts whose borders a person moved, by ``LAYOUT.SHAPE``. All sizes are above 0:
+the room is shared in proportion to them.
+"""
+
 _KIN = {pane.id: pane.kin for pane in panes.PANES}
 
 
@@ -91,6 +96,7 @@ def place(
     *,
     hidden: Collection[str] = (),
     zoomed: bool = False,
+    borders: Borders | None = None,
 ) -> dict[str, Place]:
     """Return the place of each pane in a body of `size` columns and rows.
 
@@ -100,7 +106,8 @@ def place(
     width, height = size
     if zoomed or shape in (Shape.TINY, Shape.TABS):
         return {active: Place(0, 0, width, height)}
-    columns = _without(_with(PRESETS[preset][shape], active), hidden, active)
+    usual = (borders or {}).get(f"{preset}.{shape.value}") or _grown(PRESETS[preset][shape], width)
+    columns = _without(_with(usual, active), hidden, active)
     places: dict[str, Place] = {}
     x = 0
     for column, wide in zip(columns, _share([c.columns for c in columns], width), strict=True):
@@ -111,6 +118,16 @@ def place(
             y += high
         x += wide
     return places
+
+
+GROWS_FROM, USUAL_WIDTH = 200, 180
+
+
+def _grown(columns: tuple[Column, ...], width: int) -> tuple[Column, ...]:
+    """Return the columns for a wide terminal, in which those of a fixed width grow too."""
+    if width < GROWS_FROM:
+        return columns
+    return tuple(Column(each.columns * width // USUAL_WIDTH, each.slots) for each in columns)
 
 
 def _with(columns: tuple[Column, ...], active: str) -> tuple[Column, ...]:

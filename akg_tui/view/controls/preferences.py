@@ -1,4 +1,4 @@
-"""The user's preferences: theme, keymap, language, glyphs, motion, layout, order of the runs.
+"""The user's preferences: theme, keymap, language, signs, motion, layout, borders, order of runs.
 
 Each is taken from the options, else the environment, else ``config.toml``. A faulty value is
 reported with file and line and ignored; all other values count. Reads files and writes none.
@@ -16,6 +16,7 @@ from typing import Any
 from akg_tui.memory.memory_config import read_table
 from akg_tui.store.user_folders import config_folder
 from akg_tui.view.controls.deck_layout import PRESETS
+from akg_tui.view.controls.pane_borders import read_borders
 from akg_tui.view.controls.settings_file import line_of, read_toml
 from akg_tui.view.language import LANGUAGES, language_of, marked
 
@@ -24,7 +25,9 @@ MOTIONS = ("full", "reduced")
 LAYOUTS = tuple(PRESETS)
 SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 
-NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort")
+TAGS = ("on", "off")
+
+NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort", "borders", "tags")
 VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
 
 
@@ -52,7 +55,8 @@ class Notify:
 class Preferences:
     """The preferences; an empty value leaves the choice to the workbench.
 
-    `layout` is the layout of the deck, `sort` the order of the list of runs. `keys` is the
+    `layout` is the layout of the deck, `sort` the order of the list of runs, `borders` what
+    `read_borders` reads, `tags` whether kernels are shown with hashline tags. `keys` is the
     unparsed table ``[keys]`` of ``config.toml``; `options` are those of the command line, which
     override the file, also after later changes of the file.
     """
@@ -64,6 +68,8 @@ class Preferences:
     motion: str = ""
     layout: str = ""
     sort: str = ""
+    borders: str = ""
+    tags: str = ""
     no_colour: bool = False
     notify: Notify = Notify()
     keys: Mapping[str, object] = field(default_factory=dict)
@@ -78,6 +84,7 @@ _CHOICES = {
     "motion": MOTIONS,
     "layout": LAYOUTS,
     "sort": SORTS,
+    "tags": TAGS,
 }
 
 
@@ -170,6 +177,11 @@ def _notify(path: Path, text: str, raw: object, faults: list[str]) -> Notify:
 
 def _refused(name: str, value: str) -> str:
     choices = _CHOICES.get(name)
+    if name == "borders":
+        try:
+            read_borders(value)
+        except ValueError as error:
+            return f"borders cannot be read: {error}"
     if choices and value not in choices:
         return f"{name} cannot be {value!r}; it can be: {', '.join(choices)}"
     return ""

@@ -1,0 +1,96 @@
+"""The panel of the policy: limits with what is used of them, goals, and the reason to stop.
+
+Changes nothing itself: it answers with the line of a command, which the app carries out.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Click
+from textual.screen import ModalScreen
+
+from akg_tui.tui.screens.run_screen import Workbench
+from akg_tui.tui.textual_internals import DimmingScreen
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.controls.policy_words import policy_rows, settings
+from akg_tui.view.language import tr
+from akg_tui.view.spans import line
+
+FRAME = 4  # columns: border and padding
+PULL_S = 0.5
+
+
+class PolicyPanel(ModalScreen[str], DimmingScreen[str]):
+    """Dismissed with a line such as ``limits tokens=500000`` to finish, or with ""."""
+
+    CSS_PATH = "../styles/policy.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "mark(1)", show=False),
+        Binding("up,k", "mark(-1)", show=False),
+        Binding("enter", "change", show=False),
+        Binding("plus", "more", show=False),
+        Binding("escape,q,P", "dismiss('')", show=False),
+    ]
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._marked = 0
+        self.rows = Rows("policy")
+
+    def compose(self) -> ComposeResult:
+        yield self.rows
+
+    def on_mount(self) -> None:
+        self.rows.border_title = Content(tr("policy: when the run ends"))
+        self.set_interval(PULL_S, self._show)
+        self._show()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        snapshot = self._workbench.snapshot()
+        state, now = snapshot.state, snapshot.now
+        self._marked = max(0, min(self._marked, len(settings(state, now)) - 1))
+        room = max(20, min(84, self.app.size.width) - FRAME)
+        keys = line(("enter", "key"), f" {tr('changes it')}  ", ("+", "key"),
+                    f" {tr('more rounds')}  ", ("esc", "key"))  # fmt: skip
+        rows = (*policy_rows(state, now, self._marked, room), (), keys)
+        self.rows.styles.height = len(rows) + 2
+        self.rows.show(rows)
+
+    def action_mark(self, step: int) -> None:
+        self._marked += step
+        self._show()
+
+    async def action_change(self) -> None:
+        """Turn the marked switch, or leave with the line that changes the marked limit."""
+        snapshot = self._workbench.snapshot()
+        found = settings(snapshot.state, snapshot.now)[self._marked]
+        if found.next:
+            await self.app.run_action(f"app.limits({found.next!r})")
+            self._show()
+        else:
+            self.dismiss(f"limits {found.word}={found.value}")
+
+    def action_more(self) -> None:
+        self.dismiss("more 20")
+
+    async def on_click(self, event: Click) -> None:
+        """Mark the clicked row; a click on the marked row changes it, one outside leaves."""
+        if not self.rows.region.contains_point(event.screen_offset):
+            self.dismiss("")
+            return
+        snapshot = self._workbench.snapshot()
+        row = event.screen_y - self.rows.content_region.y
+        if 0 <= row < len(settings(snapshot.state, snapshot.now)):
+            if row == self._marked:
+                await self.action_change()
+            else:
+                self._marked = row
+                self._show()
