@@ -8,6 +8,7 @@ One name may be followed by that benchmark's own options. `problems FOLDER`, `sa
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -33,6 +34,7 @@ MODULES = {
 
 
 def main() -> int:
+    os.environ.setdefault("AKG_TUI_MEMORY", "off")  # each run begins with nothing
     words = sys.argv[1:]
     if words and words[0] in ("problems", "samples", "suite_cluster"):
         return 0 if importlib.import_module(f"benchmarks.{words[0]}").main(words[1:]) else 1
