@@ -27,9 +27,9 @@ from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.run_service import engine_for, resume
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.lock import RunLock
-from akg_tui.store.run_copy import Parcel, Sender, take_in
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.suite.ray_fleet import join, state_folder
+from akg_tui.suite.run_copy import Parcel, Sender, take_in
 from akg_tui.suite.suite_record import Entry, SuiteAtWork
 from akg_tui.suite.suite_run import (
     News,

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from akg_tui.agent import user_functions
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.extensions import with_packages
-from akg_tui.agent.tools import BadTools, user_functions
+from akg_tui.agent.tools import BadTools
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.registry import own_tools, tools_with
-from akg_tui.agent.tools.user_functions import merged_functions
+from akg_tui.agent.user_functions import merged_functions
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Agent
 from akg_tui.engine.engine import Engine

@@ -18,9 +18,9 @@ from akg_tui import cli
 from akg_tui.core import events as ev
 from akg_tui.core.task import Target, Task, Timing
 from akg_tui.store.run_at_rest import RunAtRest
-from akg_tui.store.run_copy import Parcel
 from akg_tui.suite import ray_fleet
 from akg_tui.suite.ray_runs import Keeper, options_of, worked
+from akg_tui.suite.run_copy import Parcel
 from akg_tui.suite.task_list import Resources
 from benchmarks.suite_cluster import tasks_in
 from tests.engine.runs import create

@@ -9,8 +9,8 @@ import pytest
 from akg_tui.core import events as ev
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_at_rest import RunAtRest
-from akg_tui.store.run_copy import Parcel, Sender, take_in
 from akg_tui.store.run_folder import RunFolder
+from akg_tui.suite.run_copy import Parcel, Sender, take_in
 from tests.engine.runs import create, engine
 
 

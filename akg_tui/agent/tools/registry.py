@@ -75,7 +75,7 @@ def tools_with(files: tuple[tuple[Path, str], ...], packages: tuple[str, ...] = 
         found = with_packages(found, packages)
     for path, text in files:
         if path.suffix == ".py":
-            from akg_tui.agent.tools.user_functions import merged_functions
+            from akg_tui.agent.user_functions import merged_functions
 
             found = merged_functions(found, path, text)
         else:
