@@ -216,7 +216,7 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     task = staged / TASK
     task.mkdir()
     # The run's copies of the tools too: without them the agent would resume with other tools.
-    for copied in (TASK_FILE, *TOOL_FILES, *tool_files(state.task)):
+    for copied in dict.fromkeys((TASK_FILE, *TOOL_FILES, *tool_files(state.task))):
         if (file := damaged.run / TASK / copied).is_file():
             write_synced(task / copied, file.read_bytes())
     copy_context(damaged.run / TASK, task)

@@ -38,6 +38,8 @@ limits rounds hours cost replan diagnose adopt remeasure md
 NAMES = set(_NAMES.split())
 TAG = re.compile(r"(\d+ +)[a-z]{2}\b")
 WORD = re.compile(r"[A-Za-z]*[a-z][A-Za-z]+")
+# A command and a value of a limit; elsewhere "more" and "none" are words that were left in English.
+WRITTEN = re.compile(r":more(?= [A-Z])|=none\b")
 
 
 class Shouting(FakeHandle):
@@ -84,7 +86,7 @@ def of_the_journal(handle: FakeHandle) -> set[str]:
 
 def english(shown: str, allowed: set[str]) -> list[str]:
     """Words in small letters that nobody allows; names with marks in them are taken apart."""
-    shown = re.sub(r"[a-z]+…", "", TAG.sub(r"\1", shown))
+    shown = re.sub(r"[a-z]+…", "", WRITTEN.sub("", TAG.sub(r"\1", shown)))
     return sorted({w for w in WORD.findall(shown) if w.lower() not in allowed})
 
 

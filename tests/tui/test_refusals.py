@@ -29,6 +29,7 @@ from .test_chinese import NAMES, english
 
 ITEM = ev.PlannedItem("p99", "LANES = 2", "FEWER LANES LEAVE MORE REGISTERS FREE")
 EDIT = "plan-edit-1.md"
+WHY = "FEWER LANES BEFORE THE REST"
 TOOLS = {*(tool for phase in Phase for tool in tools_in(phase))}
 
 
@@ -38,7 +39,16 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
     every_gate = [cmd.SetGate(gate, on=on) for gate in Gate for on in (True, False)]
     items = [cmd.DropItem("p1"), cmd.DropItem("p77"), cmd.PinItem("p1"), cmd.PinItem("p77")]
     again = [cmd.Remeasure(what) for what in ("p1", "p2", "p77", "1", "2", "3", "77", "X")]
+    revisions = [
+        cmd.RevisePlan("X", drop=("p2",)),
+        cmd.RevisePlan(WHY),
+        *(cmd.RevisePlan(WHY, drop=(what,)) for what in ("p1", "p77", "X Y")),
+        *(cmd.RevisePlan(WHY, reopen=(what,)) for what in ("p1", "p2")),
+        cmd.RevisePlan(WHY, drop=("p2",), reopen=("p2",)),
+        cmd.RevisePlan(WHY, order=("p77",)),
+    ]
     return [
+        *revisions,
         *(cmd.SetMode(mode) for mode in Mode),
         *every_gate,
         *items,
@@ -63,6 +73,7 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
         cmd.RequestScript("AB" * 32, "X", source="s7"),
         cmd.RequestScript("AB" * 32, "X"),
         cmd.ChangePolicy(policy),
+        cmd.GoOn(changed(policy, max_rounds=1)),
         cmd.Pause(),
         cmd.Pause(),
         cmd.Step(),

@@ -22,6 +22,7 @@ from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
+from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.controls import command_registry, keys_page
 from akg_tui.view.controls.command_reading import read
 from akg_tui.view.controls.command_registry import COMMANDS, Argument, Command, Where, at
@@ -145,7 +146,10 @@ async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot
         yield app, pilot
 
 
-async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
+async def test_every_command_of_the_list_of_runs_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Runs, "_begun", lambda runs, request: None)  # no demo is tuned
     async with runs_listed(tmp_path) as (app, pilot):
         runs = app.screen
         for command in at("runs"):

@@ -218,7 +218,9 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
+    monkeypatch.setattr(
+        run_service, "_judge", lambda run, leases, on_progress: FakeJudge(on_progress)
+    )
     async with listed(folder) as stage:
         await stage.at("runs/open")
         assert stage.runs.here is not None
@@ -463,4 +465,4 @@ async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
         await stage.press("o", *"nowhere", "enter")
         await stage.shows("the run could not be opened")
-    assert [(each.sample, each.limits.max_rounds) for each in begun] == [("row_softmax", 12)]
+    assert [(each.sample, each.limits.max_rounds) for each in begun] == [("gelu_bias", 12)]

@@ -84,6 +84,9 @@ UNSEEN = {
     "agent/extensions:with_packages": "the command line",
     "agent/visit:_reminder": "the agent reads it",
     "agent/subagents:": "the agent reads it",
+    "agent/user_functions:": "code",
+    "agent/user_functions:_call": "the agent reads it",
+    "agent/user_functions:_answer": "the agent reads it",
     "agent/models/probe": "doctor",
     "agent/models/served:_cut": "the agent reads it",
     "agent/models/endpoint:__repr__": "a debugger",
@@ -98,6 +101,7 @@ UNSEEN = {
     "agent/models/sweep:": "patterns",
     "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
     "evaluate/dsls/compiled_reference:": "the text of a kernel",
+    "evaluate/dsls/torch_headers:": "code; its sentence is there all the same",
     "store/journal_reader:add": "a fault of our own",
     "store/run_at_rest": "the command line",
     "store/checkup": "the command line",
@@ -114,6 +118,7 @@ UNSEEN = {
     "store/task_toml:_explained": "patterns; its sentences are there all the same",
     "evaluate/sandbox/run_confined": "a process that the agent's scripts run in",
     "evaluate/child/child_main": "code",
+    "evaluate/child/call_loop:": "code",
     "evaluate/child/faults:": "patterns",
     "evaluate/correctness:conditioned": "the command line",
     "evaluate/correctness:_half": "the command line",
@@ -328,6 +333,10 @@ def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whos
             "(inputs: constant rows, not contiguous, shape [2, 3])",
             "数值错误：最大误差 1.2e-02 > 1e-05，位于 [0, 1]：应为 3，得到 4"
             "（输入：常数行，不连续，形状 [2, 3]）",
+        ),
+        (
+            "/a/mine.py:7: found.how: its default is 'x', expected one of a, b",
+            "/a/mine.py:7：found.how：其默认值为 'x'，应为其中之一：a, b",
         ),
         (
             "line 3: numpy.load touches files in forward (files)",

@@ -17,7 +17,6 @@ from akg_tui.core.events import PlannedItem
 from akg_tui.core.phases import SETTLED
 from akg_tui.core.plan.knobs import read_setting, setting_key, without_setting
 from akg_tui.core.state import Item, RunState
-from akg_tui.knowledge.library import words_of
 
 MAX_PLAN_ITEMS = 50
 MAX_ITEM_TEXT = 400
@@ -132,6 +131,8 @@ def _words(text: str) -> tuple[str, ...]:
     Signs that change the meaning of an expression count. Empty for a text that sets knobs, or
     that is too short to be told from another one.
     """
+    from akg_tui.knowledge.library import words_of  # a run that plans nothing needs no library
+
     found = [] if read_setting(text) else [_root(w) for w in words_of(text) if w not in _FILLERS]
     signs = _SIGNS.findall(text)
     return (*sorted(found), *signs) if len(found) >= LEAST_WORDS else ()
