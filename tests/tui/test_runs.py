@@ -240,6 +240,7 @@ async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
         await stage.shows("It goes on as the same run.")
         await stage.press(*["backspace"] * 2, "1", "enter")
         await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.until(lambda: read_state(path).settled == 5)
         await stage.shows("the run is over")
     assert read_state(path).settled == 5
 

@@ -43,7 +43,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
 
     class Judged:
         def __init__(
-            self, *given: object, on_progress: Callable[[Progress], None], lease: object
+            self, *given: object, on_progress: Callable[[Progress], None], lease: object = None
         ) -> None:
             on_progress(Progress("time", 1, 8))
 
