@@ -34,7 +34,7 @@ _INSTRUCTIONS = (
     "answer tells what to do next. While the harness measures, call `situation` to wait."
 )
 _ABOUT_SITUATION = (
-    "What the harness has to tell you now: at first the rules, the task, the facts, the plan and "
+    "Tells the state of the run: at first the rules, the task, the facts, the plan and "
     "the kernel, later the phase, the last verdict and the open items. It waits while the harness "
     "is at work, up to about a minute; then call it again. `whole` tells everything again."
 )

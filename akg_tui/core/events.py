@@ -314,7 +314,7 @@ LessonState = Literal["KEPT", "DISCARDED", "FAILED", "UNDONE"]
 
 
 class Lesson(Struct, frozen=True, gc=False):
-    """What an earlier run found about one direction. It is untrusted, and no fact of this run.
+    """The result of one direction in an earlier run: untrusted text, and no fact of this run.
 
     `gain` is the ratio over that run's incumbent, `over_seed` its estimate over that run's seed.
     `elsewhere` names the machine, if it is not the one of this run.
@@ -346,7 +346,7 @@ class RememberedKernel(Struct, frozen=True, gc=False):
 
 
 class MemoryRecalled(Observation, frozen=True):
-    """What earlier runs found was read from the memory, before the agent's first visit.
+    """The results of earlier runs were read from the memory, before the agent's first visit.
 
     `pages` are the user's pages, each by id and title; `skipped` are unreadable files, each with
     the reason.

@@ -43,7 +43,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(8, 16), torch.randn(WIDTH, 4)]
+    return [torch.randn(256, 16), torch.randn(WIDTH, 4)]
 
 
 def get_init_inputs():
@@ -109,8 +109,6 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     assert ran.returncode == 0, ran.stderr
     toml = (folder / "task.toml").read_text().replace("budget_s = 20.0", "budget_s = 1.0")
     assert 'dsl = "cpp"' in toml
-    # Of results this small the judge's own bound is sometimes below a right kernel's error.
-    toml += "\n[correctness]\ntolerance = 1e-4\n"
     (folder / "task.toml").write_text(toml)
     assert main(["eval", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "correct"
@@ -121,7 +119,7 @@ def test_what_has_nothing_to_fuse_calls_the_library_and_says_so(
 ) -> None:
     path = tmp_path / "p.py"
     plain = PROBLEM.replace("torch.softmax(self.net(x) * self.scale, dim=-1)", "x @ weight.T")
-    path.write_text(plain.replace("(8, 16)", "(8, 4)").replace("y, y @ weight", "y"))
+    path.write_text(plain.replace("(256, 16)", "(256, 4)").replace("y, y @ weight", "y"))
     told: list[str] = []
     wanted = NewTask(folder=tmp_path / "task", origin=path, inductor=True, own_seed=False)
     task = make_task(wanted, told.append, generator)

@@ -1,4 +1,4 @@
-"""What a search over declared knobs has found: the effect of each value, and what is untried.
+"""The results of a search over declared knobs: the effect of each value, the untried settings.
 
 Pure. The setting of an attempt is that of the kernel it was made from, with the values that the
 text of its item states.

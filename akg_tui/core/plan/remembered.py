@@ -1,4 +1,4 @@
-"""What earlier runs found, as text for a prompt, and read from it by a searching agent.
+"""The results of earlier runs as text of a prompt, and the settings read back from that text.
 
 Pure. Remembered text is untrusted: each text is one line of a bound length in quotes, and the
 heading says that it is data. Nothing here decides anything.

@@ -1,7 +1,7 @@
 """Changes of single plan items by the agent: dropped, reopened, put in another order.
 
-Pure. What a person pinned, dropped or rejected stays as the person left it; what waits to be
-measured again is measured. `core.decide` applies the checks.
+Pure. The agent changes no item that a person pinned, dropped or rejected, and no item that waits
+for its measurement to be repeated. `core.decide` applies the checks.
 """
 
 from __future__ import annotations

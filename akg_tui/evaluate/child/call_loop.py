@@ -24,7 +24,7 @@ from akg_tui.evaluate.child.protocol import Op, Status
 
 ARGUMENTS_MOST, NUMBERS_MOST, TENSORS_MOST, STRIDES_MOST, HELD_MOST = 64, 16, 8, 64, 16
 FDS_MOST = 8
-"""What the loop has room for; a kernel beyond it is served in Python."""
+"""The sizes of the loop's tables; a kernel that needs larger ones is served in Python."""
 
 NUMBER_KINDS = {torch.int64: 0, torch.float64: 1, torch.bool: 2}
 

@@ -1,6 +1,6 @@
 """The shared memory in which a child on a device answers: a header, strides, and the results.
 
-Judge and child use it. What the child writes is untrusted.
+The child writes this memory and the judge reads it; its content is untrusted.
 """
 
 from __future__ import annotations
