@@ -7,7 +7,7 @@ the judge's requests, and never returns.
 from __future__ import annotations
 
 from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat, Slowpoke
-from tests.cheats.tasks import SLOW, kernel
+from tests.cheats.tasks import SLOW, kernel, repeated
 
 SERVE = """
 REQUEST, REPLY, WAKE = struct.Struct("<IIQQII"), struct.Struct("<QIIQ"), 7
@@ -292,7 +292,7 @@ BESIDE_TRICKS = (
                 y = torch.softmax(x, -1)
             return y
         """, before=FIND_SERVER, init="self.server, self.woken = None, False"),
-        incumbent=SLOW.replace("range(20)", "range(4)"), task="patient",
+        incumbent=repeated(4), task="patient",
     ),
     Slowpoke(
         "a loop of its own that does the work", "ours: the loop around a call costs time too",

@@ -227,10 +227,15 @@ def _flush(text: str, by: int = 0) -> str:
     return "\n".join(" " * by + line[least:] for line in lines)
 
 
+def repeated(times: int) -> str:
+    """Return an honest softmax that takes several times as long."""
+    return kernel(f"""
+        for _ in range({times}):
+            y = torch.softmax(x, dim=-1)
+        return y
+    """)
+
+
 # Slower by several times, but not so slow that a cluster on a busy machine has few calls: kernels
 # that cheat from their 25th call on, after those of verification, must come so far.
-SLOW = kernel("""
-    for _ in range(6):
-        y = torch.softmax(x, dim=-1)
-    return y
-""")
+SLOW = repeated(6)

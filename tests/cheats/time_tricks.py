@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cheats.beside_the_clock import SERVE
 from tests.cheats.cheat import FIND_SERVER, PATCHES, Slowpoke
-from tests.cheats.tasks import PLAIN, SLOW, kernel
+from tests.cheats.tasks import PLAIN, SLOW, kernel, repeated
 
 # Linux sends a signal of the caller's choice later, and SIGCONT wakes a stopped process when it is
 # sent (kernel/signal.c, prepare_signal; signal(7)): so a kernel could set its own alarm clock.
@@ -112,7 +112,7 @@ TIME_TRICKS = (
                 y = torch.softmax(x, -1)
             return y
         """, before=FIND_SERVER),
-        incumbent=SLOW.replace("range(20)", "range(5)"), task="patient",
+        incumbent=repeated(5), task="patient",
     ),
     Slowpoke(
         "a thread that begins before the clock",
@@ -138,7 +138,7 @@ TIME_TRICKS = (
                             self.ready = key, torch.softmax(x, -1)
             threading.Thread(target=watch, daemon=True).start()
         """),
-        incumbent=SLOW.replace("range(20)", "range(4)"), task="patient",
+        incumbent=repeated(4), task="patient",
     ),
     Slowpoke(
         "a ring of a thousand result buffers",

@@ -212,7 +212,8 @@ server.Device.timed = lambda self, call: (timed(self, call)[0], 10_000)
     ),
     Refused(
         "a clock that lies",
-        kernel("device.spin(0.002)\nreturn self.right(x, factor)", "device.set_clock(0.001)"),
+        # Calls that take longer than a judge that waits for a CPU takes to come back.
+        kernel("device.spin(0.02)\nreturn self.right(x, factor)", "device.set_clock(0.001)"),
         (FailureKind.IMPOSSIBLE,), "tampering", timed=True,
     ),
     Refused(

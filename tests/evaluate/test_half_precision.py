@@ -15,6 +15,8 @@ INPUTS = {
     "attention": "torch.randn(2, 64, 32), torch.randn(2, 64, 32), torch.randn(2, 64, 32)",
     "loss": "torch.randn(200), torch.randn(200)",
     "linear": "torch.randn(16, 768), torch.randn(768, 24), torch.randn(24)",
+    # Like an error function whose result for infinity is NaN in single precision alone.
+    "limit": "torch.randn(24, 64)",
 }
 REFERENCES = {
     "softmax": ("x", "return torch.softmax(x, -1)"),
@@ -22,6 +24,7 @@ REFERENCES = {
     "attention": ("q, k, v", "return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v"),
     "loss": ("x, y", "return (x - y).pow(2).mean()"),
     "linear": ("x, w, b", "return torch.nn.functional.gelu(x @ w + b)"),
+    "limit": ("x", "return 2 * x + (0 * x if x.dtype == torch.float32 else 0)"),
 }
 HONEST = {
     "softmax": "return torch.softmax(x.float(), -1).to(x.dtype)",
@@ -32,6 +35,7 @@ HONEST = {
     "        return (p.to(q.dtype).float() @ v.float() / p.sum(-1, True)).to(q.dtype)",
     "loss": "return (x.float() - y.float()).square().mean().to(x.dtype)",
     "linear": "return torch.nn.functional.gelu(x.float() @ w.float() + b.float()).to(x.dtype)",
+    "limit": "return (2 * x.float() + 0 * x.float()).to(x.dtype)",
 }
 WRONG = {
     "softmax": "e = torch.exp(x - x.amax(-1, keepdim=True))\n        s = 0 * e[..., :1]\n"

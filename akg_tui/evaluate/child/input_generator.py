@@ -43,6 +43,8 @@ from akg_tui.evaluate.child.protocol import (
 )
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 
+HALF = (torch.float16, torch.bfloat16)
+
 TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
 
@@ -103,7 +105,7 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
 
 def _rounds(values: Sequence[object], result: object) -> bool:
     """Return whether a function computed a result in half precision, which is no view."""
-    if not isinstance(result, torch.Tensor) or result.dtype not in (torch.float16, torch.bfloat16):
+    if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
         return False
     given = [value for value in values if isinstance(value, torch.Tensor)]
     return bool(given) and not any(
@@ -128,7 +130,8 @@ class ReferenceServer(Server):
         """Ordinary inputs, from which inputs of other shapes are cut."""
         self._drawn: list[object] = []
         """The inputs of the last ordinary item, which ALTER alters."""
-        self._exact: Callable[..., object] | None = None
+        self._converted: dict[torch.dtype, Callable[..., object]] = {}
+        """The model by the precision of a copy's weights."""
 
     def start(self) -> int:
         """Load the reference, call it once, and report the memory layout of its data."""
@@ -335,22 +338,24 @@ class ReferenceServer(Server):
         """Store results computed in double precision; return whether that was possible.
 
         With `nudge` the inputs differ by one rounding: no kernel needs to be nearer than the
-        resulting difference.
+        resulting difference. Inputs in half precision that hold infinities or NaN are computed in
+        single precision instead, as kernels do: some functions give other ones there.
         """
         wide = layouts.result_layout(known.outputs, exact=True)
+        single = nudge and any(map(_is_half_and_not_finite, inputs))
+        dtype = torch.float32 if single else torch.float64
         try:
-            if self._exact is None:
-                model = copy.deepcopy(self.model)
-                self._exact = model.double() if isinstance(model, torch.nn.Module) else model
+            if dtype not in self._converted:
+                self._converted[dtype] = _with_weights_in(dtype, self.model)
             seed_all(seed)
-            wide_inputs = [_widened(value) for value in inputs]
-            if nudge:
-                wide_inputs = list(map(unusual_values.nudged, wide_inputs, inputs))
+            converted = [_in_precision(value, dtype) for value in inputs]
+            if nudge and not single:
+                converted = list(map(unusual_values.nudged, converted, inputs))
                 seed_all(seed)
-            self._keep(self._exact(*wide_inputs), "exact", wide, item, convert=True)
+            self._keep(self._converted[dtype](*converted), "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
             # Without the EXACT flag the judge uses bounds that need no exact results.
-            self._exact = None
+            self._converted.pop(dtype, None)
             return False
         return True
 
@@ -466,9 +471,26 @@ def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) ->
     return tensors[0].clone(memory_format=torch.contiguous_format)
 
 
-def _widened(value: object) -> object:
+def _with_weights_in(dtype: torch.dtype, model: Callable[..., object]) -> Callable[..., object]:
+    """Return a copy of a model whose real weights have `dtype`."""
+    copied = copy.deepcopy(model)
+    if isinstance(copied, torch.nn.Module):
+        return copied.double() if dtype == torch.float64 else copied.float()
+    return copied
+
+
+def _in_precision(value: object, dtype: torch.dtype) -> object:
+    """Return a copy of a tensor whose real or complex elements have the precision of `dtype`."""
     if not isinstance(value, torch.Tensor):
         return value
     if value.is_floating_point():
-        return value.double()
-    return value.to(torch.complex128) if value.is_complex() else value.clone()
+        return value.to(dtype, copy=True)
+    return value.to(dtype.to_complex()) if value.is_complex() else value.clone()
+
+
+def _is_half_and_not_finite(value: object) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dtype in HALF
+        and not bool(torch.isfinite(value).all())
+    )
