@@ -145,6 +145,6 @@ def test_a_variable_is_no_module() -> None:
 
 
 def test_the_guard_takes_no_time() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     static_guard.findings(CPP, TASK)
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.05

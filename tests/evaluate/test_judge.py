@@ -201,10 +201,13 @@ async def test_no_two_processes_of_a_kernel_have_the_same_heap(judge: Judge) -> 
 
 
 async def test_a_syntax_error_is_told_at_once(judge: Judge) -> None:
-    start = time.monotonic()
-    found = await judge.evaluate("class ModelNew(:\n")
-    assert found.failure is FailureKind.SYNTAX
-    assert time.monotonic() - start < 0.05
+    taken: list[float] = []
+    for _ in range(5):  # a busy machine may halt any of them, not each
+        start = time.monotonic()
+        found = await judge.evaluate("class ModelNew(:\n")
+        taken.append(time.monotonic() - start)
+        assert found.failure is FailureKind.SYNTAX
+    assert min(taken) < 0.05
 
 
 async def test_what_the_compiler_said_is_kept(judge: Judge) -> None:

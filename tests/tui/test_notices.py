@@ -200,18 +200,18 @@ def test_the_hook_command_reads_one_line_of_json(tmp_path: Path) -> None:
     [
         (("no-such-program-here",), "no-such-program-here: No such file or directory"),
         (("sh", "-c", "exit 3"), "sh: exit code 3"),
-        (("sh", "-c", "sleep 60 & sleep 60"), "sh: it took longer than 0.2 s"),
+        (("sh", "-c", "sleep 60 & sleep 60"), "sh: it took longer than 1 s"),
     ],
 )
 def test_a_hook_command_that_fails_is_told_once_and_one_that_hangs_is_ended(
     command: tuple[str, ...], why: str
 ) -> None:
     said = Said()
-    hook = HookCommand(said, limit_s=0.2)
+    hook = HookCommand(said, limit_s=1.0)
     began = time.monotonic()
     hook.run(command, {})
     hook.run(command, {})
-    assert time.monotonic() - began < 0.2, "it is not waited for"
+    assert time.monotonic() - began < 1.0, "it is not waited for"
     joined()
     assert said.texts == [f"the notice command failed: {why}"]
 
