@@ -1,6 +1,7 @@
 """`akg-tui bench edits`: its options, and what it prints.
 
-With `--model` a model edits (`benchmarks.edit_models`); otherwise a perfect writer does.
+With `--model` models edit, with `--corpus` the tasks of a code base are checked
+(`benchmarks.edit_models`); otherwise a perfect writer edits kernels that change meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import Any
 
 from akg_tui.cli.run_options import positive
 from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, fail
-from benchmarks.edit_models.command import add_model_options, bench_with_model, sample_documents
+from benchmarks.edit_models.command import (
+    add_model_options,
+    bench_with_model,
+    check_corpus,
+    sample_documents,
+)
 
 
 def add_commands(add: Callable[..., Any]) -> None:
@@ -38,6 +44,8 @@ def add_commands(add: Callable[..., Any]) -> None:
 def _bench(arguments: argparse.Namespace) -> int:
     if arguments.model:
         return bench_with_model(arguments)
+    if arguments.corpus:
+        return check_corpus(arguments)
     import json
     import time
 

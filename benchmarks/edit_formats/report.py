@@ -109,12 +109,12 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}" if whole else "-"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """A plain table; the first column is aligned left, the others right."""
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A plain table; the first `left` columns are aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if n == 0 else cell.rjust(width)
+            cell.ljust(width) if n < left else cell.rjust(width)
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
@@ -131,7 +131,7 @@ def _matrix_table(report: EditsReport) -> str:
     rows.append(["all", *(_percent(c.wrong, c.trials) for c in sums.values())])
     rows.append(["refused, % of all", *(_percent(c.refused, c.trials) for c in sums.values())])
     rows.append(["recovered, % of valid", *(_percent(c.recovered, c.valid) for c in sums.values())])
-    return f"{report.trials} trials a cell, seed {report.seed}\n" + _table(rows)
+    return f"{report.trials} trials a cell, seed {report.seed}\n" + aligned(rows)
 
 
 def _sum(counts: Sequence[Count]) -> Count:
@@ -149,7 +149,7 @@ def _fuzz_table(report: EditsReport) -> str:
         ):
             cells = (count.trials, count.wrong, count.valid, count.recovered)
             rows.append([f"{where}{name}", *map(str, cells)])
-    return _table(rows)
+    return aligned(rows)
 
 
 def _cost_table(report: EditsReport) -> str:
@@ -157,7 +157,7 @@ def _cost_table(report: EditsReport) -> str:
     for form, cost in report.costs.items():
         figures = (cost.mean, cost.median, cost.blocks[10], cost.blocks[40])
         rows.append([form, *(f"{figure:.0f}" for figure in figures)])
-    return f"{_table(rows)}\n(tokens: {report.tokenizer})"
+    return f"{aligned(rows)}\n(tokens: {report.tokenizer})"
 
 
 def _small_figures(report: EditsReport) -> list[str]:

@@ -19,12 +19,16 @@ class BadResults(ValueError):
 
 
 class Setting(Struct, frozen=True, forbid_unknown_fields=True):
-    """The subject of a benchmark. `prompt_digest` changes with the tasks."""
+    """The subject of a benchmark, for any models. `prompt_digest` changes with the tasks.
 
-    model: str
+    `corpus` is the name of the folder whose files the tasks are in.
+    """
+
+    corpus: str
     seed: int
     tasks: int
     prompt_digest: str
+    write_tool: bool
 
 
 class Results:
@@ -35,6 +39,7 @@ class Results:
         self.setting = setting
         self.path = path
         self.sessions: list[Session] = []
+        self._played: set[tuple[str, str, str, int]] = set()
         try:
             if path is not None and path.exists():
                 self._read(path)
@@ -43,13 +48,13 @@ class Results:
         except OSError as error:
             raise BadResults(f"cannot use {path}: {error.strerror}") from error
 
-    def has(self, task: str, form: str, repeat: int) -> bool:
+    def has(self, model: str, task: str, form: str, repeat: int) -> bool:
         """Whether this session was played."""
-        return any((s.task, s.format, s.repeat) == (task, form, repeat) for s in self.sessions)
+        return (model, task, form, repeat) in self._played
 
     def add(self, session: Session) -> None:
         """Keep a session, durably. Raises `BadResults`."""
-        self.sessions.append(session)
+        self._keep(session)
         if self.path is None:
             return
         try:
@@ -59,6 +64,10 @@ class Results:
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadResults(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _keep(self, session: Session) -> None:
+        self.sessions.append(session)
+        self._played.add((session.model, session.task, session.format, session.repeat))
 
     def _read(self, path: Path) -> None:
         whole, _, torn = path.read_bytes().rpartition(b"\n")
@@ -81,6 +90,6 @@ class Results:
                 raise BadResults(f"{path}: begun with {name} {had!r}, not {wanted!r}")
         for number, line in enumerate(lines[1:], 2):
             try:
-                self.sessions.append(msgspec.json.decode(line, type=Session))
+                self._keep(msgspec.json.decode(line, type=Session))
             except msgspec.DecodeError as error:
                 raise BadResults(f"{path}: line {number}: {error}") from error

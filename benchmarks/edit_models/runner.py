@@ -9,9 +9,18 @@ from typing import Any
 import msgspec
 
 from akg_tui.agent.chat import ChatModel
+from benchmarks.edit_formats.report import aligned
 from benchmarks.edit_models.results import Results
 from benchmarks.edit_models.session import run_session
-from benchmarks.edit_models.statistics import figures, paired
+from benchmarks.edit_models.statistics import (
+    BASELINE,
+    FormatFigures,
+    Paired,
+    Rate,
+    against_baseline,
+    figures,
+    paired,
+)
 from benchmarks.edit_models.tasks import EditTask
 
 
@@ -24,63 +33,95 @@ async def play(
     tasks: Sequence[EditTask],
     formats: Sequence[str],
     repeats: int,
-    model: ChatModel,
+    models: Sequence[ChatModel],
     results: Results,
     *,
     on_session: Callable[[int, int], None],
 ) -> None:
-    """Play the sessions that `results` lacks, the formats of one task one after the other.
+    """Play the sessions that `results` lacks: of one task all models, each in all formats.
 
     Interleaving them keeps a server that changes during the run from favouring a format.
     `on_session` gets the number of sessions done and of all. Raises `ModelFailed`, `BadResults`;
     finished sessions are kept.
     """
-    total = len(tasks) * len(formats) * repeats
-    done = 0
-    for repeat in range(1, repeats + 1):
-        for task in tasks:
-            for form in formats:
-                if not results.has(task.id, form, repeat):
-                    key = f"{task.id} {repeat}".encode()
-                    results.add(await run_session(task, form, repeat, model, key=key))
-                done += 1
-                on_session(done, total)
+    wanted = [
+        (repeat, task, model, form)
+        for repeat in range(1, repeats + 1)
+        for task in tasks
+        for model in models
+        for form in formats
+    ]
+    for done, (repeat, task, model, form) in enumerate(wanted, 1):
+        if not results.has(model.name, task.id, form, repeat):
+            key = f"{task.id} {repeat}".encode()
+            write_tool = results.setting.write_tool
+            results.add(
+                await run_session(task, form, repeat, model, key=key, write_tool=write_tool)
+            )
+        on_session(done, len(wanted))
 
 
 def as_json(results: Results) -> dict[str, Any]:
     """Figures, pairs and all sessions, ready for `json.dumps`."""
-    sessions = results.sessions
+    sessions, seed = results.sessions, results.setting.seed
     plain: dict[str, Any] = msgspec.to_builtins(
         {
             "setting": results.setting,
             "formats": figures(sessions),
-            "paired": paired(sessions, "hashline", seed=results.setting.seed),
+            "paired": paired(sessions, "hashline", seed=seed),
+            f"against_{BASELINE}": against_baseline(sessions, seed=seed),
             "sessions": sessions,
         }
     )
     return plain
 
 
+_COLUMNS = (
+    *("model", "format", "sessions", "exact, % [95 %]", "formatted, % [95 %]"),
+    *(f"against {BASELINE}, points [95 %]", "p", "wrong, %", "refused, %"),
+    *("tokens in", "%", "out", "%"),
+)
+
+
 def table(results: Results) -> str:
-    """The report as plain text."""
-    setting = results.setting
+    """The report as plain text: one row for each model in each format."""
+    setting, sessions = results.setting, results.sessions
+    beside = {(p.model, p.format): p for p in against_baseline(sessions, seed=setting.seed)}
+    rows = [_row(f, beside.get((f.model, f.format))) for f in figures(sessions)]
+    write = "; the tool `write` beside `edit`" if setting.write_tool else ""
     lines = [
-        f"{setting.model}: {setting.tasks} tasks, seed {setting.seed}",
-        f"{'format':18} {'fixed, % [95 %]':>20} {'wrong, %':>9} {'calls refused, %':>17} "
-        f"{'tokens in':>10} {'out':>7}",
+        f"{setting.tasks} tasks in {setting.corpus}, seed {setting.seed}{write}",
+        aligned([_COLUMNS, *rows], left=2),
+        f"exact: byte for byte; formatted: but for blanks and line breaks; tokens, %: "
+        f"more or fewer than {BASELINE}'s; p: McNemar's test",
     ]
-    for f in figures(results.sessions):
-        rate = f"{100 * f.success:.1f} [{100 * f.low:.1f}, {100 * f.high:.1f}]"
+    for p in paired(sessions, "hashline", seed=setting.seed):
         lines.append(
-            f"{f.format:18} {rate:>20} {100 * f.wrong:>9.1f} {100 * f.refused_calls:>17.1f} "
-            f"{f.input_tokens:>10.0f} {f.output_tokens:>7.0f}"
+            f"{p.model}: hashline against {p.rival}: {p.pairs} pairs, {p.wins} won, "
+            f"{p.losses} lost, p {p.p:.3g}; {_points(p)} points"
         )
-    for p in paired(results.sessions, "hashline", seed=setting.seed):
-        lines.append(
-            f"hashline against {p.rival}: {p.pairs} pairs, {p.wins} won, {p.losses} lost, "
-            f"p {p.p:.3g} (McNemar); {100 * p.difference:+.1f} points "
-            f"[{100 * p.low:+.1f}, {100 * p.high:+.1f}]"
-        )
-    if setting.model.startswith("scripted"):
+    if any(session.model.startswith("scripted") for session in sessions):
         lines.append("a scripted writer tests the benchmark; it says nothing about any model")
     return "\n".join(lines)
+
+
+def _row(f: FormatFigures, beside: Paired | None) -> list[str]:
+    return [
+        *(f.model, f.format, str(f.sessions), _percent(f.success), _percent(f.formatted)),
+        *((_points(beside), f"{beside.p:.3g}") if beside else ("", "")),
+        *(f"{100 * f.wrong:.1f}", f"{100 * f.refused_calls:.1f}"),
+        *(f"{f.input_tokens:.0f}", _signed(beside.input_change if beside else None)),
+        *(f"{f.output_tokens:.0f}", _signed(beside.output_change if beside else None)),
+    ]
+
+
+def _percent(rate: Rate) -> str:
+    return f"{100 * rate.share:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+
+
+def _points(pair: Paired) -> str:
+    return f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
+
+
+def _signed(change: float | None) -> str:
+    return "" if change is None else f"{100 * change:+.0f}"

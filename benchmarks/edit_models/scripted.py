@@ -16,6 +16,7 @@ from akg_tui.agent.chat import ChatReply, ChatRequest, ToolMessage, ToolUse, Use
 from akg_tui.hashline import Document, Tagger
 from benchmarks.edit_formats.staleness import repair
 from benchmarks.edit_formats.tokens import ESTIMATE
+from benchmarks.edit_formats.whole_file import WRITE
 from benchmarks.edit_formats.writers import CALLS
 from benchmarks.edit_models.tasks import EditTask
 
@@ -68,7 +69,7 @@ class Scripted:
         call = self._edit(request, view)
         if not edited and self._rng.random() < self._slip:
             call = _slipped(call)
-        return self._reply("edit", call, said)
+        return self._reply("write" if "content" in call else "edit", call, said)
 
     def _edit(self, request: ChatRequest, view: str) -> dict[str, Any]:
         form = _format_of(request)
@@ -96,7 +97,9 @@ class Scripted:
 
 
 def _format_of(request: ChatRequest) -> str:
-    edit = next(tool for tool in request.tools if tool.name == "edit")
+    edit = next((tool for tool in request.tools if tool.name == "edit"), None)
+    if edit is None:
+        return WRITE
     properties = edit.parameters["properties"]
     by_argument = {
         "ops": "hashline",
@@ -108,7 +111,12 @@ def _format_of(request: ChatRequest) -> str:
 
 
 def _slipped(call: dict[str, Any]) -> dict[str, Any]:
-    """The call with the slip that is typical of the format: a wrong line, or a wrong blank."""
+    """The call with the slip that is typical of the format: a wrong line, or a wrong blank.
+
+    Of a whole file it is a blank at the end of the first line, which no tool refuses.
+    """
+    if "content" in call:
+        return {"content": call["content"].replace("\n", " \n", 1)}
     if "ops" in call:
         op = dict(call["ops"][0])
         for name in ("from", "at", "after"):

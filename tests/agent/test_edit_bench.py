@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed, ToolUse
-from akg_tui.hashline.formats import FORMATS
-from benchmarks.edit_formats.mutations import KINDS
+from benchmarks.edit_formats.mutations import KINDS, OPTIONAL_CHAINING
+from benchmarks.edit_formats.whole_file import ALL_FORMATS
 from benchmarks.edit_models.results import BadResults, Results, Setting
 from benchmarks.edit_models.runner import play, prompt_digest
 from benchmarks.edit_models.scripted import Scripted
@@ -47,7 +47,7 @@ def _nothing(done: int, total: int) -> None:
 
 
 def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
-    assert {task.kind for task in TASKS} == set(KINDS)
+    assert {task.kind for task in TASKS} == set(KINDS) - {OPTIONAL_CHAINING}
     assert draw_tasks(20, seed=7) == TASKS
     assert draw_tasks(20, seed=8) != TASKS
     for task in TASKS:
@@ -57,12 +57,13 @@ def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
     assert sum("in the function `" in task.prompt for task in TASKS) > len(TASKS) / 2
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 async def test_a_writer_that_knows_the_answer_repairs_every_file_in_every_format(form: str) -> None:
     model = Scripted(TASKS, slip=0.0, seed=1)
     for task in TASKS:
         session = await run_session(task, form, 1, model, key=b"k")
         assert session.fixed, (task.id, form)
+        assert session.formatted
         assert (session.edits, session.refused, session.turns) == (1, 0, 3)
 
 
@@ -97,8 +98,9 @@ async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
 async def test_malformed_arguments_are_refused_and_change_nothing(
     arguments: dict[str, object],
 ) -> None:
-    for form in FORMATS:
-        model = Playing(_call("read", {}), _call("edit", arguments), _call("burn", {}))
+    for form in ALL_FORMATS:
+        tool = "write" if form == "write" else "edit"
+        model = Playing(_call("read", {}), _call(tool, arguments), _call("burn", {}))
         session = await run_session(TASKS[0], form, 1, model, key=b"k")
         assert (session.fixed, session.wrong, session.refused) == (False, False, 1)
 
@@ -106,43 +108,50 @@ async def test_malformed_arguments_are_refused_and_change_nothing(
 async def test_a_benchmark_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     tasks = TASKS[:3]
-    setting = Setting("scripted", 7, len(tasks), prompt_digest(tasks))
+    setting = Setting("kernels", 7, len(tasks), prompt_digest(tasks), False)
     formats = ["hashline", "str_replace"]
     whole = Results(setting, None)
-    await play(tasks, formats, 2, Scripted(tasks, slip=0, seed=1), whole, on_session=_nothing)
+    await play(tasks, formats, 2, [Scripted(tasks, slip=0, seed=1)], whole, on_session=_nothing)
     assert len(whole.sessions) == 12
 
     first = Results(setting, path)
     model = Scripted(tasks, slip=0, seed=1)
     broken = Playing(*[_call("read", {})] * (MAX_TURNS + 1), ModelFailed("the line went dead"))
+    broken.name = model.name
     with pytest.raises(ModelFailed):
-        await play(tasks, formats, 2, broken, first, on_session=_nothing)
+        await play(tasks, formats, 2, [broken], first, on_session=_nothing)
     assert len(first.sessions) == 1
     with path.open("ab") as file:
         file.write(b'{"task":"t1","form')  # killed while writing
 
     again = Results(setting, path)
     assert again.sessions == first.sessions
-    await play(tasks, formats, 2, model, again, on_session=_nothing)
+    await play(tasks, formats, 2, [model], again, on_session=_nothing)
     assert len(again.sessions) == 12
     assert Results(setting, path).sessions == again.sessions
 
 
 def test_results_of_something_else_are_refused_by_name_and_line(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    Results(Setting("scripted", 7, 3, "abc"), path)
+    Results(Setting("kernels", 7, 3, "abc", False), path)
     with pytest.raises(BadResults, match="begun with seed 7, not 8"):
-        Results(Setting("scripted", 8, 3, "abc"), path)
+        Results(Setting("kernels", 8, 3, "abc", False), path)
     path.write_text(path.read_text() + "rubbish\n")
     with pytest.raises(BadResults, match="line 2"):
-        Results(Setting("scripted", 7, 3, "abc"), path)
+        Results(Setting("kernels", 7, 3, "abc", False), path)
     path.write_text("rubbish\n")
     with pytest.raises(BadResults, match="line 1"):
-        Results(Setting("scripted", 7, 3, "abc"), path)
+        Results(Setting("kernels", 7, 3, "abc", False), path)
 
 
-def _session(task: int, form: str, fixed: bool, repeat: int = 1) -> Session:
-    return Session(f"t{task}", form, repeat, fixed, False, 2, 1, 3, 1000, 100)
+def _session(
+    task: int, form: str, fixed: bool, repeat: int = 1, *, model: str = "m", output: int = 100
+) -> Session:
+    return Session(
+        model=model, task=f"t{task}", format=form, repeat=repeat, fixed=fixed, formatted=True,
+        wrong=not fixed, edits=2, writes=0, refused=1, turns=3, input_tokens=1000,
+        output_tokens=output,
+    )  # fmt: skip
 
 
 def test_the_paired_test_counts_only_pairs_that_differ() -> None:
@@ -170,9 +179,10 @@ def test_the_interval_of_a_difference_is_over_tasks_not_over_repeats() -> None:
 
 def test_rates_come_with_their_interval() -> None:
     [found] = figures([_session(n, "hashline", n < 8) for n in range(10)])
-    assert found.success == 0.8
-    assert found.low == pytest.approx(0.490, abs=0.001)
-    assert found.high == pytest.approx(0.943, abs=0.001)
+    assert found.success.share == 0.8
+    assert found.success.low == pytest.approx(0.490, abs=0.001)
+    assert found.success.high == pytest.approx(0.943, abs=0.001)
+    assert found.formatted.share == found.formatted.high == 1.0
     assert found.refused_calls == 0.5
 
 

@@ -57,7 +57,7 @@ async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
         code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
     assert code == 0, errors
     told = json.loads(out)
-    assert told["setting"]["model"] == "lab"
+    assert {f["model"] for f in told["formats"]} == {"lab"}
     assert {f["format"] for f in told["formats"]} == set(FORMATS.split(","))
     assert len(told["sessions"]) == 8
     # A slip that a rival takes for something else is wrong for good; by tag it is refused.
