@@ -214,8 +214,8 @@ def test_faults_are_planted_once_each_in_fit_files_only(corpus: Path, drawn: Dra
     for task in drawn.tasks:
         assert task.original.encode() == (corpus / task.path).read_bytes()
         assert "in the function `weigh_" in task.prompt.lower().replace("weight_", "weigh_")
-    assert draw_from(corpus, 90, seed=1) == drawn
-    assert draw_from(corpus, 90, seed=2).tasks != drawn.tasks
+    assert draw_from(corpus, 18, seed=1).tasks == drawn.tasks[:18]
+    assert draw_from(corpus, 18, seed=2).tasks != drawn.tasks[:18]
 
 
 def test_a_folder_that_gives_few_tasks_or_none_is_told(
