@@ -19,6 +19,7 @@ from akg_tui.hashline import parse_gate
 from akg_tui.hashline.document import Document
 
 if TYPE_CHECKING:
+    import tree_sitter
     from tree_sitter import Node, Parser
 
 Script: TypeAlias = Literal["javascript", "typescript", "tsx"]
@@ -58,23 +59,24 @@ def parser(language: Language) -> Parser:
     """A new parser. Raises `GrammarMissing`."""
     match language:
         case "javascript" | "typescript" | "tsx":
-            return _script_parser(language)
+            import tree_sitter
+
+            return tree_sitter.Parser(_script(language))
     return parser_of(language)
 
 
 @functools.cache
-def _script_parser(language: Script) -> Parser:
+def _script(language: Script) -> tree_sitter.Language:
     import tree_sitter
 
     module, function = _SOURCES[language]
     try:
-        grammar = getattr(import_module(module), function)()
+        return tree_sitter.Language(getattr(import_module(module), function)())
     except ImportError as error:
         package = module.replace("_", "-")
         raise GrammarMissing(
             f"{language} files need the package {package}: pip install {package}"
         ) from error
-    return tree_sitter.Parser(tree_sitter.Language(grammar))
 
 
 def root_of(document: Document) -> Node:

@@ -168,7 +168,8 @@ def bench_with_model(arguments: argparse.Namespace) -> int:
     except BadResults as error:
         fail(error)
     except ModelFailed as error:
-        print(f"akg-tui: {one_line(str(error), 300)}{_how_to_resume(arguments)}", file=sys.stderr)
+        told = f"{', '.join(error.__notes__)}: {error}"
+        print(f"akg-tui: {one_line(told, 300)}{_how_to_resume(arguments)}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print(f"akg-tui: interrupted{_how_to_resume(arguments)}", file=sys.stderr)

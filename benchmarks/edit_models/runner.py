@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.chat import ChatModel, ModelFailed
 from benchmarks.edit_formats.report import aligned
 from benchmarks.edit_models.results import Results
 from benchmarks.edit_models.session import run_session
@@ -41,8 +41,8 @@ async def play(
     """Play the sessions that `results` lacks: of one task all models, each in all formats.
 
     Interleaving them keeps a server that changes during the run from favouring a format.
-    `on_session` gets the number of sessions done and of all. Raises `ModelFailed`, `BadResults`;
-    finished sessions are kept.
+    `on_session` gets the number of sessions done and of all. Raises `ModelFailed`, with the model's
+    name as its note, and `BadResults`; finished sessions are kept.
     """
     wanted = [
         (repeat, task, model, form)
@@ -55,9 +55,14 @@ async def play(
         if not results.has(model.name, task.id, form, repeat):
             key = f"{task.id} {repeat}".encode()
             write_tool = results.setting.write_tool
-            results.add(
-                await run_session(task, form, repeat, model, key=key, write_tool=write_tool)
-            )
+            try:
+                played = await run_session(
+                    task, form, repeat, model, key=key, write_tool=write_tool
+                )
+            except ModelFailed as error:
+                error.add_note(model.name)
+                raise
+            results.add(played)
         on_session(done, len(wanted))
 
 

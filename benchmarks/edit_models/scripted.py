@@ -85,7 +85,9 @@ class Scripted:
         assert isinstance(opening, UserMessage)
         for (prompt, broken), task in self._tasks.items():
             shown = _SHOWN.sub("", view) if form == "hashline" else view
-            if prompt == opening.text and broken.strip("\n") in shown:
+            # A view by lines does not show how they end.
+            plain, told = broken.replace("\r\n", "\n"), shown.replace("\r\n", "\n")
+            if prompt == opening.text and plain.strip("\n") in told:
                 return task
         raise LookupError("the scripted writer was shown a file that is not among its tasks")
 

@@ -24,6 +24,7 @@ from benchmarks.edit_models.checks import check_task, unsound
 from benchmarks.edit_models.code_base import BadCorpus, Drawn, draw_from
 from benchmarks.edit_models.results import BadResults, Results, Setting
 from benchmarks.edit_models.runner import table
+from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.session import run_session
 from benchmarks.edit_models.tasks import EditTask, task_of
 from tests.lab.repairer import Repairer
@@ -213,8 +214,8 @@ def test_faults_are_planted_once_each_in_fit_files_only(corpus: Path, drawn: Dra
     for task in drawn.tasks:
         assert task.original.encode() == (corpus / task.path).read_bytes()
         assert "in the function `weigh_" in task.prompt.lower().replace("weight_", "weigh_")
-    assert draw_from(corpus, 90, seed=1) == drawn
-    assert draw_from(corpus, 90, seed=2).tasks != drawn.tasks
+    assert draw_from(corpus, 18, seed=1).tasks == drawn.tasks[:18]
+    assert draw_from(corpus, 18, seed=2).tasks != drawn.tasks[:18]
 
 
 def test_a_folder_that_gives_few_tasks_or_none_is_told(
@@ -246,7 +247,7 @@ def test_files_without_an_installed_grammar_are_left_out_and_told(
     def absent(module: str) -> object:
         raise ImportError(module)
 
-    languages._script_parser.cache_clear()
+    languages._script.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(languages, "import_module", absent)
         found = draw_from(corpus, 12, seed=1)
@@ -285,6 +286,14 @@ def test_a_task_that_cannot_be_repaired_fairly_is_found() -> None:
     no_end = check_task(_task("a = 1\nb = 3\n", "a = 1\nb = 2"))
     assert no_end.unrestored == ALL_FORMATS, "a repair of lines keeps the last line's end"
     assert len(unsound([sound, no_code, layout])) == 2
+
+
+@pytest.mark.parametrize("form", ALL_FORMATS)
+async def test_a_scripted_writer_repairs_files_of_any_language(drawn: Drawn, form: str) -> None:
+    writer = Scripted(drawn.tasks, slip=0.0, seed=1)
+    for task in drawn.tasks[:12] + tuple(t for t in drawn.tasks if "\r\n" in t.broken)[:3]:
+        session = await run_session(task, form, 1, writer, key=b"k")
+        assert (session.fixed, session.edits, session.refused) == (True, 1, 0), task.path
 
 
 TWINS = "x(1);\ny(1);\nz(1);\nlast(1);\n"

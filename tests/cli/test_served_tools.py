@@ -51,6 +51,7 @@ async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
         code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
         assert code == 2
         assert out == ""
+        assert one_line(errors).startswith("akg-tui: lab: ")
         assert "the same command goes on from r.jsonl" in one_line(errors)
         kept = (tmp_path / "r.jsonl").read_text().splitlines()
         assert 1 < len(kept) < 9
