@@ -16,7 +16,10 @@ from akg_tui.suite.suite_results import CONFIDENCE, RESAMPLES, SEED
 if TYPE_CHECKING:
     from numpy import ndarray
 
-SIGNIFICANT = 1 - CONFIDENCE
+SIGNIFICANT = (1 - CONFIDENCE) / 3
+"""A difference is shown below this p: three kinds of cost are looked at, and chance must not show
+one of them more often than it would show one alone. It takes at least seven pairs (2 / 2^7)."""
+
 ALL_EXCHANGES = 11
 """Up to so many pairs every exchange of A and B is counted; above it, a sample of them."""
 
@@ -35,7 +38,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 
     `low` and `high` bound the difference: a percentile bootstrap over the pairs. `p` is the share
     of the exchanges of A and B within the pairs with at least this difference. `shown`: the
-    interval excludes 0 and p is below 5 %, so the two differ beyond chance.
+    interval excludes 0 and p is below `SIGNIFICANT`, so the two differ beyond chance.
     """
 
     per: str
@@ -79,7 +82,7 @@ def _rates(
     a, b = (float(rate) for rate in gain.sum(axis=0) / cost.sum(axis=0))
     drawn = dice.integers(count, size=(RESAMPLES, count))
     differences = np.sort(_difference(gain[drawn], cost[drawn]))
-    cut = int(RESAMPLES * SIGNIFICANT / 2)
+    cut = int(RESAMPLES * (1 - CONFIDENCE) / 2)
     low, high = float(differences[cut]), float(differences[-1 - cut])
 
     if count <= ALL_EXCHANGES:

@@ -22,6 +22,7 @@ from akg_tui.core.summary import ratio_text
 from akg_tui.report import wording
 from akg_tui.report.markdown import code
 from akg_tui.report.write import write_file
+from akg_tui.suite.gain_by_cost import SIGNIFICANT
 from akg_tui.suite.paired import Comparison
 from akg_tui.suite.suite_results import FAST_AT, AgentResult, Mean, SuiteResults
 from akg_tui.view.formatting import short_time
@@ -202,7 +203,7 @@ def _gains(found: Comparison) -> Table:
             "A gain of 1 is twice as fast, by the lower bound of the best kernel's ratio over the "
             "seed, or over eager where the agent wrote the seed; 0 is no verified gain.",
             "The interval is a bootstrap over the pairs, p counts exchanges of A and B within "
-            "them; a difference is shown where both say so.",
+            f"them; a difference is shown where 0 is outside, and p below {SIGNIFICANT:.2g}.",
         ),
     )
 

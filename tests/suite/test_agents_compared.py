@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,11 +30,12 @@ from akg_tui.core import events as ev
 from akg_tui.core.task import Agent
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.suite.suite_record import Suite
+from benchmarks.agents.equal_agents import served
 from tests.engine.fake_judge import COST
 from tests.lab.player import Direction, Player
 from tests.lab.replies import Reply
 from tests.lab.runs import KEY, directions
-from tests.lab.server import Lab, Request
+from tests.lab.server import Request
 from tests.suite.fake_suite import patched, tasks_in
 
 BOLD = "Try the fastest form."
@@ -59,28 +58,6 @@ class Student:
 def timid() -> Iterator[Direction]:
     for number in itertools.count(2):
         yield Direction(f"a wider line of {number}", r"^WIDTH = \d+", f"WIDTH = {number}")
-
-
-@contextlib.contextmanager
-def served() -> Iterator[Lab]:
-    """A lab in a thread of its own, because a command has its own event loop."""
-    lab, ready, loop = Lab(Student()), threading.Event(), asyncio.new_event_loop()
-    done = asyncio.Event()
-
-    async def serve() -> None:
-        async with lab:
-            ready.set()
-            await done.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    ready.wait()
-    try:
-        yield lab
-    finally:
-        loop.call_soon_threadsafe(done.set)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture(autouse=True)
@@ -128,8 +105,8 @@ def edits_and_verdicts(folder: Path, agent: str) -> list[Any]:
 def test_the_better_of_two_agents_is_shown_and_none_always_comes_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tasks_in(tmp_path / "tasks", 3)
-    with served() as lab:
+    tasks_in(tmp_path / "tasks", 4)
+    with served(Student()) as lab:
         a = agent(tmp_path / "timid.toml", lab.url)
         b = agent(tmp_path / "bold.toml", lab.url, instructions=BOLD)
         code, lines = bench(
@@ -137,11 +114,13 @@ def test_the_better_of_two_agents_is_shown_and_none_always_comes_first(
         )
     assert code == 0
     began = [line["agent"] for line in lines[:-1] if line["state"] == "running"]
-    assert " ".join(began) == ("timid bold bold timid bold timid timid bold timid bold bold timid")
+    assert " ".join(began) == (
+        "timid bold bold timid bold timid timid bold timid bold bold timid bold timid timid bold"
+    )
     found = lines[-1]
     assert found["type"] == "suite_comparison"
     assert [pair["task"] for pair in found["pairs"]] == [
-        f"task{task}{seed}" for task in range(3) for seed in ("", "-seed1")
+        f"task{task}{seed}" for task in range(4) for seed in ("", "-seed1")
     ]
     assert {pair["a_gain"] for pair in found["pairs"]} == {0.0}
     # The fake judge measures 4.00 with a lower bound of 0.99 of it.
@@ -151,7 +130,7 @@ def test_the_better_of_two_agents_is_shown_and_none_always_comes_first(
     gains = sum(pair["b_gain"] for pair in found["pairs"])
     spent = sum(pair["b_tokens"] for pair in found["pairs"])
     assert tokens["b"] == pytest.approx(gains / spent * 1e6)
-    assert tokens["p"] == pytest.approx(2 / 2**6), "every pair has the same sign"
+    assert tokens["p"] == pytest.approx(2 / 2**8), "every pair has the same sign"
     assert tokens["shown"]
     assert 0 < tokens["low"] <= tokens["difference"] <= tokens["high"]
     assert "gain per hour" in (tmp_path / "out/comparison.md").read_text()
@@ -162,7 +141,7 @@ def test_recorded_replies_are_replayed_without_a_server_or_a_key(
 ) -> None:
     tasks_in(tmp_path / "tasks", 1)
     tapes = tmp_path / "tapes"
-    with served() as lab:
+    with served(Student()) as lab:
         a = agent(tmp_path / "timid.toml", lab.url)
         b = agent(tmp_path / "bold.toml", lab.url, instructions=BOLD)
         both = ("--a", a, "--b", b)
@@ -212,7 +191,7 @@ def test_a_configuration_brings_its_files_and_the_other_does_not_see_them(
     (tmp_path / "own.py").write_text(
         'def rows_of(text: str) -> str:\n    """Count the lines of a text."""\n    return "1"\n'
     )
-    with served() as lab:
+    with served(Student()) as lab:
         a = agent(tmp_path / "bare.toml", lab.url)
         b = agent(tmp_path / "tooled.toml", lab.url, functions="own.py")
         out = tmp_path / "out"
