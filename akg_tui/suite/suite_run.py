@@ -26,7 +26,6 @@ from akg_tui.agent.models.recorded import RecordedModel, ReplayedModel, Tape, Ta
 from akg_tui.agent.tools import BadTools
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import best_of
-from akg_tui.core.task import SWEEP
 from akg_tui.engine.run_service import (
     RunFault,
     RunRequest,
@@ -288,16 +287,11 @@ def _models(suite: Suite, entry: Entry, begun: bool) -> Callable[[Task], ChatMod
     path = Path(settings.replay or settings.record) / own.tape / f"{entry.task}.jsonl"
     if settings.replay:
         tape = Tape(path)
-        return lambda task: _searching(task) or ReplayedModel(task.agent, tape)
+        return lambda task: ReplayedModel(task.agent, tape)
     if not begun:
         path.unlink(missing_ok=True)
     writer = TapeWriter(path)
-    return lambda task: _searching(task) or RecordedModel(task.agent, model_of(task), writer)
-
-
-def _searching(task: Task) -> ChatModel | None:
-    """Return the model of a task whose agent searches by itself: it has no replies to record."""
-    return model_of(task) if task.agent.model == SWEEP else None
+    return lambda task: RecordedModel(task.agent, model_of(task), writer)
 
 
 def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolder:

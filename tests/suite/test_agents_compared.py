@@ -184,6 +184,25 @@ def test_recorded_replies_are_replayed_without_a_server_or_a_key(
     assert "And be quick." in why
 
 
+def test_the_proposals_of_a_search_are_recorded_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks_in(tmp_path / "tasks", 1)
+    one = tmp_path / "one.toml"
+    one.write_text('[agent]\nmodel = "sweep"\nseed = 5\n')
+    both = ("--a", one, "--b", "sweep")
+    bench(capsys, tmp_path, *both, "--record", tmp_path / "tapes", "--out", tmp_path / "1")
+    with mock.patch("akg_tui.agent.models.sweep.Sweep.complete") as searched:
+        code, _ = bench(
+            capsys, tmp_path, *both, "--replay", tmp_path / "tapes", "--out", tmp_path / "2"
+        )
+    assert (code, searched.called) == (0, False)
+    for name in ("one", "sweep"):
+        made = edits_and_verdicts(tmp_path / "1", name)
+        assert made
+        assert edits_and_verdicts(tmp_path / "2", name) == made
+
+
 def test_a_configuration_brings_its_files_and_the_other_does_not_see_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

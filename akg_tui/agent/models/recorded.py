@@ -103,9 +103,9 @@ class Tape:
         self._asked += 1
         texts = _texts(agent, request)
         parts = _parts(texts)
-        for line in self._left:
+        for number, line in enumerate(self._left):
             if line.request == parts:
-                self._left.remove(line)
+                del self._left[number]
                 return line.reply
         raise ModelUnusable(self._parting(parts, texts))
 
