@@ -184,9 +184,10 @@ def test_recorded_replies_are_replayed_without_a_server_or_a_key(
     assert "And be quick." in why
 
 
-def test_the_proposals_of_a_search_are_recorded_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_search_is_recorded_too_and_no_run_knows_what_another_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AKG_TUI_MEMORY", str(tmp_path / "memory"))
     tasks_in(tmp_path / "tasks", 1)
     one = tmp_path / "one.toml"
     one.write_text('[agent]\nmodel = "sweep"\nseed = 5\n')
@@ -197,6 +198,7 @@ def test_the_proposals_of_a_search_are_recorded_too(
             capsys, tmp_path, *both, "--replay", tmp_path / "tapes", "--out", tmp_path / "2"
         )
     assert (code, searched.called) == (0, False)
+    assert not (tmp_path / "memory").exists()
     for name in ("one", "sweep"):
         made = edits_and_verdicts(tmp_path / "1", name)
         assert made
@@ -246,7 +248,7 @@ REQUEST = ChatRequest(
     messages=(
         UserMessage("The seed takes 12.79 ms, 8.31x eager; sha=5c6a9996.\n1ik|x = 1"),
         AssistantMessage("Now.", (ToolUse("u1", "edit_kernel", {"to": "1ik"}),)),
-        ToolMessage((("u1", ToolResult.success("OK r1, +139.4 to  +2787.2")),)),
+        ToolMessage((("u1", ToolResult.success("OK r1, +139.4 to  +2787.2 | 1234567 |")),)),
     ),
 )
 
@@ -265,7 +267,7 @@ def test_requests_are_equal_but_for_what_was_measured(tmp_path: Path) -> None:
         messages=(
             UserMessage("The seed takes 9.1 ms, 10.2x eager; sha=5c6a9996.\n1ik|x = 1"),
             AssistantMessage("Now.", (ToolUse("u2", "edit_kernel", {"to": "1ik"}),)),
-            ToolMessage((("u2", ToolResult.success("OK r1, -3.5 to +87.2")),)),
+            ToolMessage((("u2", ToolResult.success("OK r1, -3.5 to +87.2 | 26122c7 |")),)),
         ),
         previous_id="another",
     )

@@ -36,11 +36,13 @@ from akg_tui.core.task import Agent
 from akg_tui.store.errors import RunFolderError, reading, writing
 
 _VARIES = re.compile(
-    r" \((?:the floor of|\d+ times the effect of)[^)]*\)"  # which of two bounds was the larger
-    r"|\b[0-9a-f]{16,}\b"  # a commit, or the check of PLAN.md, which names one
-    r"|[ \t]*(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?=x?(?!\w))"  # a number
+    r"[ \t]*(?:"
+    r"\((?:the floor of|\d+ times the effect of)[^)]*\)"  # which of two bounds was the larger
+    r"|\b(?:[0-9a-f]{16,}|[0-9a-f]{7})\b"  # a commit, or the check of PLAN.md, which names one
+    r"|(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?=x?(?!\w))"  # a number
+    r")"
 )
-"""What differs from one measurement to the next, with the spaces that align a number.
+"""What differs from one measurement to the next, with the spaces that align it.
 
 Tags of lines and `sha=` of a kernel are none of these: they stand for its exact text.
 """
