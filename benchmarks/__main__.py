@@ -1,8 +1,7 @@
 """Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
-One name may be followed by that benchmark's own options. `problems FOLDER`, `samples` and
-`suite_cluster` take long and run only when named.
+One name may be followed by that benchmark's own options. Those of `LONG` run only when named.
 """
 
 from __future__ import annotations
@@ -31,13 +30,20 @@ MODULES = {
     "report": "report",
     "memory": "memory",
 }
+# Those that take long, and take their own options.
+LONG = {
+    "problems": "problems",
+    "samples": "samples",
+    "suite_cluster": "suite_cluster",
+    "equal_agents": "agents.equal_agents",
+}
 
 
 def main() -> int:
     os.environ.setdefault("AKG_TUI_MEMORY", "off")  # each run begins with nothing
     words = sys.argv[1:]
-    if words and words[0] in ("problems", "samples", "suite_cluster"):
-        return 0 if importlib.import_module(f"benchmarks.{words[0]}").main(words[1:]) else 1
+    if words and words[0] in LONG:
+        return 0 if importlib.import_module(f"benchmarks.{LONG[words[0]]}").main(words[1:]) else 1
     if len(words) > 1 and words[1].startswith("-") and words[0] in MODULES:
         return 0 if _module(words[0]).main(words[1:]) else 1
     wanted = words or list(MODULES)

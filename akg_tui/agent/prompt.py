@@ -169,6 +169,8 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
     pages = _pages(task)
     begin = SYSTEM if tunes else SYSTEM_WRITING
     files = _context(context)
+    if wanted := task.agent.instructions:
+        rules += f"\n\nWhat the person wants of you besides:\n{wanted}"
     told = f"{pages}{files}The reference, {name}:\n\n{reference}"
     return f"{begin}\n\n{rules}\n\n{about}\n\n{told}"
 

@@ -16,12 +16,12 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT
 from akg_tui.resources import benchmarks
 
 # The modules of benchmarks/ that declare the subjects of `bench`, in the order of its help.
-SUBJECTS = ("edit_formats.command", "judge.command")
+SUBJECTS = ("edit_formats.command", "judge.command", "agents.command")
 
 
 def add_benches(add: Callable[..., Any]) -> None:
     """Declare `bench` with its subjects; `add` creates a command."""
-    about = "run a benchmark of the judge or the edit formats"
+    about = "run a benchmark of the judge, the edit formats or the agents"
     bench = add("bench", lambda _: EXIT_BAD_INPUT, about)
     subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
 

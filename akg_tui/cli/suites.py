@@ -21,6 +21,7 @@ from akg_tui.cli.usage_error import (
 
 if TYPE_CHECKING:
     from akg_tui.suite.suite_record import Settings, SuiteAtWork
+    from akg_tui.suite.suite_results import SuiteResults
     from akg_tui.suite.suite_run import News
 
 FORMATS = ("html", "md", "json", "csv")
@@ -30,42 +31,17 @@ def add_suite(add: Callable[..., Any]) -> None:
     """Declare `suite` and the commands on suites; `add` creates a command."""
     suite = add("suite", _suite, "tune many tasks under one policy, headless and resumable")
     suite.add_argument(
-        "words",
-        nargs="+",
-        metavar="DIR|GLOB|MANIFEST",
-        help="task folders and problem files, folders of them, patterns, or a manifest.toml",
-    )
-    suite.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="the suite's folder"
-    )
-    suite.add_argument(
         "--agents",
         metavar="A,B",
         help="sweep (the default), claude, or model ids; each gets all tasks",
     )
-    suite.add_argument("--base-url", metavar="U", default="", help="a server for the models")
-    suite.add_argument("--api-key-file", type=Path, metavar="F", help="a file with the models' key")
-    suite.add_argument("--only", action="append", metavar="PATTERN", help="tasks with such a name")
-    suite.add_argument("--skip", action="append", metavar="PATTERN", help="leave out such tasks")
-    suite.add_argument(
-        "--seed",
-        choices=NAMED_SEEDS,
-        help="the first kernel of a task made of a problem; default: inductor with the sweep "
-        "agent, which needs knobs, else as `new` makes it",
-    )
-    suite.add_argument(
-        "--retries",
-        type=_retries,
-        default=2,
-        metavar="N",
-        help="for a run that the machine or the model's server stopped (default: 2)",
-    )
-    add_limits(suite)
-    _working(suite)
+    add_suite_options(suite)
+    _add_cluster(suite)
 
     resume = add("suite resume", _resume, "go on with a suite that was stopped or killed")
     resume.add_argument("folder", type=Path, metavar="FOLDER")
-    _working(resume)
+    _add_working(resume)
+    _add_cluster(resume)
 
     show = add("suite show", _show, "print the results of a suite")
     show.add_argument("folder", type=Path, metavar="FOLDER")
@@ -77,6 +53,42 @@ def add_suite(add: Callable[..., Any]) -> None:
     compare.add_argument("--format", choices=FORMATS, help="instead of a table for the terminal")
 
 
+def add_suite_options(command: argparse.ArgumentParser) -> None:
+    """Declare the tasks, the folder and the limits of a suite; its agents are another option."""
+    command.add_argument(
+        "words",
+        nargs="+",
+        metavar="DIR|GLOB|MANIFEST",
+        help="task folders and problem files, folders of them, patterns, or a manifest.toml",
+    )
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="the suite's folder"
+    )
+    command.add_argument("--base-url", metavar="U", default="", help="a server for the models")
+    command.add_argument(
+        "--api-key-file", type=Path, metavar="F", help="a file with the models' key"
+    )
+    command.add_argument(
+        "--only", action="append", metavar="PATTERN", help="tasks with such a name"
+    )
+    command.add_argument("--skip", action="append", metavar="PATTERN", help="leave out such tasks")
+    command.add_argument(
+        "--seed",
+        choices=NAMED_SEEDS,
+        help="the first kernel of a task made of a problem; default: inductor with the sweep "
+        "agent, which needs knobs, else as `new` makes it",
+    )
+    command.add_argument(
+        "--retries",
+        type=_retries,
+        default=2,
+        metavar="N",
+        help="for a run that the machine or the model's server stopped (default: 2)",
+    )
+    add_limits(command)
+    _add_working(command)
+
+
 def _retries(text: str) -> int:
     value = int(text)
     if value < 0:
@@ -84,7 +96,7 @@ def _retries(text: str) -> int:
     return value
 
 
-def _working(command: argparse.ArgumentParser) -> None:
+def _add_working(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--jobs",
         type=positive,
@@ -92,33 +104,45 @@ def _working(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="runs at a time; on one device they time one after the other (default: 1)",
     )
+    command.add_argument("--json", action="store_true", help="one JSON object per line")
+
+
+def _add_cluster(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--ray-address",
         metavar="A",
         help="run on the Ray cluster at this address: auto, HOST:PORT, or fleet (akg-tui fleet up)",
     )
-    command.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
 def _suite(arguments: argparse.Namespace) -> int:
-    from akg_tui.suite.suite_record import SuiteAtWork
-    from akg_tui.suite.task_list import find_tasks
-
-    settings = _settings(arguments)
-    sources = find_tasks(settings.words, settings.only, settings.skip)
-    return _work(SuiteAtWork.begin(arguments.out, settings, sources), arguments)
-
-
-def _settings(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of the command line. Raises `UsageError`."""
     from akg_tui.core.task import SWEEP
-    from akg_tui.suite.suite_record import Settings, label_of
+    from akg_tui.suite.suite_record import label_of
 
     agents = tuple(dict.fromkeys(a.strip() for a in (arguments.agents or SWEEP).split(",")))
     if len({label_of(agent) for agent in agents}) < len(agents):
         raise UsageError(f"--agents {arguments.agents!r}: two would have runs of the same name")
+    settings = suite_settings(arguments, agents)
+    return _work(begin_suite(arguments, settings), arguments)
+
+
+def begin_suite(arguments: argparse.Namespace, settings: Settings) -> SuiteAtWork:
+    """Begin the suite of these settings in its folder, or open it there. Raises `UsageError`."""
+    from akg_tui.suite.suite_record import SuiteAtWork
+    from akg_tui.suite.task_list import find_tasks
+
+    _check_agents(settings)
+    sources = find_tasks(settings.words, settings.only, settings.skip)
+    return SuiteAtWork.begin(arguments.out, settings, sources)
+
+
+def suite_settings(arguments: argparse.Namespace, agents: tuple[str, ...]) -> Settings:
+    """Return the settings of the options of `add_suite_options`."""
+    from akg_tui.core.task import SWEEP
+    from akg_tui.suite.suite_record import Settings
+
     key_file = arguments.api_key_file
-    settings = Settings(
+    return Settings(
         words=tuple(_absolute(word) for word in arguments.words),
         agents=agents,
         base_url=arguments.base_url,
@@ -129,8 +153,6 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         seed=arguments.seed or (INDUCTOR_SEED if SWEEP in agents else ""),
         retries=arguments.retries,
     )
-    _check_agents(settings)
-    return settings
 
 
 def _absolute(word: str) -> str:
@@ -146,10 +168,9 @@ def _check_agents(settings: Settings) -> None:
     from akg_tui.core.task import SWEEP, Agent, BadAgent, Policy, stated_agent
 
     for name in settings.agents:
-        said = {"model": name, "base_url": settings.base_url, "api_key_file": settings.api_key_file}
         try:
-            agent = stated_agent(Agent(), {k: v for k, v in said.items() if v or k == "model"})
-            if agent.model != SWEEP:
+            agent = stated_agent(Agent(), settings.stated(name))
+            if agent.model != SWEEP and not settings.replay:
                 endpoint_of(agent, os.environ)
         except BadAgent as error:
             option = "--base-url" if error.setting == "base_url" else "--agents"
@@ -170,20 +191,50 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
     """Work on a suite to its end; write and print its results."""
+    from akg_tui.suite.suite_pages import as_text, page_of
+
+    ended = work_on(suite, arguments)
+    if ended is None:
+        return EXIT_INTERRUPTED
+    results, paths = ended
+    if arguments.json:
+        from msgspec import to_builtins
+
+        agents = to_builtins(results.agents)
+        print_json("suite", folder=str(suite.folder), agents=agents, files=[*map(str, paths)])
+    else:
+        print()
+        print(as_text(page_of(results)), end="")
+        print(f"results: {', '.join(map(str, paths))}")
+    whole = all(task.state == "correct" for task in results.tasks)
+    return EXIT_OK if whole else EXIT_NOT_CORRECT
+
+
+def work_on(
+    suite: SuiteAtWork, arguments: argparse.Namespace
+) -> tuple[SuiteResults, list[Path]] | None:
+    """Work on a suite to its end, and write its results; print a line for each change.
+
+    Returns the results and their files; None when a person interrupted it, who is told.
+    """
     import asyncio
     import signal
 
     from akg_tui.suite.ray_runs import RayCluster
-    from akg_tui.suite.suite_pages import as_text, page_of, write_results
+    from akg_tui.suite.suite_pages import write_results
     from akg_tui.suite.suite_record import is_over
     from akg_tui.suite.suite_results import results_of
     from akg_tui.suite.suite_run import SuiteRunner
 
-    if arguments.ray_address and arguments.jobs != 1:
+    ray_address = getattr(arguments, "ray_address", None)
+    if ray_address and arguments.jobs != 1:
         suite.close()
         raise UsageError(
             "--jobs is for one machine: leave it out, Ray places the runs by resources"
         )
+    if ray_address and suite.record.settings.configurations:
+        suite.close()
+        raise UsageError("--ray-address: the runs of `bench agents` are for one machine")
     leaving = contextlib.ExitStack()
     leaving.callback(suite.close)
     suite.forgive()
@@ -197,10 +248,10 @@ def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
         await runner.run()
 
     try:
-        if arguments.ray_address:
+        if ray_address:
             # What Ray prints, of lost nodes for example, is no line of ours.
             leaving.enter_context(contextlib.redirect_stdout(sys.stderr))
-            cluster = RayCluster(arguments.ray_address)
+            cluster = RayCluster(ray_address)
             leaving.callback(cluster.close)
             jobs = len(suite.entries)
             runner = SuiteRunner(suite, lines.tell, jobs=jobs, work=cluster.work)
@@ -210,22 +261,11 @@ def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
             asyncio.run(run())
     except (KeyboardInterrupt, asyncio.CancelledError):
         print(f"interrupted; go on with: akg-tui suite resume {suite.folder}", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return None
     finally:
         leaving.close()
     results = results_of(suite)
-    paths = write_results(suite.folder, results)
-    if arguments.json:
-        from msgspec import to_builtins
-
-        agents = to_builtins(results.agents)
-        print_json("suite", folder=str(suite.folder), agents=agents, files=[*map(str, paths)])
-    else:
-        print()
-        print(as_text(page_of(results)), end="")
-        print(f"results: {', '.join(map(str, paths))}")
-    whole = all(task.state == "correct" for task in results.tasks)
-    return EXIT_OK if whole else EXIT_NOT_CORRECT
+    return results, write_results(suite.folder, results)
 
 
 class _Lines:

@@ -7,7 +7,7 @@ reports the faulty line to the user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
@@ -202,7 +202,8 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     exist. `functions` names a Python file in the task folder whose functions are tools, and
     `packages` tools of installed packages. `allow_script` lets scripts run without asking; left
     out, they may where every protection of the sandbox holds, and then write to a scratch folder
-    alone. `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
+    alone. `instructions` are a person's, and stand after the rules in the agent's prompt.
+    `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
     always uses `hashline`.
     """
 
@@ -219,6 +220,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     context_tokens: Annotated[int, Meta(ge=4_000)] = 48_000
     thinking: Literal["default", "off", "adaptive", "budget"] = "default"
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
+    instructions: Annotated[str, Meta(max_length=8_000)] = ""
     edit_format: EditFormat = "hashline"
 
     @property
@@ -242,7 +244,7 @@ class BadAgent(ValueError):
         self.why = why
 
 
-def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
+def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
     """Return `agent` with the settings `said` by a person, validated. Raises `BadAgent`."""
     plain = {**to_builtins(agent), **said}
     if plain["model"] == "claude":

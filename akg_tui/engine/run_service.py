@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from akg_tui.store.run_folder import RunFolder
 
 DRIVEN = "use akg-tui mcp: an MCP client drives it"
+_FILES = ("tools", "functions")  # the settings of an agent that name a file of the task folder
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
 
@@ -95,7 +96,8 @@ class RunRequest:
     """A run to begin: of a task folder, or of a bundled `sample` copied below `folder`.
 
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
-    task's unless stated; without either, the one that fits the agent.
+    task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
+    replies from a tape, and needs no key.
     """
 
     folder: Path
@@ -104,9 +106,10 @@ class RunRequest:
     limits: Limits = field(default_factory=Limits)
     workflow: WorkflowName | None = None
     agent: Agent | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     require_sandbox: bool = False
     driven: bool = False
+    replayed: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,14 @@ def prepare(request: RunRequest) -> PreparedRun:
         place = origin = place / SAMPLES / request.sample
         if not os.path.exists(place / TASK_FILE):  # noqa: PTH110 - False where it can't be seen
             origin = sample(request.sample)
-    folder = load_task(origin, request.workflow)
+    files = {name: request.settings[name] for name in _FILES if name in request.settings}
+    folder = load_task(origin, request.workflow, files)
     task = replace(folder.task, policy=request.limits.over(folder.task.policy))
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    files = tuple((folder.path / name, text) for name, text in folder.tools)
-    tools = _check_tools(files, folder.task)
+    texts = tuple((folder.path / name, text) for name, text in folder.tools)
+    tools = _check_tools(texts, folder.task)
     settings = {**request.settings, "model": MCP} if request.driven else request.settings
     try:
         task = replace(task, agent=stated_agent(request.agent or task.agent, settings))
@@ -154,7 +158,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     if task.agent.model == MCP and not request.driven:
         raise RunFault("driver", DRIVEN, place)
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
-    check_agent(task, folder)
+    check_agent(task, folder, with_key=not request.replayed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
         _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
     return PreparedRun(folder, task, Mode(request.mode), place)
@@ -306,7 +310,7 @@ def check_target(task: Task, path: Path) -> None:
         raise RunFault("times", why, path)
 
 
-def check_agent(task: Task, folder: TaskFolder) -> None:
+def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> None:
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.editable
     if task.agent.model == SWEEP:
@@ -319,7 +323,7 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
             raise RunFault("kernel", str(error), path) from error
     elif task.agent.model.startswith(PACKAGE):
         _agent_of_package(task.agent)
-    elif task.agent.model != MCP:
+    elif task.agent.model != MCP and with_key:
         from akg_tui.agent.models.endpoint import (
             KEY_VARIABLES,
             KeyMissing,
@@ -363,13 +367,16 @@ def engine_for(
     key_file: str = "",
     driver: Driver | None = None,
     leases: bool = False,
+    memory: bool = True,
+    models: Callable[[Task], ChatModel] | None = None,
 ) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
     `channel` is where a person follows the run; `key_file` overrides the key file that the run's
     task names. With a `driver` a client makes the calls of the run's agent, whichever it has. With
     `leases` the judge times only while no other judge with a lease of the same device on this
-    machine does.
+    machine does. Without `memory` it neither recalls other runs nor is learned. `models` opens the
+    model of a task's agent, in place of `model_of`.
 
     Raises `RunFault` when the run's model needs a key or a driver and there is none.
     """
@@ -395,16 +402,17 @@ def engine_for(
     files = context_listing(run.path / TASK)
     rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
-    recall, learner = memory_of_runs()
+    recall, learner = memory_of_runs() if memory else (None, None)
+    opened = models or model_of
     try:
         return Engine(
             run,
-            driver or _model(task),
+            driver or opened(task),
             partial(_judge, run, leases),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
-            open_model=lambda name: _model(
+            open_model=lambda name: opened(
                 replace(task, agent=stated_agent(task.agent, {"model": name}))
             ),
             recall=recall,
@@ -419,7 +427,11 @@ def engine_for(
         raise
 
 
-def _model(task: Task) -> ChatModel:
+def model_of(task: Task) -> ChatModel:
+    """Return the model of a task's agent.
+
+    Raises `akg_tui.agent.models.endpoint.KeyMissing`, and `RunFault` if no package offers it.
+    """
     if task.agent.model == SWEEP:
         from akg_tui.agent.models.sweep import Sweep
 

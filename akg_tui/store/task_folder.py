@@ -14,6 +14,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
@@ -161,10 +164,13 @@ class TaskFolder:
     """Files that the agent may read, as (path below the folder, text)."""
 
 
-def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
+def load_task(
+    folder: Path, workflow: str | None = None, agent: Mapping[str, Any] | None = None
+) -> TaskFolder:
     """Read and check a task folder.
 
     `workflow` overrides the task's own: where the agent writes, the kernel may lack ModelNew.
+    `agent` are settings that name other files of tools than the task's agent does.
 
     Raises
     ------
@@ -184,6 +190,8 @@ def load_task(folder: Path, workflow: str | None = None) -> TaskFolder:
         raise BadTask(folder, None, "", message)
     toml = _text(path, _read(path))
     task = parse_task(path, toml)
+    if agent:
+        task = replace(task, agent=replace(task.agent, **agent))
     lines = field_lines(toml)
 
     def source(field: str, name: str, check: Check) -> str:
@@ -311,6 +319,7 @@ def write_texts(folder: Path, files: Mapping[str, str], toml: str) -> TaskFolder
         check_empty(folder)
         # task.toml last: a folder with task.toml is complete.
         for name, text in [*files.items(), (TASK_FILE, toml)]:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_synced(folder / name, text.encode())
             written.append(folder / name)
         sync_folder(folder)

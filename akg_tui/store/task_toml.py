@@ -37,6 +37,25 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 def parse_task(path: Path, text: str) -> Task:
     """Return the task in `text`; `path` is for messages."""
+    plain, bad = _read(path, text)
+    return _task(plain, bad)
+
+
+def parse_agent(path: Path, text: str) -> dict[str, Any]:
+    """Return the settings of an agent that `text` states in `[agent]`, its only table.
+
+    Raises `BadTask` as `parse_task` does; `path` is for messages.
+    """
+    plain, bad = _read(path, text)
+    if others := [name for name in plain if name != "agent"]:
+        raise bad((others[0],), "is not allowed here, expected the table [agent] alone")
+    _task({"op": "any", **plain}, bad)
+    stated: dict[str, Any] = plain.get("agent", {})
+    return stated
+
+
+def _read(path: Path, text: str) -> tuple[dict[str, Any], _Faults]:
+    """Return the content of TOML `text`, and what makes an error with the line of a field."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -48,6 +67,10 @@ def parse_task(path: Path, text: str) -> Task:
         raise BadTask(path, 1, "", "not valid TOML: nested too deeply") from None
     bad = partial(_bad, path, field_lines(text))
     _check_numbers(plain, (), bad)
+    return plain, bad
+
+
+def _task(plain: dict[str, Any], bad: _Faults) -> Task:
     try:
         task = msgspec.convert(plain, Task, strict=True)
     except msgspec.ValidationError as error:

@@ -1,5 +1,7 @@
 """Two suites compared task by task: differences, and tests that respect the pairs.
 
+The gain by tokens, dollars and hours is in `gain_by_cost`.
+
 Speed: the ratio of the two ratios over eager of a task, where both kernels are correct; the
 Wilcoxon signed-rank test on their logarithms, and a bootstrap interval of the geometric mean.
 Correctness: McNemar's exact test on the tasks that only one of the two solved.
@@ -13,11 +15,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import RunFolderError
+from akg_tui.suite.gain_by_cost import Rates, Spent, rates
 from akg_tui.suite.suite_record import Suite
 from akg_tui.suite.suite_results import Mean, TaskResult, geometric_mean, results_of
 
 SCHEMA = 1
+ENDED = ("correct", "failed")
+WHY_WIDTH = 300
 LEAST_PAIRS = 6
 """With fewer pairs no outcome of Wilcoxon's test is below 5 % (two-sided: 2 / 2^5 = 0.0625)."""
 
@@ -35,6 +41,10 @@ class Pair(Struct, frozen=True, kw_only=True):
     b_tokens: int
     a_s: float
     b_s: float
+    a_gain: float
+    b_gain: float
+    a_cost_usd: float | None
+    b_cost_usd: float | None
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -56,6 +66,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     speed: Mean | None
     wilcoxon_p: float | None
     mcnemar_p: float | None
+    rates: tuple[Rates, ...]
     notes: tuple[str, ...]
 
 
@@ -85,9 +96,7 @@ def named_results(word: str) -> tuple[str, list[TaskResult]]:
 
 def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResult]]) -> Comparison:
     """Return the comparison of the results of B with those of A."""
-    ended = [
-        {r.task: r for r in results if r.state in ("correct", "failed")} for _, results in (a, b)
-    ]
+    ended = [{r.task: r for r in results if r.state in ENDED} for _, results in (a, b)]
     names = [r.task for r in a[1] if r.task in ended[0] and r.task in ended[1]]
     everything = {r.task for r in a[1]} | {r.task for r in b[1]}
     pairs = [_pair(ended[0][name], ended[1][name]) for name in names]
@@ -95,7 +104,12 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
     only_a = sum((p.a_state, p.b_state) == ("correct", "failed") for p in pairs)
     only_b = sum((p.a_state, p.b_state) == ("failed", "correct") for p in pairs)
     machines = [{m for name in names for m in side[name].machines} for side in ended]
-    notes = []
+    notes = [
+        f"left out: {side}, {r.task}: {one_line(r.why, WHY_WIDTH) or r.state}"
+        for side, (_, results) in (("A", a), ("B", b))
+        for r in results
+        if r.state not in ENDED
+    ]
     if machines[0] != machines[1]:
         notes.append(
             "A and B were measured on different machines: each ratio over eager is from one "
@@ -115,7 +129,17 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
         speed=geometric_mean(ratios),
         wilcoxon_p=_wilcoxon(ratios),
         mcnemar_p=_mcnemar(only_a, only_b),
+        rates=rates([(_spent(ended[0][name]), _spent(ended[1][name])) for name in names]),
         notes=tuple(notes),
+    )
+
+
+def _spent(result: TaskResult) -> Spent:
+    return Spent(
+        gain=result.gain,
+        tokens=result.tokens,
+        cost_usd=result.cost_usd,
+        worked_s=result.worked_s,
     )
 
 
@@ -132,6 +156,10 @@ def _pair(a: TaskResult, b: TaskResult) -> Pair:
         b_tokens=b.tokens,
         a_s=a.worked_s,
         b_s=b.worked_s,
+        a_gain=a.gain,
+        b_gain=b.gain,
+        a_cost_usd=a.cost_usd,
+        b_cost_usd=b.cost_usd,
     )
 
 

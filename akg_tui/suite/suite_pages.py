@@ -22,6 +22,7 @@ from akg_tui.core.summary import ratio_text
 from akg_tui.report import wording
 from akg_tui.report.markdown import code
 from akg_tui.report.write import write_file
+from akg_tui.suite.gain_by_cost import SIGNIFICANT
 from akg_tui.suite.paired import Comparison
 from akg_tui.suite.suite_results import FAST_AT, AgentResult, Mean, SuiteResults
 from akg_tui.view.formatting import short_time
@@ -154,17 +155,18 @@ def comparison_page(found: Comparison) -> Page:
         ),
         notes=found.notes,
     )
-    names = ("A eager", "B eager", "B over A", "A tokens", "B tokens", "A work", "B work")
+    pairs = ("eager", "gain", "tokens", "cost", "work")
+    names = ("B over A", *(f"{side} {name}" for name in pairs for side in "AB"))
     rows = tuple(
         (
             p.task,
             p.a_state,
             p.b_state,
-            *(_ratio(each) for each in (p.a_over_eager, p.b_over_eager, p.b_over_a)),
-            f"{p.a_tokens:,}",
-            f"{p.b_tokens:,}",
-            short_time(p.a_s),
-            short_time(p.b_s),
+            *(_ratio(each) for each in (p.b_over_a, p.a_over_eager, p.b_over_eager)),
+            *(f"{gain:.2f}" for gain in (p.a_gain, p.b_gain)),
+            *(f"{tokens:,}" for tokens in (p.a_tokens, p.b_tokens)),
+            *(_cost(cost) for cost in (p.a_cost_usd, p.b_cost_usd)),
+            *(short_time(spent) for spent in (p.a_s, p.b_s)),
         )
         for p in found.pairs
     )
@@ -177,7 +179,32 @@ def comparison_page(found: Comparison) -> Page:
         kind="two suites compared",
         title=f"{found.b} against {found.a}",
         about=(f"A: {found.a}", f"B: {found.b}", *([left] if found.left_out else [])),
-        tables=(tests, Table(title="Tasks", columns=columns, rows=rows)),
+        tables=(tests, _gains(found), Table(title="Tasks", columns=columns, rows=rows)),
+    )
+
+
+def _gains(found: Comparison) -> Table:
+    names = ("A", "B", "B - A", "95 % interval", "p")
+    rows = tuple(
+        (
+            f"gain per {rate.per}",
+            *(f"{number:.3g}" for number in (rate.a, rate.b, rate.difference)),
+            f"[{rate.low:.3g}, {rate.high:.3g}]",
+            _p(rate.p),
+            "a difference" if rate.shown else "no difference shown",
+        )
+        for rate in found.rates
+    )
+    return Table(
+        title="Verified gain by cost",
+        columns=(Column("what", "word"), *map(Column, names), Column("so", "word")),
+        rows=rows,
+        notes=(
+            "A gain of 1 is twice as fast, by the lower bound of the best kernel's ratio over the "
+            "seed, or over eager where the agent wrote the seed; 0 is no verified gain.",
+            "The interval is a bootstrap over the pairs, p counts exchanges of A and B within "
+            f"them; a difference is shown where 0 is outside, and p below {SIGNIFICANT:.2g}.",
+        ),
     )
 
 

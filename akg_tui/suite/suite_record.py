@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -30,11 +31,26 @@ TASKS = "tasks"
 SCHEMA = 1
 
 
+class Configuration(Struct, frozen=True, kw_only=True):
+    """An agent that is more than a name: settings of `Agent`, and the files that they name.
+
+    `tape` is the name of its recorded replies, and of its runs: the tags of a kernel's lines depend
+    on the name of the run, and a replayed edit names the same lines only under the same name.
+    """
+
+    settings: dict[str, Any]
+    files: dict[str, str] = {}
+    tape: str = ""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """What was asked for; a suite is resumed with the same settings.
 
-    `agents` are names as `tune --agent` takes them. `seed` is the first kernel of a task made of a
-    problem: `reference`, `inductor`, `write`, or "" for the problem's own, if it has one.
+    `agents` are names as `tune --agent` takes them, or keys of `configurations`. `seed` is the
+    first kernel of a task made of a problem: `reference`, `inductor`, `write`, or "" for the
+    problem's own, if it has one. Each agent gets every task `seeds` times. Without `memory` no run
+    knows what another found. `record` is a folder that the replies of the models are written to,
+    `replay` one that they are taken from; "" is neither.
     """
 
     words: tuple[str, ...]
@@ -46,6 +62,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     skip: tuple[str, ...] = ()
     seed: str = ""
     retries: int = 2
+    configurations: dict[str, Configuration] = {}
+    seeds: int = 1
+    memory: bool = True
+    record: str = ""
+    replay: str = ""
+
+    def stated(self, agent: str) -> dict[str, Any]:
+        """Return the settings of an agent of the suite, which override those of the task."""
+        given = {"base_url": self.base_url, "api_key_file": self.api_key_file}
+        own = self.configurations.get(agent)
+        return {k: v for k, v in given.items() if v} | (own.settings if own else {"model": agent})
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -54,7 +81,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     `refused` is why there will be no run. `fault` is the last outside reason for which its run
     stopped before its end, `faults` how many there were since the suite was begun or resumed.
     `attempt` counts the runs: a run that ended because the judge was lost is begun anew. `hosts`
-    are the machines that worked on the present one.
+    are the machines that worked on the present one. `seed` is that of the agent's own choices.
+    `label` stands for the agent in the name of the run; "" is the agent's own name.
     """
 
     source: Source
@@ -64,16 +92,23 @@ class Entry(Struct, frozen=True, kw_only=True):
     faults: int = 0
     attempt: int = 1
     hosts: tuple[str, ...] = ()
+    seed: int = 0
+    label: str = ""
+
+    @property
+    def task(self) -> str:
+        """The name of the task, with the seed if it is not the first."""
+        return self.source.name + (f"-seed{self.seed}" if self.seed else "")
 
     @property
     def name(self) -> str:
         """The name of the entry, which is also that of its run."""
         again = f"-{self.attempt}" if self.attempt > 1 else ""
-        return f"{self.source.name}-{label_of(self.agent)}{again}"
+        return f"{self.task}-{self.label or label_of(self.agent)}{again}"
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.source.name, self.agent
+        return self.task, self.agent
 
 
 def label_of(agent: str) -> str:
@@ -107,7 +142,19 @@ class Suite:
         return next(each for each in self.entries if each.key == entry.key)
 
     def task_folder(self, entry: Entry) -> Path:
-        return self.folder / TASKS / entry.source.name
+        """Return the entry's task folder.
+
+        It is the agent's own if its configuration has files, or the name of another one's runs.
+        """
+        folder = self.made_folder(entry.source)
+        own = self.record.settings.configurations.get(entry.agent)
+        label = label_of(entry.agent)
+        shared = own is None or (not own.files and own.tape == label)
+        return folder if shared else folder.with_name(f"{folder.name}-{label}")
+
+    def made_folder(self, source: Source) -> Path:
+        """Return the task folder that is made of a source, as every agent gets it."""
+        return self.folder / TASKS / source.name
 
     def run_folder(self, entry: Entry) -> Path:
         return self.task_folder(entry) / RUNS / entry.name
@@ -152,9 +199,16 @@ class SuiteAtWork(Suite):
                     f"{folder}: has {others[0]} in it, expected a new folder, or one of a suite"
                 )
             entries = tuple(
-                Entry(source=source, agent=agent, refused=source.fault)
-                for source in sources
-                for agent in settings.agents
+                Entry(
+                    source=source,
+                    agent=agent,
+                    refused=source.fault,
+                    seed=seed,
+                    label=own.tape if (own := settings.configurations.get(agent)) else "",
+                )
+                for number, source in enumerate(sources)
+                for seed in range(settings.seeds)
+                for agent in _in_turn(settings.agents, number + seed)
             )
             made = Record(schema=SCHEMA, version=__version__, settings=settings, entries=entries)
             with RunLock.acquire(folder):
@@ -190,6 +244,12 @@ class SuiteAtWork(Suite):
 
     def close(self) -> None:
         self._lock.release()
+
+
+def _in_turn(agents: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """Return the order in which agents get a task: no agent always comes first."""
+    first = number % len(agents)
+    return agents[first:] + agents[:first]
 
 
 def is_over(suite: Suite, entry: Entry) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import best_of, summarize
+from akg_tui.core.summary import Ratios, best_of, summarize
 from akg_tui.store.errors import StoreError
 from akg_tui.suite.suite_record import Entry, Suite, lost_to_machine
 
@@ -34,7 +34,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
 
     `state`: `correct` (a verified kernel), `failed` (the run ended without one), `refused` (it
     could not be run), `open` (its run has not ended). Times are in seconds, cost in US dollars,
-    None without a price. `roofline` is the best kernel's share of the memory bound.
+    None without a price. `roofline` is the best kernel's share of the memory bound. `gain` is the
+    verified gain (`doublings`) over the seed, or over eager where the agent wrote the seed itself.
     `machines` describes what measured. `moved`: the run went on on another machine; then
     `over_compile` is None, because it is a product of measurements that one machine must have made.
     """
@@ -53,6 +54,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     cost_usd: float | None = None
     roofline: float | None = None
+    gain: float = 0.0
     machines: tuple[str, ...] = ()
     moved: bool = False
     run: str = ""
@@ -152,10 +154,24 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         tokens=state.tokens,
         cost_usd=summary["cost_usd"],
         roofline=_roofline(state),
+        gain=_gain(state, best),
         machines=machines,
         moved=moved,
         run=where,
     )
+
+
+def doublings(low: float) -> float:
+    """Return the gain of a ratio whose lower confidence bound is `low`: 1 is twice as fast.
+
+    Never below 0: a kernel that is not faster is not used.
+    """
+    return math.log2(max(1.0, low))
+
+
+def _gain(state: RunState, best: Ratios | None) -> float:
+    over = best and (best.over_eager if state.tries else best.over_seed)
+    return doublings(over.low) if over else 0.0
 
 
 def _measurements(state: RunState) -> list[Measurement]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from akg_tui.agent.models.recorded import RecordedModel, ReplayedModel, Tape, TapeWriter
 from akg_tui.agent.tools import BadTools
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import best_of
@@ -31,19 +32,23 @@ from akg_tui.engine.run_service import (
     check_target,
     create_run,
     engine_for,
+    model_of,
     prepare,
     resume,
 )
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.headless import ModelHeld, run_watched
 from akg_tui.store.errors import BadTask, StoreError
-from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.filesystem import write_synced
+from akg_tui.store.run_folder import RUNS, RunFolder
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE, load_task, write_texts
-from akg_tui.suite.suite_record import Entry, SuiteAtWork, is_over, lost_to_machine
+from akg_tui.suite.suite_record import Entry, Suite, SuiteAtWork, is_over, lost_to_machine
 
 if TYPE_CHECKING:
+    from akg_tui.agent.chat import ChatModel
     from akg_tui.core.state import RunState
+    from akg_tui.core.task import Task
     from akg_tui.engine.engine import Engine
 
 WHY_WIDTH = 300
@@ -87,7 +92,10 @@ async def work_here(suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
     tell(News(entry=entry, state="running", what="resumed" if began else ""))
     with faults_sorted():
         suite.note_host(entry, platform.node())
-        engine = engine_for(open_run(suite, entry), "cli", leases=True)
+        models = _models(suite, entry, began)
+        memory = suite.record.settings.memory
+        run = open_run(suite, entry)
+        engine = engine_for(run, "cli", leases=True, memory=memory, models=models)
     return await run_to_end(engine)
 
 
@@ -166,12 +174,15 @@ class SuiteRunner:
 
     async def _make(self, entry: Entry) -> None:
         source = entry.source
-        if not source.is_task_folder:
-            self._tell(News(entry=entry, state="making", what=source.path))
-        seed = self._suite.record.settings.seed
+        settings = self._suite.record.settings
+        folder, plain = self._suite.task_folder(entry), self._suite.made_folder(source)
         with faults_sorted():
-            folder = self._suite.task_folder(entry)
-            await _in_a_thread(lambda: make(entry, folder, seed))
+            if not (plain / TASK_FILE).is_file():
+                if not source.is_task_folder:
+                    self._tell(News(entry=entry, state="making", what=source.path))
+                await _in_a_thread(lambda: make(entry, plain, settings.seed))
+            if folder != plain:
+                _configured(plain, folder, settings.configurations[entry.agent].files)
 
 
 async def _in_a_thread(work: Callable[[], None]) -> None:
@@ -240,7 +251,7 @@ def make(entry: Entry, folder: Path, seed: str) -> None:
             found.task.files.reference: found.reference,
             found.task.files.editable: found.kernel,
         }
-        write_texts(folder, files | dict(found.tools), found.toml)
+        write_texts(folder, files | dict(found.tools) | dict(found.context), found.toml)
         return
     wanted = NewTask(
         folder=folder,
@@ -255,15 +266,32 @@ def make(entry: Entry, folder: Path, seed: str) -> None:
     make_task(wanted, lambda _: None)
 
 
-def agent_settings(suite: SuiteAtWork, agent: str) -> Mapping[str, str]:
-    """Return the settings of an agent of the suite, as `tune` states them."""
-    stated = suite.record.settings
-    given = {"model": agent}
-    if stated.base_url:
-        given["base_url"] = stated.base_url
-    if stated.api_key_file:
-        given["api_key_file"] = stated.api_key_file
-    return given
+def _configured(plain: Path, folder: Path, files: Mapping[str, str]) -> None:
+    """Make a task folder like another, with the files of a configuration. Raises `OSError`."""
+    shutil.rmtree(folder, ignore_errors=True)  # a process was killed here
+    shutil.copytree(plain, folder, ignore=shutil.ignore_patterns(RUNS, TASK_FILE))
+    for name, text in files.items():
+        write_synced(folder / name, text.encode())
+    shutil.copy(plain / TASK_FILE, folder)  # last: a folder with task.toml is complete
+
+
+def _models(suite: Suite, entry: Entry, begun: bool) -> Callable[[Task], ChatModel] | None:
+    """Return what opens the models of an entry's run, with its tape; None without a tape.
+
+    Raises `StoreError` if the tape cannot be read or written.
+    """
+    settings = suite.record.settings
+    own = settings.configurations.get(entry.agent)
+    if not own or not (settings.record or settings.replay):
+        return None
+    path = Path(settings.replay or settings.record) / own.tape / f"{entry.task}.jsonl"
+    if settings.replay:
+        tape = Tape(path)
+        return lambda task: ReplayedModel(task.agent, tape)
+    if not begun:
+        path.unlink(missing_ok=True)
+    writer = TapeWriter(path)
+    return lambda task: RecordedModel(task.agent, model_of(task), writer)
 
 
 def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolder:
@@ -281,10 +309,12 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
         return resume(run) if here else RunFolder.open(run)
     # A process that was killed while it began this run has left a part of it.
     shutil.rmtree(run.parent / f".{run.name}.new", ignore_errors=True)
+    settings = suite.record.settings
     request = RunRequest(
         suite.task_folder(entry),
-        limits=suite.record.settings.limits,
-        settings=agent_settings(suite, entry.agent),
+        limits=settings.limits,
+        settings=settings.stated(entry.agent) | ({"seed": entry.seed} if entry.seed else {}),
+        replayed=bool(settings.replay),
     )
     prepared = prepare(request)
     if here:

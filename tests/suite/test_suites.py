@@ -280,3 +280,14 @@ def test_tasks_are_found_in_folders_patterns_and_manifests(tmp_path: Path) -> No
     manifest.write_text("[[tasks]]\npath = 'x'\n[task]\n")
     with pytest.raises(BadTask, match=r"suite.toml:3: task: is not a known field"):
         find_tasks([str(manifest)])
+
+
+def test_files_that_the_agent_may_read_are_part_of_the_copied_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make_task(tmp_path / "tasks/one")
+    (task / "notes").mkdir()
+    (task / "notes/cache.md").write_text("Rows fit in L2.\n")
+    (task / "task.toml").write_text('op = "speed"\n[files]\ncontext = ["notes/*.md"]\n')
+    assert told(capsys, *begun(tmp_path))[0] == 0
+    assert (tmp_path / "out/tasks/one/notes/cache.md").read_text() == "Rows fit in L2.\n"

@@ -1,0 +1,1 @@
+"""Which of two agents is better: `akg-tui bench agents`."""
