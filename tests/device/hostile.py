@@ -15,8 +15,8 @@ HOSTILE = (
     Refused(
         "an illegal address on another stream, after the answer",
         kernel("""
+            self.side.synchronize()  # finds what the call before has left
             with self.side:
-                device.spin(0.05)
                 device.illegal_address()
             return self.right(x, factor)
         """, "device.synchronize = lambda: None"), (CALL,), "illegal memory access",

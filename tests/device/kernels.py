@@ -6,6 +6,15 @@ import textwrap
 from dataclasses import dataclass
 
 from akg_tui.core.measurement import FailureKind
+from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
+
+TASK = Task(
+    op="softmax",
+    target=Target(backend="cuda", dsl="torch"),
+    correctness=Correctness(trials=2, fixed_shape=True, values="drawn"),
+    guard=Guard(level="warn"),
+    timing=Timing(budget_s=0.5, call_timeout_s=3.0),
+)
 
 SOFTMAX = """
 import torch

@@ -13,25 +13,15 @@ import pytest_asyncio
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
 from akg_tui.dsl import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
-from akg_tui.evaluate.targets import TARGETS
 from tests.device.cheats import CHEATS
 from tests.device.hostile import HOSTILE
-from tests.device.kernels import HONEST, PLAIN, ROWS, SOFTMAX, Honest, Refused, kernel
+from tests.device.kernels import HONEST, PLAIN, ROWS, SOFTMAX, TASK, Honest, Refused, kernel
 from tests.lab.device import target
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
-
-TASK = Task(
-    op="softmax",
-    target=Target(backend="cuda", dsl="torch"),
-    correctness=Correctness(trials=2, fixed_shape=True, values="drawn"),
-    guard=Guard(level="warn"),
-    timing=Timing(budget_s=0.5, call_timeout_s=3.0),
-)
 
 FLUSHES = """
 from akg_tui.evaluate.child import device_server as server
@@ -54,10 +44,8 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _lab_device(lost: Path) -> Iterator[None]:
-    before = TARGETS["cuda"]
-    target.install(target.LabDevice(LABDEV_LOST=str(lost)))
-    yield
-    TARGETS["cuda"] = before
+    with target.installed(target.LabDevice(LABDEV_LOST=str(lost))):
+        yield
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
