@@ -1,7 +1,7 @@
 """Many evaluations in a row by one judge on the test device: a third honest, the rest must fail.
 
-The kernels are those of `tests/device`: cheats that only a device allows, and such that crash or
-hang their process or the device. Looks for wrong verdicts, and for what `soak` looks for.
+The kernels are those of `benchmarks/hardware`: cheats that only a device allows, and kernels that
+crash or hang their process or the device. Looks for wrong verdicts, and for what `soak` finds.
 `python -m benchmarks device_soak --evaluations N`.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
+from benchmarks.hardware.cheats import CHEATS
+from benchmarks.hardware.hostile import HOSTILE
+from benchmarks.hardware.kernels import HONEST, SOFTMAX, TASK, Honest, Refused
 from benchmarks.judge.soak import PROGRESS, SLOPE_BYTES, Trace, figures
-from tests.device.cheats import CHEATS
-from tests.device.hostile import HOSTILE
-from tests.device.kernels import HONEST, SOFTMAX, TASK, Honest, Refused
 from tests.lab.device import target
 
 EVALUATIONS = 300

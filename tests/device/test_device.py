@@ -16,9 +16,9 @@ from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.dsl import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
-from tests.device.cheats import CHEATS
-from tests.device.hostile import HOSTILE
-from tests.device.kernels import HONEST, PLAIN, ROWS, SOFTMAX, TASK, Honest, Refused, kernel
+from benchmarks.hardware.cheats import CHEATS
+from benchmarks.hardware.hostile import HOSTILE
+from benchmarks.hardware.kernels import HONEST, PLAIN, ROWS, SOFTMAX, TASK, Honest, Refused, kernel
 from tests.lab.device import target
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")

@@ -1,4 +1,8 @@
-"""Tasks for the device of the tests, and honest kernels for them."""
+"""Two tasks for an accelerator, and honest kernels for them.
+
+Their texts name no device, so they run on hardware as on the device of the tests. `spin` keeps a
+stream busy.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ TASK = Task(
     guard=Guard(level="warn"),
     timing=Timing(budget_s=0.5, call_timeout_s=3.0),
 )
+"""For hardware its backend is replaced. The guard refuses nothing: judge and device must."""
 
 SOFTMAX = """
 import torch
@@ -52,9 +57,14 @@ def get_init_inputs():
 
 _HEAD = """
 import ctypes
-import sys
 import torch
-device = torch.get_device_module("labdev")
+device = torch.get_device_module()
+
+def spin(seconds):
+    if hasattr(device, "spin"):
+        device.spin(seconds)
+    else:
+        device._sleep(int(seconds * 2e9))  # clocks of a GPU, in PyTorch's own tests
 """
 
 _CLASSES = {
@@ -64,7 +74,7 @@ class ModelNew(torch.nn.Module):
         super().__init__()
         self.scale = torch.nn.Parameter(torch.ones(256))
         self.kept = {}
-        self.side = torch.Stream("labdev")
+        self.side = torch.Stream()
 
     def right(self, x, factor):
         return torch.softmax(x * self.scale * factor, dim=-1)
@@ -76,7 +86,7 @@ class ModelNew(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.kept = {}
-        self.side = torch.Stream("labdev")
+        self.side = torch.Stream()
 
     def right(self, x, index):
         rows = x.index_select(0, index)
@@ -113,6 +123,8 @@ class Refused:
     timed: bool = False
     """Whether only the comparison of times shows it."""
     task: str = SOFTMAX
+    portable: bool = True
+    """Whether it can be run on hardware: it uses no fault that only the tests' device has."""
 
 
 PLAIN = kernel("return self.right(x, factor)")
@@ -131,12 +143,12 @@ HONEST = (
         return y
     """)),
     Honest("two streams that wait for each other by events", kernel("""
-        begun, done = torch.Event("labdev"), torch.Event("labdev")
+        begun, done = torch.Event(), torch.Event()
         doubled = x * 2
         begun.record()
         with self.side:
             begun.wait()
-            device.spin(0.02)
+            spin(0.02)
             scaled = doubled * self.scale * (factor / 2)
             done.record()
         done.wait()
@@ -191,7 +203,7 @@ HONEST = (
         return rows.add_(1), sums
     """, task=ROWS), ROWS),
     Honest("several results on two streams", kernel("""
-        begun = torch.Event("labdev")
+        begun = torch.Event()
         begun.record()
         with self.side:
             begun.wait()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from akg_tui.core.measurement import FailureKind
-from tests.device.kernels import Refused, kernel
+from benchmarks.hardware.kernels import Refused, kernel
 
 CALL, CRASH, TIMEOUT = FailureKind.CALL, FailureKind.CRASH, FailureKind.TIMEOUT
 
 HOSTILE = (
     Refused(
         "an illegal address", kernel("device.illegal_address()\nreturn self.right(x, factor)"),
-        (CALL,), "illegal memory access",
+        (CALL,), "illegal memory access", portable=False,
     ),
     Refused(
         "an illegal address on another stream, after the answer",
@@ -19,28 +19,28 @@ HOSTILE = (
             with self.side:
                 device.illegal_address()
             return self.right(x, factor)
-        """, "device.synchronize = lambda: None"), (CALL,), "illegal memory access",
+        """, "device.synchronize = lambda: None"), (CALL,), "illegal memory access", portable=False,
     ),
     Refused(
         "out of memory",
-        kernel("return self.right(x, factor) + torch.empty(1 << 30, device='labdev')[:256]"),
+        kernel("return self.right(x, factor) + torch.empty(1 << 44, device=x.device)[:256]"),
         (CALL,), "out of memory",
     ),
     Refused(
         "a launch that fails", kernel("device.fail_launches(1)\nreturn self.right(x, factor)"),
-        (CALL,), "launch failed",
+        (CALL,), "launch failed", portable=False,
     ),
     Refused(
         "a crash while the device works",
         kernel("""
-            device.spin(0.05)
+            spin(0.05)
             ctypes.string_at(0)
         """), (CRASH,), "SIGSEGV",
     ),
     Refused(
         "an exit while the device works",
         kernel("""
-            device.spin(0.05)
+            spin(0.05)
             os._exit(0)
         """, "import os"), (CRASH,),
     ),
@@ -61,7 +61,7 @@ HOSTILE = (
         """), (CRASH,), "memory of the device grows", timed=True,
     ),
     Refused(
-        "a hung device", kernel("device.spin(1000.0)\nreturn self.right(x, factor)"),
+        "a hung device", kernel("spin(1000.0)\nreturn self.right(x, factor)"),
         (TIMEOUT,), "no answer after",
     ),
     Refused(

@@ -7,7 +7,7 @@ must not come so late itself that the cheat is over.
 from __future__ import annotations
 
 from akg_tui.core.measurement import FailureKind
-from tests.device.kernels import ROWS, Refused, kernel
+from benchmarks.hardware.kernels import ROWS, Refused, kernel
 
 WRONG, CALL, CRASH = FailureKind.WRONG, FailureKind.CALL, FailureKind.CRASH
 IMPOSSIBLE = FailureKind.IMPOSSIBLE
@@ -34,13 +34,25 @@ server.OnDevice._fetch = late
 )
 """Calls `restore(server)` before results and arguments are fetched."""
 
+SEALING = (
+    _SERVER
+    + """
+make = server.Device.__init__
+def made(self, *of):
+    make(self, *of)
+    patched(self.sealing)
+server.Device.__init__ = made
+"""
+)
+"""Calls `patched(module)` with the module that unseals and digests on the device."""
+
 RUN_LATER = (
     Refused(
         "work left on another stream",
         kernel("""
             out = torch.zeros_like(x)
             with self.side:
-                device.spin(0.05)
+                spin(0.05)
                 out.copy_(self.right(x, factor))
             return out
         """, UNSYNCHRONISED), (WRONG,),
@@ -50,7 +62,7 @@ RUN_LATER = (
         kernel("""
             out = torch.zeros_like(x)
             with self.side:
-                device.spin(0.05)
+                spin(0.05)
                 out.copy_(self.right(x, factor))
             return out
         """, _SERVER + "server.Device.synchronize = lambda self: None"), (WRONG,),
@@ -60,7 +72,7 @@ RUN_LATER = (
         kernel("""
             scaled = torch.zeros_like(x)
             with self.side:
-                device.spin(0.05)
+                spin(0.05)
                 scaled.copy_(x * self.scale * factor)
             return torch.softmax(scaled, -1)
         """), (WRONG,),
@@ -83,7 +95,7 @@ RUN_LATER = (
             wide, sums = self.right(x, index)
             out = torch.zeros_like(sums)
             with self.side:
-                device.spin(0.05)
+                spin(0.05)
                 out.copy_(sums)
             return wide, out
         """, UNSYNCHRONISED, task=ROWS), (WRONG,), task=ROWS,
@@ -129,7 +141,7 @@ server.OnDevice._fetch = late
         kernel("""
             y = self.right(x, factor)
             with self.side:
-                device.spin(0.1)
+                spin(0.1)
             skipped.append(1)
             return y
         """, SKIPS_ONE), (WRONG,), "work was left on the device", timed=True,
@@ -168,7 +180,7 @@ def restore(server):
             kept, y = x.clone(), self.right(x, factor)
             x.zero_()
             with self.side:
-                device.spin(0.05)
+                spin(0.05)
                 x.copy_(kept)
             return y
         """, UNSYNCHRONISED), (WRONG,),
@@ -278,7 +290,7 @@ server.OnDevice.bind = bound
         kernel("""
             done = self.kept.get("next")
             with self.side:
-                device.spin(0.02)
+                spin(0.02)
                 self.kept["next"] = self.right(x, factor)
             return self.right(x, factor) if done is None else done
         """, UNSYNCHRONISED), (WRONG,),
@@ -376,27 +388,24 @@ FORGED = (
     ),
     Refused(
         "a digest of nothing",
-        kernel("return self.right(x, factor)", """
-import tests.lab.device.sealing as sealing
-sealing.digest = lambda *_: None
+        kernel("return self.right(x, factor)", SEALING + """
+def patched(sealing):
+    sealing.digest = lambda *_: None
 """), (WRONG,), "not those of the answer",
     ),
     Refused(
         "a digest under the key of another call",
-        kernel("return self.right(x, factor)", """
-import tests.lab.device.sealing as sealing
-digest, keys = sealing.digest, []
-def other(out, words, key, lanes):
-    keys.append(key)
-    digest(out, words, keys[0] ^ 1, lanes)
-sealing.digest = other
+        kernel("return self.right(x, factor)", SEALING + """
+def patched(sealing):
+    digest = sealing.digest
+    sealing.digest = lambda out, words, key, lanes: digest(out, words, key ^ 1, lanes)
 """), (WRONG,), "not those of the answer",
     ),
     Refused(
         "a digest of what comes later",
         kernel("return torch.zeros_like(x)", _SERVER + """
 def told(self, key):
-    self._returned = [torch.zeros(64, 256, device="labdev")]
+    self._returned = [torch.zeros(64, 256, device=torch.accelerator.current_accelerator())]
     self._answer(server.Answer(1000, 0, 0), self._returned)
     return 0
 server.OnDevice._call_model = told
@@ -428,14 +437,14 @@ device_answer.write = lambda block, answer, steps: write(block, answer, [-(1 << 
     ),
     Refused(
         "events that are patched",
-        kernel("device.spin(0.05)\nreturn self.right(x, factor)", _SERVER + """
+        kernel("spin(0.05)\nreturn self.right(x, factor)", _SERVER + """
 timed = server.Device.timed
 server.Device.timed = lambda self, call: (timed(self, call)[0], 10_000)
 """), (IMPOSSIBLE,), "tampering", timed=True,
     ),
     Refused(
         "events that are replaced",
-        kernel("device.spin(0.05)\nreturn self.right(x, factor)", """
+        kernel("spin(0.05)\nreturn self.right(x, factor)", """
 class Event:
     def __init__(self, *_, **__):
         pass
@@ -457,8 +466,8 @@ server.Answer = lambda *of: told(60_000_000_000, *of[1:]) if of else told()
     ),
     Refused(
         "a clock that lies",
-        kernel("device.spin(0.05)\nreturn self.right(x, factor)", "device.set_clock(0.001)"),
-        (IMPOSSIBLE,), "tampering", timed=True,
+        kernel("spin(0.05)\nreturn self.right(x, factor)", "device.set_clock(0.001)"),
+        (IMPOSSIBLE,), "tampering", timed=True, portable=False,
     ),
 )  # fmt: skip
 
