@@ -50,9 +50,10 @@ GROWTH_CALLS = 8
 
 
 class Told(NamedTuple):
-    """A timed call by the judge's clock, and what the child says of it."""
+    """A timed call by the judge's clock, its waiting for a CPU, and what the child says of it."""
 
     seconds: float
+    waited_s: float
     answer: Answer
 
 
@@ -101,7 +102,8 @@ class DeviceSide(Side):
         self.fill(draw, item)
         call = self.worker.timed_call(timeout_s, op=Op.RUN, seed=self._key)
         self._committed = call.value
-        self._told.append(Told(call.seconds, device_answer.read(self._addresses.bytes)))
+        answer = device_answer.read(self._addresses.bytes)
+        self._told.append(Told(call.seconds, call.waited_s, answer))
         return call
 
     def watched_call(
@@ -197,12 +199,18 @@ class DeviceSide(Side):
 
 
 def _disagrees(told: Told, fixed_s: float) -> bool:
-    """Return whether the device's time of a call can't be that of the judge's window."""
+    """Return whether the device's time of a call can't be that of the judge's window.
+
+    The host's waiting for a CPU says nothing of the device, so a call is not too short by that.
+    """
     device_s = told.answer.taken_ns / 1e9
-    least, most = told.seconds - fixed_s, told.seconds
+    quiet_s = max(0.0, told.seconds - told.waited_s)
     return any(
-        off > EVENTS_S and off > EVENTS_SHARE * told.seconds
-        for off in (least - device_s, device_s - most)
+        off > EVENTS_S and off > EVENTS_SHARE * whole
+        for off, whole in (
+            (quiet_s - fixed_s - device_s, quiet_s),
+            (device_s - told.seconds, told.seconds),
+        )
     )
 
 
