@@ -31,18 +31,22 @@ GAIN_PARTS = 2
 GAIN = GAIN_PARTS / PARTS
 """The planted gain: the slower kernel computes so many of its equal parts a second time."""
 
+TIMING = Timing()
+"""The judge's own rules."""
+
 FALSE_KEEPS, FOUND = 0.01, 0.95
 """The most equal kernels that may be kept, and the least gains that must be found."""
 
+# Much work for its bytes: sealing and digesting take the smaller part of a call.
 REFERENCE = """
 import torch
 
 class Model(torch.nn.Module):
     def forward(self, x):
-        return torch.softmax(x * 2, dim=-1)
+        return torch.softmax(torch.erf(x) * torch.tanh(x) * 4, dim=-1)
 
 def get_inputs():
-    return [torch.randn(1280, 1024)]
+    return [torch.randn(320, 1024)]
 
 def get_init_inputs():
     return []
@@ -57,7 +61,8 @@ class ModelNew(torch.nn.Module):
         rows = x.shape[0] // PARTS
         for part in range(COMPUTED):
             at = part % PARTS * rows
-            y[at : at + rows] = torch.softmax(x[at : at + rows] * 2, dim=-1)
+            some = x[at : at + rows]
+            y[at : at + rows] = torch.softmax(torch.erf(some) * torch.tanh(some) * 4, dim=-1)
         return y
 """
 
@@ -192,23 +197,29 @@ class Prover:
         self.proof.verdicts.append(checked)
         self._tell(f"{'right' if right else 'WRONG':6} {kind:8} {kernel.name}: {what}")
 
-    async def rate(self, extra: int, trials: int) -> Rate:
-        """Compare a kernel with one that computes `extra` parts more, or with itself."""
-        task = Task(
-            op="planted",
-            target=Target(backend="cuda", dsl="torch"),
-            correctness=Correctness(trials=2, fixed_shape=True),
-        )
+    async def rates(self, trials: int) -> None:
+        """Compare equal kernels `trials` times, and half as often two with the planted gain."""
+        target = Target(backend="cuda", dsl="torch")
+        rules = Correctness(trials=2, fixed_shape=True)
+        task = Task(op="planted", target=target, correctness=rules, timing=TIMING)
         async with self._judge(task, REFERENCE) as judge:
-            found: list[Measurement] = []
-            kept = 0
-            for turn in range(trials):
-                found.append(await judge.evaluate(planted(0), planted(extra)))
-                decision = decide_verdict(found[-1], Timing().min_gain)
+            self.proof.equal = await self._rate(judge, 0, trials)
+            self.proof.gain = await self._rate(judge, GAIN_PARTS, -(-trials // 2))
+
+    async def _rate(self, judge: Judge, extra: int, trials: int) -> Rate:
+        """Compare a kernel with one that computes `extra` parts more."""
+        found: list[Measurement] = []
+        kept = 0
+        gain = f"a gain of {extra / PARTS:.0%}" if extra else "equal kernels"
+        for turn in range(trials):
+            found.append(await judge.evaluate(planted(0), planted(extra)))
+            reason = f"error: {found[-1].message}"
+            if found[-1].outcome is not Outcome.ERROR:
+                decision = decide_verdict(found[-1], TIMING.min_gain)
                 kept += decision.verdict is Verdict.KEEP
-                took = found[-1].elapsed_s
-                gain = f"a gain of {extra / PARTS:.0%}" if extra else "equal kernels"
-                self._tell(f"{gain}, {turn + 1} of {trials}: {decision.reason} ({took:.1f} s)")
+                reason = decision.reason
+            took = found[-1].elapsed_s
+            self._tell(f"{gain}, {turn + 1} of {trials}: {reason} ({took:.1f} s)")
         return _rate(found, kept, extra / PARTS)
 
     async def sample(self, made: TaskFolder) -> None:
@@ -241,10 +252,8 @@ def proof_of(target: str, device: str) -> Proof:
 
 async def prove(prover: Prover, *, trials: int, samples: Sequence[TaskFolder]) -> None:
     """Do everything: verdicts, equal kernels, half as many comparisons with a gain, samples."""
-    proof = prover.proof
     await prover.verdicts(catalogue())
-    proof.equal = await prover.rate(0, trials)
-    proof.gain = await prover.rate(GAIN_PARTS, -(-trials // 2))
+    await prover.rates(trials)
     for made in samples:
         await prover.sample(made)
 

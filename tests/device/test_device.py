@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.dsl import find_compiler
-from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
 from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
-from benchmarks.hardware.kernels import HONEST, PLAIN, ROWS, SOFTMAX, TASK, Honest, Refused, kernel
-from tests.lab.device import target
+from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, Honest, Refused, kernel
+from tests.device.conftest import Judges
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
 
@@ -34,42 +30,6 @@ def called(self, key):
     return run(self, key)
 server.Device.flush, server.OnDevice._call_model = flushed, called
 """
-
-
-@pytest.fixture(scope="module")
-def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a path: while a file is there, the device is lost."""
-    return tmp_path_factory.mktemp("lost") / "lost"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _lab_device(lost: Path) -> Iterator[None]:
-    with target.installed(target.LabDevice(LABDEV_LOST=str(lost))):
-        yield
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def judges(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Mapping[str, Judge]]:
-    """Yield a judge for each task."""
-    async with AsyncExitStack() as running:
-        judges = {
-            reference: Judge(
-                TASK,
-                reference,
-                tmp_path_factory.mktemp("device"),
-                modules=(target.MODULE,),
-                prefetch=False,
-            )
-            for reference in (SOFTMAX, ROWS)
-        }
-        for judge in judges.values():
-            await running.enter_async_context(judge)
-        yield judges
-
-
-Judges = Mapping[str, Judge]
 
 
 @pytest.mark.parametrize("honest", HONEST, ids=lambda each: each.name)
