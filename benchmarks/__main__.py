@@ -27,6 +27,7 @@ MODULES = {
     "suite_kills": "suite_kills",
     "crashlab": "crashlab.lab",
     "soak": "judge.soak",
+    "device_soak": "judge.device_soak",
     "report": "report",
     "memory": "memory",
 }

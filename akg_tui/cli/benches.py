@@ -16,7 +16,7 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT
 from akg_tui.resources import benchmarks
 
 # The modules of benchmarks/ that declare the subjects of `bench`, in the order of its help.
-SUBJECTS = ("edit_formats.command", "judge.command", "agents.command")
+SUBJECTS = ("edit_formats.command", "judge.command", "agents.command", "hardware.command")
 
 
 def add_benches(add: Callable[..., Any]) -> None:

@@ -3,66 +3,94 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 import torch
 
-from akg_tui.core.measurement import Outcome
-from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
+from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.dsl import find_compiler
-from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
-from akg_tui.evaluate.targets import TARGETS
-from tests.device.kernels import CHEATS, FAULTS, HONEST, REFERENCE, Refused
-from tests.lab.device import target
+from benchmarks.hardware.cheats import CHEATS
+from benchmarks.hardware.hostile import HOSTILE
+from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, Honest, Refused, kernel
+from tests.device.conftest import Judges
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
 
-TASK = Task(
-    op="softmax",
-    target=Target(backend="cuda", dsl="torch"),
-    correctness=Correctness(trials=2, fixed_shape=True, values="drawn"),
-    guard=Guard(level="warn"),
-    timing=Timing(budget_s=0.5, call_timeout_s=3.0),
-)
+FLUSHES = """
+from akg_tui.evaluate.child import device_server as server
+flush, run, seen = server.Device.flush, server.OnDevice._call_model, []
+def flushed(self):
+    seen.append("displaced")
+    flush(self)
+def called(self, key):
+    seen.append("clock")
+    return run(self, key)
+server.Device.flush, server.OnDevice._call_model = flushed, called
+"""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _lab_device() -> Iterator[None]:
-    before = TARGETS["cuda"]
-    target.install()
-    yield
-    TARGETS["cuda"] = before
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    folder = tmp_path_factory.mktemp("device")
-    async with Judge(TASK, REFERENCE, folder, modules=(target.MODULE,), prefetch=False) as running:
-        yield running
-
-
-@pytest.mark.parametrize("name", sorted(HONEST))
+@pytest.mark.parametrize("honest", HONEST, ids=lambda each: each.name)
 @pytest.mark.asyncio(loop_scope="session")
-async def test_an_honest_kernel_is_correct_on_the_device(judge: Judge, name: str) -> None:
-    found = await judge.probe(HONEST[name], timed=name == "plain", samples=8)
+async def test_an_honest_kernel_is_correct_on_the_device(judges: Judges, honest: Honest) -> None:
+    timed = honest.text == PLAIN
+    found = await judges[honest.task].probe(honest.text, timed=timed, samples=8)
     assert found.outcome is Outcome.CORRECT, found.message
-    if name == "plain":
+    if timed:
         assert found.ratio is not None
         assert found.candidate_ms is not None
         assert found.candidate_ms > 0
 
 
-@pytest.mark.parametrize("cheat", [*CHEATS, *FAULTS], ids=lambda each: each.name)
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda each: each.name)
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_cheat_or_fault_of_the_device_is_refused(judge: Judge, cheat: Refused) -> None:
-    found = await judge.probe(cheat.text, timed=cheat.timed, samples=8)
+async def test_a_cheat_of_the_device_is_refused(judges: Judges, cheat: Refused) -> None:
+    found = await judges[cheat.task].probe(cheat.text, timed=cheat.timed, samples=8)
     assert found.outcome is Outcome.FAILED, found.message
     assert found.failure in cheat.fails, found.message
     assert cheat.says in found.message
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: each.name)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_hostile_kernel_fails_and_the_device_serves_the_next(
+    judges: Judges, hostile: Refused
+) -> None:
+    found = await judges[hostile.task].probe(hostile.text, timed=hostile.timed, samples=8)
+    assert found.outcome is Outcome.FAILED, found.message
+    assert found.failure in hostile.fails, found.message
+    assert hostile.says in found.message
+    assert (await judges[SOFTMAX].probe(PLAIN, timed=False)).outcome is Outcome.CORRECT
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_lost_device_is_an_error_and_no_failure_of_the_kernel(
+    judges: Judges, lost: Path
+) -> None:
+    judge = judges[SOFTMAX]
+    lost.touch()
+    try:
+        found = await judge.probe(PLAIN, timed=False)
+    finally:
+        lost.unlink()
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE)
+    assert "the device can't be used any more" in found.message
+    assert (await judge.probe(PLAIN, timed=False)).outcome is Outcome.CORRECT
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_cache_is_displaced_before_the_clock_starts(judges: Judges) -> None:
+    text = kernel(
+        """
+        assert seen[-2:] == ["displaced", "clock"], seen
+        return self.right(x, factor)
+        """,
+        FLUSHES,
+    )
+    found = await judges[SOFTMAX].probe(text, timed=False)
+    assert found.outcome is Outcome.CORRECT, found.message
 
 
 def test_triton_opens_the_judges_seals_and_digests_as_the_judge_does() -> None:

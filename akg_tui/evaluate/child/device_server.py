@@ -1,10 +1,11 @@
 """Serves a kernel, the reference or results made beforehand on an accelerator. Runs in the child.
 
-A call has three requests. PLACE copies a sealed input to the device, beside the clock. RUN carries
-the key: the input is unsealed on the device, the model is called, every stream is waited for, and
-the answer commits to a digest of the results. FETCH copies the results to the host, beside the
-clock again. Nothing that this module says is trusted: the judge compares what it fetched with
-the digest, and with the reference (`seal.py` tells why that is enough).
+A call has three requests. PLACE copies a sealed input to the device and displaces what its cache
+holds, beside the clock. RUN carries the key: the input is unsealed on the device, the model is
+called, every stream is waited for, and the answer commits to a digest of the results and arguments.
+FETCH copies both to the host, beside the clock again. Nothing that this module says is trusted: the
+judge compares what it fetched with the digest, and with the reference (`seal.py` tells why that is
+enough).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Device:
         self._module.synchronize()
 
     def flush(self) -> None:
-        """Displace the inputs from the device's cache, if its size is known."""
+        """Displace what the device's cache holds, if its size is known."""
         if self._scratch.numel():
             self._scratch.zero_()
 
@@ -122,7 +123,9 @@ class OnDevice(Server):
         self._unsealed = np.zeros(plan.inputs.size, np.uint8)
         self.numbers = layouts.numbers(plan.inputs, self._unsealed, 0)
         self._result_forms = result_forms(plan.outputs)
-        self._digests = torch.empty(len(plan.outputs.tensors), dtype=torch.int64, device=on.device)
+        self._digests = torch.empty(
+            len(plan.outputs.tensors) + 1, dtype=torch.int64, device=on.device
+        )
         self._block = np.frombuffer(self.memory["addresses"], np.uint8)
         if not self._moved and isinstance(self.model, torch.nn.Module):
             self.model.to(on.device)
@@ -161,10 +164,11 @@ class OnDevice(Server):
         if self.plan.poisoned and self.plan.outputs is not None:
             self._returned = []
             on.poison([slot.bytes for slot in self.plan.outputs.tensors])
+        on.flush()
         on.synchronize()
 
     def _call_model(self, key: int) -> int:
-        """Call the model once; return the digest of its results."""
+        """Call the model once; return the digest of its results and arguments."""
         on, arguments = self.on, self.arguments
         # First, so that the new results can use the memory of old ones.
         self._returned = []
@@ -172,20 +176,20 @@ class OnDevice(Server):
         self._unseal_numbers(key)
         for position, value in self.numbers:
             arguments[position] = value.item()
-        on.flush()
         # A kernel may use streams of its own, which do not wait for this one.
         on.synchronize()
         result, taken_ns = on.timed(lambda: self.model(*arguments))
         tensors = checked_results(
             result, self._result_forms, self.plan.strides, device=on.device.type
         )
-        for index, tensor in enumerate(tensors):
+        digested = [*tensors, self._plain]
+        for index, tensor in enumerate(digested):
             if tensor.numel():
                 words = _words_of(tensor)
                 lanes = seal.lanes_for(words.numel())
                 on.sealing.digest(self._digests[index : index + 1], words, key, lanes)
         digests = self._digests.cpu().numpy().view(np.uint64)
-        sizes = [tensor.numel() for tensor in tensors]
+        sizes = [tensor.numel() for tensor in digested]
         whole = seal.joined([int(d) for d, size in zip(digests, sizes, strict=True) if size])
         self._returned = tensors
         self._answer(Answer(taken_ns, on.allocated(), self._left_ns), tensors)

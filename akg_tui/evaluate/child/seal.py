@@ -1,10 +1,11 @@
-"""Seals inputs, and digests results, so that a device needs no trust. NumPy; the judge's side.
+"""Seals inputs, and digests what a call leaves, so that a device needs no trust. The judge's side.
 
 An input is placed on a device by the kernel's own process, before the clock runs. It is placed
 sealed: combined with a key stream whose key is sent when the clock starts. And results are read
-after the clock has stopped, by that process too: so its answer commits to a digest of them. A
-process that computes before the clock has no input, one that computes after it can't know the
-digest. `seal.cu` has the same arithmetic for a device; the two must agree in every bit.
+after the clock has stopped, by that process too: so its answer commits to a digest of them, and of
+the arguments. A process that computes before the clock has no input, one that computes after it
+can't know the digest. `triton_seal.py` has the same arithmetic for a device; the two must agree in
+every bit.
 
 The permutation is the finaliser of SplitMix64, twice with a key between. It need not resist
 a cryptanalyst, only the milliseconds in which an input waits for its key.

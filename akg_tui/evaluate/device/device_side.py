@@ -2,7 +2,8 @@
 
 Runs in the judge. A kernel's own process places inputs and fetches results, so both are made
 useless to it: an input is sealed until the clock starts, and the answer at which the clock stops
-commits to a digest of the results (`child/seal.py`). A device is called by one side at a time.
+commits to a digest of the results and arguments (`child/seal.py`). A device is called by one side
+at a time.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ KEY_BITS = 62
 """A key has 63 bits and the highest is set: one type of number in every compiler."""
 
 LATE_RESULTS = (
-    "the results are not those of the answer: work was still running on the device when the kernel "
-    "returned, or the results were made after the clock had stopped"
+    "the results or arguments are not those of the answer: work was still running on the device "
+    "when the kernel returned, or they were written after the clock had stopped"
 )
 LEFT_S = 2e-3
 LEFT_CALLS = 2
@@ -49,9 +50,10 @@ GROWTH_CALLS = 8
 
 
 class Told(NamedTuple):
-    """A timed call by the judge's clock, and what the child says of it."""
+    """A timed call by the judge's clock, its waiting for a CPU, and what the child says of it."""
 
     seconds: float
+    waited_s: float
     answer: Answer
 
 
@@ -59,7 +61,7 @@ class DeviceSide(Side):
     """A kernel, or the reference, whose arguments are in the memory of a device."""
 
     fixed_share = 0.95
-    """Unsealing and digesting move as many bytes as many a kernel."""
+    """Unsealing and digesting move more bytes than many a kernel."""
 
     keeps_results = False
     """Results stay where they are until the next call: what is read is what the answer tells."""
@@ -70,6 +72,7 @@ class DeviceSide(Side):
         super().__init__(name, plan, fault)
         self._place_s = place_s
         self._key = 0
+        self._placed_bytes = 0
         self._committed = 0
         self._told: list[Told] = []
         self._addresses.close()
@@ -78,7 +81,7 @@ class DeviceSide(Side):
     def fill(self, draw: Draw, item: int) -> None:
         """Seal an item's arguments, and have the child place them on the device."""
         self._key = 1 << KEY_BITS | secrets.randbits(KEY_BITS)
-        size = draw.description.inputs.size
+        self._placed_bytes = size = draw.description.inputs.size
         seal.apply(draw.input_bytes(item), self._inputs.bytes[:size], self._key)
         self._serve(Op.PLACE, "placing an input on the device")
 
@@ -99,7 +102,8 @@ class DeviceSide(Side):
         self.fill(draw, item)
         call = self.worker.timed_call(timeout_s, op=Op.RUN, seed=self._key)
         self._committed = call.value
-        self._told.append(Told(call.seconds, device_answer.read(self._addresses.bytes)))
+        answer = device_answer.read(self._addresses.bytes)
+        self._told.append(Told(call.seconds, call.waited_s, answer))
         return call
 
     def watched_call(
@@ -121,8 +125,8 @@ class DeviceSide(Side):
         Raises
         ------
         ChildFailed
-            They are not those that the answer committed to, or have a stride class that is worse
-            than allowed.
+            They or the arguments are not those that the answer committed to, or they have a stride
+            class that is worse than allowed.
         """
         outputs, start = self._outputs, device_answer.results_at(self._outputs)
         block = self._addresses.bytes
@@ -130,13 +134,9 @@ class DeviceSide(Side):
         self._serve(Op.FETCH, "its results were fetched")
         strides = device_answer.read_strides(block, outputs)
         fetched = block[start : start + outputs.size].copy()
-        whole = seal.joined(
-            [
-                seal.digest(fetched[slot.offset :][: slot.bytes], self._key)
-                for slot in outputs.tensors
-                if slot.bytes
-            ]
-        )
+        parts = [fetched[slot.offset :][: slot.bytes] for slot in outputs.tensors]
+        parts.append(self._inputs.bytes[: self._placed_bytes])
+        whole = seal.joined([seal.digest(part, self._key) for part in parts if len(part)])
         if whole != self._committed:
             raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
         return [
@@ -199,12 +199,18 @@ class DeviceSide(Side):
 
 
 def _disagrees(told: Told, fixed_s: float) -> bool:
-    """Return whether the device's time of a call can't be that of the judge's window."""
+    """Return whether the device's time of a call can't be that of the judge's window.
+
+    The host's waiting for a CPU says nothing of the device, so a call is not too short by that.
+    """
     device_s = told.answer.taken_ns / 1e9
-    least, most = told.seconds - fixed_s, told.seconds
+    quiet_s = max(0.0, told.seconds - told.waited_s)
     return any(
-        off > EVENTS_S and off > EVENTS_SHARE * told.seconds
-        for off in (least - device_s, device_s - most)
+        off > EVENTS_S and off > EVENTS_SHARE * whole
+        for off, whole in (
+            (quiet_s - fixed_s - device_s, quiet_s),
+            (device_s - told.seconds, told.seconds),
+        )
     )
 
 

@@ -5,6 +5,8 @@ Must not import torch: the engine's side uses it too.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui.evaluate.targets import TARGETS
@@ -44,3 +46,14 @@ ROOT = Path(__file__).parents[3]
 def install(target: LabDevice | None = None) -> None:
     """Put the device in the place of `cuda`, in this process."""
     TARGETS["cuda"] = target or LabDevice()
+
+
+@contextlib.contextmanager
+def installed(target: LabDevice | None = None) -> Iterator[None]:
+    """Have the device in the place of `cuda` inside the block."""
+    before = TARGETS["cuda"]
+    install(target)
+    try:
+        yield
+    finally:
+        TARGETS["cuda"] = before

@@ -1,0 +1,1 @@
+"""Proves a machine with an accelerator: `akg-tui bench hardware`."""

@@ -1,0 +1,96 @@
+"""`akg-tui bench hardware`: its options, and the files that it writes.
+
+Exits with 1 where a verdict is wrong or a rate is out of its bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.run_options import positive
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError
+from akg_tui.evaluate.targets import TARGETS
+
+if TYPE_CHECKING:
+    from akg_tui.store.task_folder import TaskFolder
+
+TRIALS = 200
+MODULES: tuple[str, ...] = ()
+"""Modules that the judge imports first; those of a test."""
+
+
+def add_commands(add: Callable[..., Any]) -> None:
+    """Declare `bench hardware`."""
+    command = add("hardware", _hardware, "prove a machine with an accelerator")
+    devices = [name for name, target in TARGETS.items() if target.device]
+    command.add_argument("--target", choices=devices, required=True)
+    command.add_argument(
+        "--trials",
+        type=positive,
+        default=TRIALS,
+        metavar="N",
+        help="comparisons of equal kernels, and half as many with a gain of 10 %% (default: 200)",
+    )
+    command.add_argument(
+        "--samples",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also time the Triton samples against their references (default: yes)",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("hardware"),
+        metavar="FOLDER",
+        help="where hardware.json and hardware.md are written (default: ./hardware)",
+    )
+
+
+def _hardware(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    import msgspec
+
+    from benchmarks.hardware.page import page
+    from benchmarks.hardware.prove import Prover, proof_of, prove
+
+    target = TARGETS[arguments.target]
+    if why := target.lacking():
+        raise UsageError(why)
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {arguments.out}: {error}") from error
+    proof = proof_of(target.name, target.device)
+    samples = _samples(target.name) if arguments.samples else []
+    with tempfile.TemporaryDirectory(prefix="akg-hardware-") as scratch:
+        prover = Prover(proof, modules=MODULES, scratch=Path(scratch), tell=print)
+        try:
+            asyncio.run(prove(prover, trials=arguments.trials, samples=samples))
+        except (Exception, KeyboardInterrupt) as error:
+            # What was found so far is kept, and the page says where it ended.
+            proof.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            (arguments.out / "hardware.json").write_bytes(
+                msgspec.json.format(msgspec.json.encode(proof)) + b"\n"
+            )
+            (arguments.out / "hardware.md").write_text(page(proof), "utf-8")
+    print(f"{'held' if proof.held else 'NOT held'}: {arguments.out}/hardware.md, hardware.json")
+    return EXIT_OK if proof.held else EXIT_NOT_CORRECT
+
+
+def _samples(target: str) -> list[TaskFolder]:
+    """Return the samples in Triton, which compiles them for any device that it knows."""
+    from akg_tui.evaluate.dsls import DSLS
+    from akg_tui.resources import sample_kernels, sample_names
+    from akg_tui.store.task_folder import load_task
+
+    if DSLS["triton"].lacking(target):
+        return []
+    made = [load_task(sample_kernels() / name) for name in sample_names()]
+    return [each for each in made if each.task.target.dsl == "triton"]

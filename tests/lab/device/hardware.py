@@ -1,0 +1,23 @@
+"""`akg-tui bench hardware` on the device of the tests: `python -m tests.lab.device.hardware`."""
+
+from __future__ import annotations
+
+import sys
+
+from akg_tui.cli import main
+from benchmarks.hardware import command
+from tests.lab.device import target
+
+
+def run(words: list[str]) -> int:
+    """Run the command with more options, without samples: Triton knows no such device."""
+    command.MODULES = (target.MODULE,)
+    try:
+        with target.installed():
+            return main(["bench", "hardware", "--target", "cuda", "--no-samples", *words])
+    finally:
+        command.MODULES = ()
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
