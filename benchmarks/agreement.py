@@ -563,7 +563,9 @@ class Story:
             )
         found = self._interval(0.3, 3.0)
         if kind < (0.23 if candidate else 0.13):
-            return replace(found, ratio=None, candidate_ms=None, cases=(), timed=self._chance(0.5))
+            untimed = replace(found, ratio=None, candidate_ms=None, cases=())
+            why = "an interpreter ran it"
+            return dice.choice((untimed, replace(untimed, timed=False, message=why)))
         if not candidate:
             return found
         if kind < 0.55:
