@@ -21,6 +21,7 @@ MODULES = {
     "cpp_gate": "cpp_gate",
     "fold": "fold",
     "past": "workbench.past",
+    "agreement": "agreement",
     "context": "context",
     "trial_twin": "trial_twin",
     "kills": "kills",

@@ -141,6 +141,13 @@ def compile_problem(state: RunState) -> str:
     return compiled.message or "no timing was possible"
 
 
+def held_by(state: RunState) -> str:
+    """Return why a run that is not over does not go on by itself: its session broke, or the model
+    cannot be used; "" where it does, or is over.
+    """
+    return "" if state.finished else state.broke or state.api_failure
+
+
 def summarize(state: RunState) -> dict[str, Any]:
     """Return the `summary` object of the command line.
 
@@ -168,8 +175,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "run_id": state.run_id,
         "op": state.task.op,
         "workflow": state.workflow.name,
-        "ok": state.ok and not state.api_failure,
-        "reason": state.finished or state.api_failure,
+        "ok": state.ok and not held_by(state),
+        "reason": state.finished or held_by(state),
         "rounds": state.settled,
         "tries_to_write": state.tries,
         "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},

@@ -28,6 +28,7 @@ class Result(Struct, frozen=True):
 class About(Struct, frozen=True, kw_only=True):
     """The identity of the run, its settings and its progress.
 
+    `held_why` tells why a run that is not over does not go on by itself.
     `tries_to_write` are the rounds in which the agent wrote the first correct kernel, or tried to.
     """
 
@@ -44,6 +45,7 @@ class About(Struct, frozen=True, kw_only=True):
     ended: bool
     ended_ok: bool
     ended_why: str
+    held_why: str = ""
     started_utc: str
     last_event_utc: str
     worked_s: float

@@ -26,6 +26,7 @@ from akg_tui.core.summary import (
     CasesOverSeed,
     best_of,
     compile_problem,
+    held_by,
     reference_lines,
     summarize,
 )
@@ -224,6 +225,7 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
         ended=bool(state.finished),
         ended_ok=state.ok,
         ended_why=state.finished,
+        held_why=held_by(state),
         started_utc=utc(state.started_at),
         last_event_utc=utc(state.last_at),
         worked_s=round(state.worked_s, 3),

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from akg_tui.core.sanitize import clean, one_line, split_clean
 from akg_tui.report import wording
 from akg_tui.report.contents import Report
 from akg_tui.view.diff import Kind, Row
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_ROUNDS = 300  # in the table; the others are in the directions' table and report.json
 WIDTH = 160
@@ -41,8 +46,7 @@ def _longest_run(text: str) -> int:
 
 def render_markdown(report: Report) -> str:
     """Return the whole report."""
-    template = wording.template("report.md.j2", code=code, fence=fence)
-    text = template.render(
+    text = _template().render(
         wording.parts(report),
         difference=map(_diff_line, wording.difference(report)),
         problem=split_clean(report.baseline_problem),
@@ -51,6 +55,11 @@ def render_markdown(report: Report) -> str:
         most_rounds=MOST_ROUNDS,
     )
     return text + "\n"
+
+
+@lru_cache(maxsize=1)  # Jinja takes longer to compile it than to render a report
+def _template() -> Template:
+    return wording.template("report.md.j2", code=code, fence=fence)
 
 
 def _diff_line(row: Row) -> str:

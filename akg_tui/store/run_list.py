@@ -22,7 +22,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, climb_of
+from akg_tui.core.summary import Ratios, best_of, climb_of, held_by
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
@@ -189,17 +189,22 @@ def summarize_run(run: Path) -> RunSummary:
         state = read_state(run)
     except StoreError as error:
         return RunSummary(path=str(run), damaged=str(error))
+    return summary_of(str(run), state, None if state.finished else holder(run))
+
+
+def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
+    """Return the summary of a run in this state; process `pid` works on it, or none."""
     best = best_of(state)
     return RunSummary(
-        path=str(run),
+        path=path,
         run_id=state.run_id,
         op=state.task.op,
         agent=state.agent,
         started_at=state.started_at,
         last_at=state.last_at,
-        pid=None if state.finished else holder(run),
+        pid=pid,
         phase=state.phase,
-        broke=state.broke or state.api_failure,
+        broke=held_by(state),
         finished=state.finished,
         ok=state.ok,
         rounds=state.settled,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -21,19 +22,23 @@ from textual.cache import LRUCache
 from textual.color import Color
 from textual.content import Content
 from textual.css.stylesheet import Stylesheet
+from textual.events import Key, Paste
 from textual.geometry import Region, Size
+from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.worker import WorkerFailed, active_worker
+from textual.widgets import Input
+from textual.worker import Worker, WorkerError, WorkerFailed, active_worker
 
 if TYPE_CHECKING:
     from aiohttp import web
     from textual.css.model import RuleSet
     from textual.dom import DOMNode
+    from textual.message import Message
     from textual.timer import TimerCallback
     from textual_serve.server import Server
 
@@ -51,6 +56,12 @@ MOST_WRITES = 5
 loop."""
 
 SLOW_PAUSE_S = 0.03
+
+HELD_DOWN = frozenset({"up", "down", "left", "right", "pageup", "pagedown"})
+"""Keys that a person holds down to move on."""
+
+OPENING = "opening"
+"""The group of workers that open a screen; keys typed meanwhile go to that screen."""
 
 
 def merged_bindings(node: DOMNode) -> BindingsMap | None:
@@ -154,16 +165,107 @@ class SharedStylesheet(Stylesheet):
         self.parse()  # which changes no rule if one is faulty
 
 
+def _is_text(key: Key | Paste, widget: Widget | None) -> bool:
+    """Return whether a widget has got a key as text."""
+    is_text = isinstance(key, Paste) or key.is_printable
+    return is_text and key.is_forwarded and isinstance(widget, Input)
+
+
+def _stays(key: Key | Paste, after: Key | Paste, widget: Widget | None) -> bool:
+    """Return whether `after` goes to the widget that has got `key`, whatever `key` does there."""
+    if isinstance(key, Key) and isinstance(after, Key) and key.key in HELD_DOWN:
+        return key.key == after.key
+    return _is_text(key, widget)
+
+
 class AppInternals(App[T]):
-    """An app that applies a theme in parts, and survives an exception of a worker."""
+    """An app that takes one key at a time, applies a theme in parts, and survives an exception of a
+    worker.
+    """
 
     NEEDED_WORKERS: ClassVar[frozenset[str]] = frozenset()
     """Names of the workers whose failure ends the app."""
     _css_task: asyncio.Task[None] | None = None
+    _opening_task: asyncio.Task[None] | None = None
 
     def __init__(self) -> None:
         super().__init__()
         self.stylesheet = SharedStylesheet(variables=self.get_css_variables())
+        self._typed: deque[Key | Paste] = deque()
+        self._key_works = False
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Take a key or a paste after the effect of the key before it is complete.
+
+        Textual sends all keys of a burst to the widget that has the focus when they arrive. If the
+        first one opens a screen or a line, the others would be commands of what is below. Here
+        they wait until the new screen is mounted and has its focus.
+        """
+        if not isinstance(message, Key | Paste) or message.is_forwarded or not self.screen_stack:
+            await super()._dispatch_message(message)
+            return
+        self._typed.append(message)
+        if not self._key_works:
+            await self._take_typed()
+
+    async def _take_typed(self) -> None:
+        """Take the key whose turn it is; with the first letter of a text take the rest of it, and
+        with an arrow that is held down all of them: painting after each would take too long.
+        """
+        place = self._typing_place()
+        key = self._typed.popleft()
+        await super()._dispatch_message(key)
+        while self._typed and _stays(key, self._typed[0], place[1]):
+            key = self._typed.popleft()
+            await super()._dispatch_message(key)
+        self._key_works = True
+        again = not _is_text(key, place[1])
+        await self._follow(self._way_from(place), place, again=again)
+
+    def _typing_place(self) -> tuple[Screen[Any], Widget | None]:
+        """Return the screen and the widget that a key would go to now."""
+        return self.screen, self.focused
+
+    @staticmethod
+    def _way_from(place: tuple[Screen[Any], Widget | None]) -> Iterator[MessagePump]:
+        """Return the way of a key from a place up to the app."""
+        screen, widget = place
+        return iter((widget or screen).ancestors_with_self)
+
+    async def _follow(
+        self,
+        way: Iterator[MessagePump],
+        place: tuple[Screen[Any], Widget | None],
+        *,
+        again: bool = False,
+    ) -> None:
+        """Go the way of the key through the queue of each widget, so that all that stood there
+        before is done. When done `again`, what the key has posted there is done too; and when done
+        from a new screen, that screen is open.
+        """
+        for pump in way:
+            if pump.call_later(self._follow, way, place, again=again):
+                return
+        if not self.screen_stack:  # the app ends
+            return
+        now = self._typing_place()
+        if again or now != place:
+            await self._follow(self._way_from(now), now)
+            return
+        opening = next((w for w in self.workers if w.group == OPENING and not w.is_finished), None)
+        if opening is not None:
+            self._opening_task = asyncio.create_task(self._follow_after(opening, now))
+            return
+        self._key_works = False
+        if self._typed:
+            await self._take_typed()
+
+    async def _follow_after(
+        self, opening: Worker[Any], place: tuple[Screen[Any], Widget | None]
+    ) -> None:
+        with suppress(WorkerError):  # `_handle_exception` has told it
+            await opening.wait()
+        await self._follow(iter((self,)), place)
 
     def report_fault(self, error: BaseException) -> None:
         """Show an exception of an action or a worker to the person."""

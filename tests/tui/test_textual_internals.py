@@ -32,6 +32,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.drivers import _writer_thread, linux_driver
 from textual.geometry import Region
+from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
@@ -58,6 +59,7 @@ PRIVATE: dict[object, str] = {
     App: "_batch_count _css_update_count _driver _handle_exception _start_widget",
     Compositor: "_dirty_regions _render_chops",
     DOMNode: "_bindings _merged_bindings",
+    MessagePump: "_dispatch_message",
     Screen: "_compositor _compositor_refresh _dirty_widgets _screen_resized",
     ScrollView: "_scroll_update",
     Stylesheet: "_parse_cache",

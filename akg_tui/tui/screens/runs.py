@@ -30,6 +30,7 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.run_screen import RIGHT_BUTTON, RunScreen
+from akg_tui.tui.textual_internals import OPENING
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
@@ -290,7 +291,7 @@ class Runs(RunScreen):
         if told is not None and told.damaged:
             self.say(told.damaged)
         elif told is not None and told.finished:
-            self.run_worker(self._ask_limits(run.path), name="go on", group="go on")
+            self.run_worker(self._ask_limits(run.path), name="ask limits", group=OPENING)
         elif told is not None and told.status == "running":
             self.say(tr("process {pid} is at work on it; {key} watches and steers it",
                         pid=told.pid, key=way_to("runs.open")))  # fmt: skip
@@ -332,7 +333,7 @@ class Runs(RunScreen):
             self.say(tr("mark two runs with {key}, then compare their best kernels",
                         key=way_to("runs.mark")))  # fmt: skip
             return
-        self.run_worker(self._compare(*self.marked), name="compare", exclusive=True)
+        self.run_worker(self._compare(*self.marked), name="compare", group=OPENING)
 
     async def _compare(self, one: Path, other: Path) -> None:
         def side(path: Path) -> Side | None:

@@ -1,0 +1,224 @@
+"""Keys of one burst: what follows a key that opens an input is typed there, and calls no command.
+
+A paste, a fast typist and `tmux send-keys` send all keys before the first has had any effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual.app import App
+from textual.events import Key, Paste
+from textual.keys import _character_to_key
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.phases import Phase
+from akg_tui.tui.screens.dialogs import AskLimits, Confirm
+from akg_tui.tui.screens.new_run import Wizard
+from akg_tui.tui.screens.runs import Runs
+
+from . import errands
+from .script import FakeHandle
+from .stage import Stage, on_stage
+from .test_asking import asking
+from .test_review import in_review, two_hunks
+from .test_runs import folder, listed
+
+__all__ = ["folder"]
+
+WORDS = "zu mq3wRTx-=Jo"
+"""Most of these letters call a command on the deck, and many one on the list of runs."""
+
+
+def burst(app: App[int], *keys: str) -> None:
+    """Send keys as a terminal does that has all of them in its buffer."""
+    for key in keys:
+        name = _character_to_key(key) if len(key) == 1 else key
+        app.post_message(Key(name, key if len(key) == 1 else None))
+
+
+def typed(app: App[int]) -> str:
+    """Return what stands on the input that has the focus."""
+    assert isinstance(app.focused, Input), f"{app.focused} has the focus on {app.screen}"
+    return app.focused.value
+
+
+def effects(stage: Stage) -> Sequence[object]:
+    """Return all that the letters in `WORDS` change as commands."""
+    deck = stage.deck
+    stack = [each for each in stage.app.screen_stack if not isinstance(each, ModalScreen)]
+    return stack, deck.shown, deck.zoomed, deck.preset, deck.active, list(stage.handle.sent)
+
+
+def in_work() -> FakeHandle:
+    return FakeHandle(agent="claude").to_phase(Phase.EVAL, settled=3)
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "line"),
+    [
+        ("", ":", ""),
+        ("", "+", "more 20"),
+        ("", "P+", "more 20"),
+        ("", "i", ""),
+        ("", "/", ""),
+        ("", "l", ":"),
+        ("", "?", ""),
+        ("1", "a", ""),
+        ("1", "e", "PASSES = keep"),
+    ],
+)
+async def test_words_after_a_key_of_the_deck_are_typed_on_what_it_opens(
+    before: str, keys: str, line: str
+) -> None:
+    async with on_stage(in_work()) as stage:
+        await stage.press(*before)
+        if before:
+            stage.deck.plan.choose("p6")
+        unchanged = effects(stage)
+        burst(stage.app, *keys, *WORDS)
+        await stage.pilot.pause()
+        assert typed(stage.app) == line + WORDS
+        assert effects(stage) == unchanged
+
+
+async def test_words_after_the_key_of_the_palette_search_in_it() -> None:
+    async with on_stage(in_work()) as stage:
+        before = effects(stage)
+        burst(stage.app, "ctrl+p", *WORDS)
+        await stage.pilot.pause()
+        assert typed(stage.app) == WORDS
+        assert effects(stage) == before
+
+
+async def test_words_after_a_chosen_limit_of_the_policy_are_typed_behind_it() -> None:
+    async with on_stage(in_work()) as stage:
+        burst(stage.app, "P", "enter", *WORDS)
+        await stage.pilot.pause()
+        assert typed(stage.app) == "limits rounds=12" + WORDS
+
+
+async def test_words_after_the_key_of_an_answer_are_the_answer() -> None:
+    async with on_stage(asking(), armed=True) as stage:
+        burst(stage.app, "alt+w", *WORDS)
+        await stage.pilot.pause()
+        assert typed(stage.app) == WORDS
+        burst(stage.app, "enter")
+        await stage.pull()
+        sent = [each for each in stage.handle.sent if isinstance(each, cmd.AnswerQuestion)]
+        assert [each.answer for each in sent] == [WORDS]
+
+
+async def test_words_after_the_key_of_a_message_are_for_that_subagent() -> None:
+    async with on_stage(errands.at_work()) as stage:
+        await stage.press("7")
+        stage.deck.popouts.list.choose("s2")
+        burst(stage.app, "m", *WORDS, "enter")
+        await stage.pilot.pause()
+        assert [each for each in stage.handle.sent if isinstance(each, cmd.HintSubagent)] == [
+            cmd.HintSubagent("s2", WORDS)
+        ]
+
+
+async def test_words_after_the_key_of_a_comment_are_the_comment() -> None:
+    async with on_stage(two_hunks()) as stage:
+        await in_review(stage)
+        burst(stage.app, "c", *"KDBxnpsw", "enter")
+        await stage.arm()
+        await stage.press("B")
+        await stage.arm()
+        gates = [each for each in stage.handle.sent if isinstance(each, cmd.AnswerGate)]
+        assert gates == [cmd.AnswerGate(1, approve=False, comment="KDBxnpsw")]
+
+
+async def test_words_after_a_refused_key_call_no_command_in_a_burst_either() -> None:
+    handle = FakeHandle().work()
+    assert handle.state.finished
+    async with on_stage(handle) as stage:
+        before = effects(stage)
+        burst(stage.app, "i", *WORDS)
+        await stage.pilot.pause()
+        assert "no agent is there to read a hint" in stage.text()
+        assert effects(stage) == before
+
+
+async def test_what_is_pasted_behind_the_key_stands_in_its_place_among_the_keys() -> None:
+    async with on_stage(in_work()) as stage:
+        burst(stage.app, "i", "a")
+        stage.app.post_message(Paste(WORDS))
+        burst(stage.app, "b")
+        await stage.pilot.pause()
+        assert typed(stage.app) == f"a{WORDS}b"
+
+
+async def test_a_line_is_sent_and_the_keys_after_it_are_commands_again() -> None:
+    async with on_stage(in_work()) as stage:
+        burst(stage.app, *":limits rounds=20", "enter", "3", "i", *"try n", "enter", "z")
+        await stage.pilot.pause()
+        assert stage.handle.state.task.policy.max_rounds == 20
+        assert stage.handle.state.hints == ("try n",)
+        assert (stage.deck.active, stage.deck.zoomed) == ("chart", True)
+
+
+async def test_a_line_that_is_left_gives_the_keys_back() -> None:
+    async with on_stage(in_work()) as stage:
+        burst(stage.app, ":", *WORDS, "escape", "i", *WORDS, "escape", "3")
+        await stage.pilot.pause()
+        assert stage.deck.active == "chart"
+        assert not stage.deck.hint.display
+        assert stage.app.screen is stage.deck
+
+
+async def test_keys_of_the_past_behind_the_key_to_it_do_not_steer_the_run() -> None:
+    async with on_stage(in_work()) as stage:
+        before = list(stage.handle.sent)
+        burst(stage.app, "T", "home", "right", "space")
+        await stage.pilot.pause()
+        place = stage.app.time_travel.place
+        assert place is not None
+        assert place.speed, "the blank plays from there"
+        assert stage.handle.sent == before, "and does not pause the run"
+
+
+async def test_words_after_a_key_of_the_list_of_runs_are_typed_on_what_it_opens(
+    folder: Path,
+) -> None:
+    async with listed(folder) as stage:
+        await stage.at("open")
+        run = stage.runs.here
+        assert run is not None
+        assert run.summary is not None
+        for keys, line in (("o", ""), ("F", str(run.summary.rounds)), ("D", ""), ("/", "")):
+            burst(stage.app, *keys, *WORDS)
+            await stage.pilot.pause()
+            assert typed(stage.app) == line + WORDS
+            assert isinstance(stage.app.screen, Confirm if keys == "D" else Runs)
+            burst(stage.app, "escape", "n", "enter", *WORDS)
+            await stage.pilot.pause()
+            assert isinstance(stage.app.screen, Wizard)
+            assert typed(stage.app).endswith(WORDS)
+            burst(stage.app, "escape", "escape")
+            await stage.pilot.pause()
+            assert isinstance(stage.app.screen, Runs)
+        assert stage.runs.marked == []
+
+
+async def test_what_is_read_in_a_thread_before_it_opens_gets_the_keys_too(folder: Path) -> None:
+    """`n` on the list would begin a new run, and `q` would leave the program."""
+    async with listed(folder) as stage:
+        await stage.at("task")
+        burst(stage.app, "r", *WORDS)
+        await stage.until(lambda: isinstance(stage.app.screen, AskLimits))
+        assert typed(stage.app) == "rounds=+20" + WORDS
+        burst(stage.app, "escape", " ")
+        await stage.pilot.pause()
+        await stage.at("open")
+        order = stage.runs.sort
+        burst(stage.app, " ", "c", *"nnq", "s")
+        await stage.until(lambda: stage.runs.sort != order)
+        assert isinstance(stage.app.screen, Runs)
+        assert len(stage.app.screen_stack) == 2
