@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 
+import msgspec
 import pytest
 
+from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence import asking, compile_report
-from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
+from akg_tui.evaluate.evidence import asking, compile_report, page
+from akg_tui.evaluate.evidence.compile_report import Compiled, CompileFor, CompileReport, Launch
 from akg_tui.evaluate.evidence.gpu_assembly import (
     Instructions,
     Resources,
@@ -192,6 +194,33 @@ def test_the_report_says_what_does_not_fit_and_shows_no_control_characters() -> 
     assert "occupancy" not in text
     long = CompileReport(launches=tuple(launch for _ in range(24)))
     assert len(compile_report.as_lines(long, "kernel.py")) == compile_report.MOST_LINES
+
+
+@pytest.mark.parametrize(("arch", "asked"), [("gfx942", ("gfx942",)), ("zen4", ("sm_80", "sm_90"))])
+async def test_the_agents_profile_of_a_triton_kernel_has_the_report(
+    arch: str, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[CompileFor] = []
+
+    async def answer(module: str, task: Task, request: CompileFor, *_: object) -> bytes:
+        requests.append(request)
+        if "lost" in request.kernel:
+            raise asking.Lost("it took longer than 90 s")
+        return msgspec.json.encode(CompileReport(compiler="Triton 3"))
+
+    async def no_roofs(*_: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(asking, "_confined", answer)
+    monkeypatch.setattr(asking, "roofs", no_roofs)
+    task = Task(op="softmax", target=Target(backend="cpu", dsl="triton", arch=arch))
+    measured = Measurement(outcome=Outcome.CORRECT)
+    told = page.fields(await asking.evidence(task, REFERENCE, "fine"), measured, "kernel.py")
+    assert told["compile_report"] == ["compile report by Triton 3; nothing ran on a GPU"]
+    told = page.fields(await asking.evidence(task, REFERENCE, "lost"), measured, "kernel.py")
+    assert "compile_report" not in told
+    assert "it took longer" in str(told["left_out"])
+    assert [each.arches for each in requests] == [asked, asked]
 
 
 KERNEL = """

@@ -22,11 +22,13 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
 from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.evaluate.targets.adapters import adapters
@@ -44,6 +46,8 @@ COUNTED_S = 0.5
 WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
+USUAL_ARCHES = ("sm_80", "sm_90")
+"""The GPUs that a Triton kernel is compiled for where its task names none."""
 _HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
 
 
@@ -63,7 +67,16 @@ def not_here(task: Task) -> str:
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
-    return Evidence(found, await kernel_findings(task, reference, kernel))
+    findings = await kernel_findings(task, reference, kernel)
+    if task.target.dsl != "triton":
+        return Evidence(found, findings)
+    arch = task.target.arch
+    arches = [arch] if arch in ARCHES else USUAL_ARCHES
+    try:
+        return Evidence(found, findings, await compile_report(task, reference, kernel, arches))
+    except (Lost, UnknownConstant, OSError) as error:
+        left_out = findings.left_out | {"compile report": str(error)}
+        return Evidence(found, replace(findings, left_out=left_out))
 
 
 async def kernel_findings(
