@@ -13,7 +13,9 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, U
 
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement
+    from akg_tui.evaluate.evidence.compile_report import CompileReport
     from akg_tui.evaluate.evidence.page import Fields
+    from akg_tui.store.task_folder import TaskFolder
 
 
 def add_eval(add: Callable[..., Any]) -> None:
@@ -27,7 +29,25 @@ def add_eval(add: Callable[..., Any]) -> None:
         action="store_true",
         help="tell what binds the kernel: roofline, counters, compiler's remarks, hot loop",
     )
+    evaluate.add_argument(
+        "--compile-report",
+        type=_arches,
+        metavar="ARCH[,ARCH...]",
+        help="compile the Triton kernels for these GPUs, which need not be here, such as "
+        "sm_90,gfx942, and tell what the compiler says",
+    )
     add_sandbox(evaluate)
+
+
+def _arches(text: str) -> tuple[str, ...]:
+    """Return the arches in a list such as `sm_80,gfx942`."""
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+
+    arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for arch in arches:
+        if arch not in ARCHES:
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+    return arches
 
 
 def _eval(arguments: argparse.Namespace) -> int:
@@ -45,6 +65,11 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := lacking(folder.task):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
+        if arguments.compile_report and folder.task.target.dsl != "triton":
+            raise UsageError(
+                f"--compile-report is for Triton kernels; this task's DSL is "
+                f"{folder.task.target.dsl}"
+            )
     kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
     profile: Fields | None = None
@@ -64,27 +89,59 @@ def _eval(arguments: argparse.Namespace) -> int:
         found = await asking.evidence(folder.task, folder.reference, kernel)
         return page.fields(found, measured, folder.task.files.editable)
 
+    report = _compiled(folder, kernel, arguments.compile_report)
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
     if arguments.profile and measured.outcome is Outcome.CORRECT:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    _print_measurement(measured, as_json=arguments.json, profile=profile)
+    file = folder.task.files.editable
+    _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
 
 
+def _compiled(
+    folder: TaskFolder, kernel: str, arches: tuple[str, ...] | None
+) -> CompileReport | None:
+    """Return the compile report for these arches, or None if it was not asked for or is lost."""
+    import asyncio
+
+    from akg_tui.core.sanitize import one_line
+    from akg_tui.evaluate.evidence import asking
+
+    if not arches:
+        return None
+    try:
+        found = asyncio.run(asking.compile_report(folder.task, folder.reference, kernel, arches))
+    except asking.Lost as error:
+        print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
+        return None
+    if not found.launches and not found.stopped:
+        raise UsageError("--compile-report: forward launches no Triton kernel")
+    return found
+
+
 def _print_measurement(
-    measured: Measurement, *, as_json: bool, profile: Fields | None = None
+    measured: Measurement,
+    *,
+    as_json: bool,
+    profile: Fields | None = None,
+    report: CompileReport | None = None,
+    file: str = "",
 ) -> None:
     import msgspec
 
     from akg_tui.core.sanitize import one_line
     from akg_tui.core.verdict import percent
+    from akg_tui.evaluate.evidence import compile_report
+    from akg_tui.evaluate.evidence.page import as_lines
 
     if as_json:
         told = msgspec.to_builtins(measured) | ({} if profile is None else {"profile": profile})
+        if report is not None:
+            told["compile_report"] = compile_report.fields(report, file)
         print(msgspec.json.encode(told).decode())
         return
     print(
@@ -115,9 +172,7 @@ def _print_measurement(
         )
     for note in measured.noise:
         print(f"noise: {one_line(note, 200)}")
-    _print_errors(measured.errors)
-    if measured.tolerance is not None and measured.tolerance_from:
-        print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")
+    _print_errors(measured)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
     for protection in measured.sandbox_missing:
@@ -125,9 +180,9 @@ def _print_measurement(
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
     if profile is not None:
-        from akg_tui.evaluate.evidence.page import as_lines
-
         print("\n".join(as_lines(profile)))
+    if report is not None:
+        print("\n".join(compile_report.as_lines(report, file)))
 
 
 def seen_of(measured: Measurement) -> str:
@@ -140,10 +195,11 @@ def seen_of(measured: Measurement) -> str:
     return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
 
 
-def _print_errors(errors: Any) -> None:
-    """Print one line on the correct kinds of input, then a line for each wrong or untried kind."""
+def _print_errors(measured: Measurement) -> None:
+    """Print the correct kinds of input in one line, each wrong or untried kind, the tolerance."""
     from akg_tui.core.sanitize import one_line
 
+    errors: Any = measured.errors
     good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
     if good:
         nearest = max(good, key=lambda each: each.error / each.tolerance)
@@ -155,3 +211,5 @@ def _print_errors(errors: Any) -> None:
         if each not in good:
             off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
             print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")
+    if measured.tolerance is not None and measured.tolerance_from:
+        print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from akg_tui.cli import parser
+from akg_tui.cli import main, parser
 from akg_tui.cli.evaluate_kernel import _print_measurement
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import InputError, Measurement, Outcome
@@ -22,6 +22,7 @@ from akg_tui.headless import narrate
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
 from tests.cli.test_cli import akg, refused
+from tests.evaluate.triton_kernels import NEVER_LAUNCHED
 
 TRITON = "softmax_triton"
 needs_triton = pytest.mark.skipif(
@@ -41,13 +42,52 @@ def on_cuda(tmp_path: Path) -> Path:
 
 @needs_triton
 def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
-    done = akg("eval", sample(TRITON), "--json")
+    done = akg("eval", sample(TRITON), "--json", "--compile-report", "sm_90")
     assert done.returncode == 0, done
     found = json.loads(done.stdout)
     assert found["outcome"] == "correct"
     assert found["timed"] is False
     assert found["message"] == INTERPRETED
     assert found["ratio"] is found["candidate_ms"] is found["baseline_ms"] is None
+    (launch,) = found["compile_report"]["kernels"]
+    assert (launch["kernel"], launch["grid"], launch["launches"]) == ("softmax_rows", [24], 1)
+    assert launch["constants"] == ["ROWS_EACH=1", "BLOCK=128"]
+    (compiled,) = launch["arches"]
+    assert (compiled["arch"], compiled["threads"], compiled["spilled_bytes"]) == ("sm_90", 128, 0)
+    assert 0 < compiled["registers"] <= 64
+    assert compiled["global_loads_by_bits"]
+
+
+@pytest.mark.parametrize(
+    ("task", "arches", "says"),
+    [
+        (TRITON, "sm_90,sm_42", "'sm_42' is not one of sm_80, sm_86"),
+        (TRITON, "", "'' is not one of sm_80, sm_86"),
+        ("rms_norm", "sm_90", "--compile-report is for Triton kernels; this task's DSL is cpp"),
+    ],
+)
+def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
+    task: str, arches: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: object = main(["eval", str(sample(task)), "--compile-report", arches])
+    except SystemExit as error:
+        code = error.code
+    assert code == 2
+    assert says in capsys.readouterr().err
+
+
+@needs_triton
+def test_a_kernel_that_launches_nothing_has_no_compile_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(NEVER_LAUNCHED)
+    words = ["eval", str(sample(TRITON)), "--kernel", str(kernel), "--compile-report", "sm_90"]
+    assert main(words) == 2
+    assert capsys.readouterr() == (
+        "", "akg-tui: --compile-report: forward launches no Triton kernel\n"
+    )  # fmt: skip
 
 
 def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,14 +18,17 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
-from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings
+from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
+from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.evaluate.targets.adapters import adapters
@@ -43,6 +46,8 @@ COUNTED_S = 0.5
 WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
+USUAL_ARCHES = ("sm_80", "sm_90")
+"""The GPUs that a Triton kernel is compiled for where its task names none."""
 _HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
 
 
@@ -62,7 +67,16 @@ def not_here(task: Task) -> str:
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
-    return Evidence(found, await kernel_findings(task, reference, kernel))
+    findings = await kernel_findings(task, reference, kernel)
+    if task.target.dsl != "triton":
+        return Evidence(found, findings)
+    arch = task.target.arch
+    arches = [arch] if arch in ARCHES else USUAL_ARCHES
+    try:
+        return Evidence(found, findings, await compile_report(task, reference, kernel, arches))
+    except (Lost, UnknownConstant, OSError) as error:
+        left_out = findings.left_out | {"compile report": str(error)}
+        return Evidence(found, replace(findings, left_out=left_out))
 
 
 async def kernel_findings(
@@ -97,32 +111,11 @@ def kept_findings(task: Task, reference: str, kernel: str) -> KernelFindings | N
 
 
 async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> KernelFindings:
+    request = Inspect(**_named(task, reference, kernel), call_s=COUNTED_S)
     target, language = adapters(task)
-    limits = task.timing
-    case = task.cases[0] if task.cases else None
-    request = Inspect(
-        reference=with_constants(reference, task.constants(case)),
-        reference_name=task.files.reference,
-        kernel=kernel,
-        kernel_name=task.files.editable,
-        threads=limits.threads,
-        call_s=COUNTED_S,
-    )
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    stated = task.sandbox.memory_gb
-    memory = int(total / 2 if stated is None else stated * (1 << 30))
-    limit_s = limits.build_timeout_s + 3 * limits.call_timeout_s + TOOLS_S
-    with tempfile.TemporaryDirectory(prefix="akg-evidence-") as folder:
-        words = [
-            "akg_tui.evaluate.evidence.kernel_process",
-            folder,
-            f"--memory-bytes={memory}",
-            f"--cpu-seconds={math.ceil(limit_s * limits.threads)}",
-            *(["--idle"] if idle else []),
-            *(["--require"] if task.sandbox.require else []),
-        ]
-        environment = target.environment(limits.threads) | language.environment(target.name)
-        answer = await _answer(words, environment, msgspec.json.encode(request), limit_s)
+    environment = target.environment(task.timing.threads) | language.environment(target.name)
+    module = "akg_tui.evaluate.evidence.kernel_process"
+    answer = await _confined(module, task, request, environment, idle=idle)
     try:
         found = msgspec.json.decode(answer, type=KernelFindings)
     except msgspec.MsgspecError:
@@ -130,6 +123,57 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
     if not found.is_sound:
         raise Lost("the process that read the kernel answered with what cannot be")
     return found
+
+
+async def compile_report(
+    task: Task, reference: str, kernel: str, arches: Sequence[str]
+) -> CompileReport:
+    """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
+
+    Raises `Lost` when there is no answer.
+    """
+    request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
+    # Not the interpreter's variable: with it nothing can be compiled.
+    environment = adapters(task)[0].environment(task.timing.threads)
+    module = "akg_tui.evaluate.evidence.compile_process"
+    answer = await _confined(module, task, request, environment)
+    try:
+        return msgspec.json.decode(answer, type=CompileReport)
+    except msgspec.MsgspecError:
+        raise Lost("the process that compiled the kernel ended without an answer") from None
+
+
+def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:
+    """Return the fields of a request."""
+    case = task.cases[0] if task.cases else None
+    return {
+        "reference": with_constants(reference, task.constants(case)),
+        "reference_name": task.files.reference,
+        "kernel": kernel,
+        "kernel_name": task.files.editable,
+        "threads": task.timing.threads,
+    }
+
+
+async def _confined(
+    module: str, task: Task, request: Request, environment: dict[str, str], *, idle: bool = False
+) -> bytes:
+    """Return the answer of a process of ours that runs a kernel under its protections."""
+    limits = task.timing
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    stated = task.sandbox.memory_gb
+    memory = int(total / 2 if stated is None else stated * (1 << 30))
+    limit_s = limits.build_timeout_s + 3 * limits.call_timeout_s + TOOLS_S
+    with tempfile.TemporaryDirectory(prefix="akg-evidence-") as folder:
+        words = [
+            module,
+            folder,
+            f"--memory-bytes={memory}",
+            f"--cpu-seconds={math.ceil(limit_s * limits.threads)}",
+            *(["--idle"] if idle else []),
+            *(["--require"] if task.sandbox.require else []),
+        ]
+        return await _answer(words, environment, msgspec.json.encode(request), limit_s)
 
 
 async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:

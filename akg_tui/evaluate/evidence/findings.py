@@ -121,14 +121,19 @@ class KernelFindings(Struct, frozen=True, kw_only=True):
         )
 
 
-class Inspect(Struct, frozen=True, kw_only=True):
-    """What the confined process is to read. `reference` has the constants of the task in it."""
+class Request(Struct, frozen=True, kw_only=True):
+    """The code that the confined process calls. `reference` has the constants of the task in it."""
 
     reference: str
     reference_name: str
     kernel: str
     kernel_name: str
     threads: int
+
+
+class Inspect(Request, frozen=True, kw_only=True):
+    """A request for `KernelFindings`."""
+
     call_s: float
     """How long the kernel may be called to be counted, in seconds."""
 

@@ -20,9 +20,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from akg_tui import dsl
 from akg_tui.evaluate.evidence import compiler_remarks, disassembly, sampling, throughput
@@ -34,6 +35,7 @@ from akg_tui.evaluate.evidence.findings import (
     KernelFindings,
     Loop,
     MachineCode,
+    Request,
 )
 from akg_tui.evaluate.evidence.hardware_counters import Opened
 from akg_tui.evaluate.evidence.source_lines import lines_in_file
@@ -57,6 +59,12 @@ _GCC_REMARKS = "-fopt-info-vec-optimized-missed"
 _CLANG_REMARKS = tuple(
     f"-Rpass{kind}=(loop|slp)-vectorize" for kind in ("", "-missed", "-analysis")
 )
+
+
+_HOMES = ("HOME", "TMPDIR", "AKG_CACHE_DIR", "TRITON_HOME")
+"""The variables that name folders to write to."""
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
 class _Unit(NamedTuple):
@@ -143,17 +151,20 @@ def run_tool(command: Sequence[str], most: int, *, given: str = "", errors: bool
 def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
     """Load and call the kernel, and read what it compiled."""
     recorder = Recorder(folder)
+    import torch.utils.cpp_extension as extensions
+
     dsl.compile_cpp = recorder.compile_cpp  # type: ignore[assignment]
     left_out: dict[str, str] = {}
     counted, samples = None, Samples(0, [])
     ran = False
     try:
-        call = _called(request, recorder)
+        extensions.load_inline = extensions.load = recorder.load_inline
+        call = first_call(request)
         counted = _counted(call, counters, request.call_s)
         samples = _sampled(call, recorder, request.call_s)
         ran = True
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
-        why = _INLINE if recorder.inline else f"the kernel does not run: {_said(error)}"
+        why = _INLINE if recorder.inline else f"the kernel does not run: {said(error)}"
         left_out["counters"] = why
         if not recorder.units:
             return KernelFindings(left_out={"machine code": why, **left_out}, ran=recorder.inline)
@@ -168,23 +179,22 @@ def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
     return KernelFindings(code=code, counters=counted, left_out=left_out, ran=ran)
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """Return a failure of `first_call` in one line."""
     from akg_tui.evaluate.child.faults import Fault, describe
 
     text = error.text if isinstance(error, Fault) else describe(error)[1]
     return text.partition("\0")[0][:300]
 
 
-def _called(request: Inspect, recorder: Recorder) -> Callable[[], object]:
+def first_call(request: Request) -> Callable[[], object]:
     """Call the kernel on the reference's inputs; return what calls it again."""
     import torch
-    import torch.utils.cpp_extension as extensions
 
     from akg_tui.evaluate.child.input_generator import ReferenceServer
     from akg_tui.evaluate.child.kernel_server import Server, _copy_weights, seed_all
     from akg_tui.evaluate.child.protocol import Plan
 
-    extensions.load_inline = extensions.load = recorder.load_inline
     torch.set_num_threads(request.threads)
     name = request.reference_name
     reference = ReferenceServer(
@@ -345,17 +355,25 @@ def _estimated(
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Confine this process, read the kernel, and answer."""
-    parser = argparse.ArgumentParser(prog="python -m akg_tui.evaluate.evidence.kernel_process")
+def confined(
+    arguments: list[str],
+    kind: type[AnyRequest],
+    answer: Callable[[AnyRequest, Path], Struct],
+    before: Callable[[], object] = lambda: None,
+) -> int:
+    """Confine this process, and answer the request of this kind on standard input.
+
+    `before` is called before the sandbox is entered.
+    """
+    parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--memory-bytes", type=int, required=True)
     parser.add_argument("--cpu-seconds", type=int, required=True)
     parser.add_argument("--require", action="store_true", help="refuse where walls are missing")
     parser.add_argument("--idle", action="store_true", help="give way to every other process")
     wanted = parser.parse_args(arguments)
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Inspect)
-    answer, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    output, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     import torch  # noqa: F401 - before the sandbox: it reads much
@@ -366,9 +384,9 @@ def main(arguments: list[str]) -> int:
         namespaces.wait_and_exit(pid)
     if wanted.idle:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    counters = Opened()
+    before()
     folder = wanted.folder.absolute()
-    confined = confinement.Confinement(
+    rights = confinement.Confinement(
         folder=str(folder),
         programs=confinement.programs(),
         data=confinement.DATA,
@@ -376,16 +394,27 @@ def main(arguments: list[str]) -> int:
         cpu_seconds=wanted.cpu_seconds,
         own_pid_namespace=isolated,
     )
-    tried = confinement.enter(confined, parent=parent if isolated else os.getppid())
+    tried = confinement.enter(rights, parent=parent if isolated else os.getppid())
     if wanted.require and missing(named(tried)):
         return NOT_CONFINED
     os.chdir(folder)
-    os.environ |= {"HOME": str(folder), "TMPDIR": str(folder), "AKG_CACHE_DIR": str(folder)}
-    found = msgspec.json.encode(inspect(request, folder, counters))
-    with os.fdopen(answer, "wb") as out:
+    os.environ |= dict.fromkeys(_HOMES, str(folder))
+    found = msgspec.json.encode(answer(request, folder))
+    with os.fdopen(output, "wb") as out:
         out.write(found)
     # Skips what a kernel may have registered for the exit.
     os._exit(0)
+
+
+def main(arguments: list[str]) -> int:
+    """Read the kernel that standard input asks about, and answer."""
+    opened: list[Opened] = []
+    return confined(
+        arguments,
+        Inspect,
+        lambda request, folder: inspect(request, folder, opened[0]),
+        before=lambda: opened.append(Opened()),
+    )
 
 
 if __name__ == "__main__":

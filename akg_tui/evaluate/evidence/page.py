@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence import compile_report
+from akg_tui.evaluate.evidence.compile_report import CompileReport
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CodeFunction, KernelFindings, Loop
 from akg_tui.evaluate.evidence.roof import Roof
@@ -28,10 +30,14 @@ Fields = dict[str, object]
 
 
 class Evidence(Struct, frozen=True):
-    """What was found about a kernel and about its task: the limits by case, and the code."""
+    """What was found about a kernel and about its task: the limits by case, and the code.
+
+    `compiled` is there for a kernel in Triton.
+    """
 
     roofs: tuple[Roof, ...]
     findings: KernelFindings
+    compiled: CompileReport | None = None
 
 
 def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
@@ -62,6 +68,8 @@ def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
             told["other_loops"] = [
                 loop_words(each, code.functions[each.function]) for each in others
             ]
+    if evidence.compiled is not None:
+        told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
     if left_out:
         told["left_out"] = {name: one_line(why, 300) for name, why in left_out.items()}
     return told

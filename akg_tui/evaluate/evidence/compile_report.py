@@ -1,0 +1,212 @@
+"""What Triton's compiler tells of the kernels that a task launches, for GPUs that are not here.
+
+Plain data between the confined process and those who show it, and the page about it. Nothing is
+measured. All texts come from untrusted code and its compiler: they are sanitized here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.findings import Place, Request, Text
+from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
+
+MOST_LAUNCHES = 24
+"""The most different launches that are compiled; an autotuned kernel has one a configuration."""
+MOST_LINES = 120
+MOST_MIX = 8
+
+Fields = dict[str, object]
+Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
+Size = Annotated[int, Meta(ge=0, le=1 << 40)]
+
+
+class CompileFor(Request, frozen=True, kw_only=True):
+    """A request for a `CompileReport`."""
+
+    arches: tuple[str, ...]
+
+
+class Compiled(Struct, frozen=True, kw_only=True):
+    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown)."""
+
+    arch: Text
+    failed: Text = ""
+    line: Place = 0
+    warps: Annotated[int, Meta(ge=0, le=64)] = 0
+    stages: Place = 0
+    shared: Size = 0
+    instructions: Instructions | None = None
+    resources: Resources | None = None
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """A kernel with the types of its arguments and its constants, as it was launched.
+
+    `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
+    `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
+    """
+
+    kernel: Text
+    line: Place
+    arguments: Few
+    constants: Few
+    grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
+    launches: Size = 1
+    compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
+
+
+class CompileReport(Struct, frozen=True, kw_only=True):
+    """The launches of one call of forward; `stopped` says why the call did not end, or ""."""
+
+    compiler: Text = ""
+    launches: Annotated[tuple[Launch, ...], Meta(max_length=MOST_LAUNCHES)] = ()
+    left_out: Place = 0
+    stopped: Text = ""
+
+
+def fields(report: CompileReport, file: str) -> Fields:
+    """Return the report as JSON's values, by the field's names."""
+    told: Fields = {
+        "compiler": one_line(report.compiler, 80),
+        "kernels": [_launch(launch, file) for launch in report.launches],
+    }
+    if report.left_out:
+        told["launches_left_out"] = report.left_out
+    if report.stopped:
+        told["stopped"] = one_line(report.stopped, 300)
+    return told
+
+
+def _launch(launch: Launch, file: str) -> Fields:
+    return {
+        "kernel": one_line(launch.kernel, 80),
+        "place": f"{file}:{launch.line}" if launch.line else file,
+        "grid": list(launch.grid),
+        "launches": launch.launches,
+        "arguments": [one_line(text, 80) for text in launch.arguments],
+        "constants": [one_line(text, 80) for text in launch.constants],
+        "arches": [_compiled(each, file) for each in launch.compiled],
+    }
+
+
+def _compiled(compiled: Compiled, file: str) -> Fields:
+    arch = ARCHES.get(compiled.arch)
+    told: Fields = {"arch": one_line(compiled.arch, 20)}
+    if compiled.failed:
+        place = f"{file}:{compiled.line}: " if compiled.line else ""
+        return told | {"does_not_compile": f"{place}{one_line(compiled.failed, 400)}"}
+    if arch is None or not compiled.warps:
+        return told | {"does_not_compile": "the answer about it cannot be"}
+    if compiled.shared > arch.shared_a_block:
+        told["does_not_run"] = (
+            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
+            f"{arch.shared_a_block}"
+        )
+    elif compiled.warps * arch.warp > 1024:
+        told["does_not_run"] = (
+            f"a block has {compiled.warps * arch.warp} threads, the limit is 1024"
+        )
+    told |= {
+        "threads": compiled.warps * arch.warp,
+        "num_warps": compiled.warps,
+        "num_stages": compiled.stages,
+        "shared_bytes": compiled.shared,
+    }
+    if (resources := compiled.resources) is not None:
+        told |= {"registers": resources.registers, "spilled_bytes": resources.spilled}
+        if "does_not_run" not in told:
+            found = occupancy(
+                arch,
+                warps=compiled.warps,
+                registers=resources.registers,
+                shared=compiled.shared,
+                waves=resources.waves,
+            )
+            told |= {
+                "occupancy": round(found.share, 3),
+                "blocks_an_sm": found.blocks,
+                "occupancy_limited_by": list(found.limits),
+            }
+    if (code := compiled.instructions) is not None:
+        told |= {
+            "global_loads_by_bits": _by_width(code.loads),
+            "global_stores_by_bits": _by_width(code.stores),
+            "vectorized": None if code.vectorized is None else round(code.vectorized, 3),
+            "matrix_instructions": {one_line(k, 80): n for k, n in code.matrix.items()},
+            "barriers": code.barriers,
+            "instructions": {
+                one_line(k, 40): n for k, n in sorted(code.mix.items(), key=lambda e: -e[1])
+            },
+        }
+    return told
+
+
+def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(width): counts[width] for width in sorted(counts, reverse=True)}
+
+
+def as_lines(report: CompileReport, file: str) -> list[str]:
+    """Return the report as lines for a person, at most `MOST_LINES`."""
+    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a GPU"]
+    for launch in report.launches:
+        facts = _launch(launch, file)
+        grid = "x".join(map(str, launch.grid))
+        times = "" if launch.launches == 1 else f", {launch.launches} launches"
+        told.append(f"{facts['place']} {facts['kernel']}: grid {grid}{times}")
+        words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
+        told.append(f"  {one_line(', '.join(words), 300)}")
+        for compiled in launch.compiled:
+            told += [f"  {line}" for line in _words(_compiled(compiled, file), compiled)]
+    if report.left_out:
+        told.append(f"{report.left_out} more launches were not compiled")
+    if report.stopped:
+        told.append(f"the call stopped: {one_line(report.stopped, 300)}")
+    if len(told) > MOST_LINES:
+        told[MOST_LINES - 1 :] = [f"{len(told) - MOST_LINES + 1} more lines: --json has them"]
+    return told
+
+
+def _words(facts: Fields, compiled: Compiled) -> list[str]:
+    arch = facts["arch"]
+    if "does_not_compile" in facts:
+        return [f"{arch}: does not compile: {facts['does_not_compile']}"]
+    told = []
+    if "does_not_run" in facts:
+        told.append(f"{arch}: does not run: {facts['does_not_run']}")
+    size = (
+        f"{facts['threads']} threads ({compiled.warps} warps, {compiled.stages} stages), "
+        f"{compiled.shared} bytes of shared memory"
+    )
+    if (resources := compiled.resources) is not None:
+        size = f"{resources.registers} registers, {resources.spilled} bytes spilled, {size}"
+    told.append(f"{arch}: {size}")
+    if found := facts.get("occupancy_limited_by"):
+        assert isinstance(found, list)
+        told.append(
+            f"  occupancy {facts['occupancy']:.0%}: {facts['blocks_an_sm']} blocks a "
+            f"multiprocessor, limited by {' and '.join(found)}"
+        )
+    if (code := compiled.instructions) is not None:
+        share = "" if code.vectorized is None else f" ({code.vectorized:.0%} by {VECTOR_BITS} bits)"
+        matrix = ", ".join(f"{n} {one_line(k, 60)}" for k, n in code.matrix.items())
+        told += [
+            f"  global loads {_widths(code.loads)}; stores {_widths(code.stores)}{share}; "
+            f"{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
+            f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
+        ]
+    return told
+
+
+def _widths(counts: Mapping[int, int]) -> str:
+    return ", ".join(f"{n} of {w} bits" for w, n in _by_width(counts).items()) or "none"
+
+
+def _mix(mix: Mapping[str, int]) -> str:
+    ordered = sorted(mix.items(), key=lambda each: -each[1])[:MOST_MIX]
+    return ", ".join(f"{number} {one_line(kind, 40)}" for kind, number in ordered)

@@ -1,0 +1,166 @@
+"""Reads what compilers for GPUs write: PTX, the log of `ptxas -v`, and AMD's assembly.
+
+Pure. Counts are static: an instruction in a loop counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+VECTOR_BITS = 128
+"""From this width on, an access of a thread uses the widest path of memory (16 bytes)."""
+
+WAIT = "wait and barrier"
+
+
+class Instructions(Struct, frozen=True):
+    """Instructions of a kernel by class, its accesses to global memory by width in bits.
+
+    `matrix` are the matrix instructions by opcode, `barriers` those at which a block waits.
+    """
+
+    mix: dict[str, int]
+    loads: dict[int, int]
+    stores: dict[int, int]
+    matrix: dict[str, int]
+    barriers: int
+
+    @property
+    def vectorized(self) -> float | None:
+        """The share of accesses to global memory of at least `VECTOR_BITS`; None without any."""
+        both = Counter(self.loads) + Counter(self.stores)
+        wide = sum(number for width, number in both.items() if width >= VECTOR_BITS)
+        return wide / both.total() if both else None
+
+
+class Resources(Struct, frozen=True):
+    """What a kernel takes of a multiprocessor; `spilled` are bytes a thread.
+
+    `waves` are those that the registers leave room for on an AMD SIMD.
+    """
+
+    registers: int
+    spilled: int
+    waves: int | None = None
+
+
+_PTX = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.:]*)\s*([^;]*);", re.M)
+_PTX_WIDTH = re.compile(r"(?:\.v(\d))?\.[busf]+(\d+)$")
+_CP_ASYNC_BYTES = re.compile(r"\],\s*\[[^\]]*\],\s*(0x[0-9a-f]+|\d+)")
+_PTX_MATRIX = re.compile(r"w?mma\.(?:sync|mma)|wgmma\.mma_async|tcgen05\.mma")
+"""Those that multiply: the others of these families load, store, order or wait."""
+_PTX_CLASSES = {
+    **dict.fromkeys(("mma", "wmma", "wgmma", "tcgen05"), "matrix"),
+    **dict.fromkeys(("ldmatrix", "stmatrix"), "shared memory"),
+    **dict.fromkeys(("bar", "barrier", "mbarrier", "fence", "membar", "griddepcontrol"), WAIT),
+    **dict.fromkeys(("shfl", "vote", "redux", "match", "elect", "activemask"), "warp exchange"),
+    **dict.fromkeys(("bra", "brx", "ret", "exit", "call", "trap"), "control"),
+    **dict.fromkeys(("setp", "set", "selp", "slct"), "compare and select"),
+    **dict.fromkeys(("mov", "cvt", "cvta", "prmt"), "move and convert"),
+}
+_PTX_SPACES = {"global": "global memory", "shared": "shared memory", "local": "local memory"}
+_PTX_MEMORY = frozenset({"ld", "st", "ldu", "atom", "red", "cp", "prefetch"})
+_FLOAT = re.compile(r"[._](?:bf|tf|f)\d+|\.e\dm\d")
+
+
+def read_ptx(text: str) -> Instructions:
+    """Return the instructions of a kernel in PTX."""
+    mix: Counter[str] = Counter()
+    matrix: Counter[str] = Counter()
+    loads: Counter[int] = Counter()
+    stores: Counter[int] = Counter()
+    barriers = 0
+    for opcode, operands in _instructions(_PTX, re.sub(r"//.*", "", text)):
+        parts = opcode.split(".")
+        kind = _ptx_class(opcode, parts)
+        mix[kind] += 1
+        if parts[0] in ("bar", "barrier"):
+            barriers += 1
+        elif kind == "matrix" and _PTX_MATRIX.match(opcode):
+            matrix[opcode] += 1
+        elif parts[0] in ("ld", "ldu", "st") and "global" in parts:
+            if found := _PTX_WIDTH.search(opcode):
+                width = int(found[1] or 1) * int(found[2])
+                (stores if parts[0] == "st" else loads)[width] += 1
+        elif opcode.startswith("cp.async.c") and (copied := _CP_ASYNC_BYTES.search(operands)):
+            loads[8 * int(copied[1], 0)] += 1
+    return Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers)
+
+
+def _instructions(form: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    for found in form.finditer(text):
+        yield found[1], found[2]
+
+
+def _ptx_class(opcode: str, parts: list[str]) -> str:
+    if kind := _PTX_CLASSES.get(parts[0]):
+        return kind
+    if parts[0] in _PTX_MEMORY:
+        spaces = {part.partition("::")[0] for part in parts}
+        # A copy names both spaces: the global one comes first.
+        return next((kind for s, kind in _PTX_SPACES.items() if s in spaces), "other memory")
+    return "float" if _FLOAT.search(opcode) else "integer"
+
+
+def read_ptxas(log: str) -> Resources | None:
+    """Return the resources of the last kernel in a log of `ptxas -v`; None if it tells none."""
+    used = re.findall(r"Used (\d+) registers", log)
+    spilled = re.findall(r"(\d+) bytes spill stores", log)
+    if not used:
+        return None
+    return Resources(int(used[-1]), int(spilled[-1]) if spilled else 0)
+
+
+_AMD = re.compile(r"^\t([a-z]\w+)([^\n]*)$", re.M)
+_AMD_MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_")
+_AMD_ACCESS = re.compile(r"(?:global|buffer|flat)_(load|store)_(?:lds_)?(\w+)")
+_AMD_CLASSES = (
+    (_AMD_MATRIX, "matrix"),
+    (re.compile(r"s_barrier|s_waitcnt|s_nop|s_sleep|s_wait"), WAIT),
+    (re.compile(r"s_c?branch|s_endpgm|s_setpc|s_swappc|s_getpc"), "control"),
+    (re.compile(r"ds_(?:b?permute|swizzle)|v_read|v_writelane|v_permlane"), "warp exchange"),
+    (re.compile(r"ds_"), "shared memory"),
+    (re.compile(r"global_|buffer_|flat_"), "global memory"),
+    (re.compile(r"scratch_"), "local memory"),
+    (re.compile(r"s_(?:buffer_)?load|s_store"), "other memory"),
+    (re.compile(r"[vs]_(?:cmpx?|cndmask|cselect|bitcmp)"), "compare and select"),
+    (re.compile(r"[vs]_(?:mov|cvt|perm|accvgpr|pack)"), "move and convert"),
+)
+
+
+def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
+    """Return instructions and resources of a kernel in AMD's assembly."""
+    mix: Counter[str] = Counter()
+    matrix: Counter[str] = Counter()
+    loads: Counter[int] = Counter()
+    stores: Counter[int] = Counter()
+    barriers = 0
+    for opcode, _ in _instructions(_AMD, text):
+        kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
+        mix[kind or ("float" if _FLOAT.search(opcode) else "integer")] += 1
+        if kind == "matrix":
+            matrix[opcode] += 1
+        elif opcode.startswith("s_barrier"):
+            barriers += 1
+        elif found := _AMD_ACCESS.match(opcode):
+            (stores if found[1] == "store" else loads)[_amd_width(found[2])] += 1
+    found_code = Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers)
+    told = {
+        name: int(value) for name, value in re.findall(r"^\s*\.(\w+_count):\s*(\d+)", text, re.M)
+    }
+    if "vgpr_count" not in told:
+        return found_code, None
+    waves = re.search(r"^; Occupancy: (\d+)", text, re.M)
+    spilled = 4 * told.get("vgpr_spill_count", 0)
+    return found_code, Resources(told["vgpr_count"], spilled, int(waves[1]) if waves else None)
+
+
+def _amd_width(suffix: str) -> int:
+    """Return the bits that an access of a thread moves, by the end of its opcode."""
+    if found := re.match(r"dwordx?(\d*)|b(\d+)", suffix):
+        return int(found[2]) if found[2] else 32 * int(found[1] or 1)
+    return 8 if "byte" in suffix or re.search(r"[ui]8$", suffix) else 16
