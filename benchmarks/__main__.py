@@ -27,6 +27,7 @@ MODULES = {
     "kills": "kills",
     "suite_kills": "suite_kills",
     "crashlab": "crashlab.lab",
+    "honest": "judge.honest",
     "soak": "judge.soak",
     "device_soak": "judge.device_soak",
     "report": "report",

@@ -10,15 +10,21 @@ PyTorch on common operators, with a margin, or that of adding one by one, whiche
 A result in half precision is the rounded result of a computation in single precision. So its bound
 has two parts: some roundings to the dtype (as many as the reference makes, or twice its own error),
 and the error of adding in single precision.
+
+The size and the error of a few elements are sometimes small by luck, which says nothing of other
+kernels' errors. So the results of several draws are judged as one where a result has few elements.
+Where there is one draw of a kind, the effect of rounding a partial sum is measured too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
+
+from akg_tui.evaluate.child.protocol import FEW
 
 FLOORS = {
     torch.float64: 1e-12,
@@ -50,8 +56,11 @@ One is the rounding of the result; a reference of several operators rounds after
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 EQUAL_SUM = 0.25
-"""The share of the largest possible error that a sum of equal numbers may reach: 0.1 added a
-million times in float32 is wrong by 0.16 of it."""
+"""The share of the largest error that a sum of equal numbers reaches: 0.1 added a million times in
+float32 is wrong by 0.16 of it. More fits into the roundings of half precision."""
+
+TIED_MOST = 1 / 8
+"""The largest share of integers that rounding may decide in an unusual input."""
 
 BLOCK = 1 << 15
 NEGLIGIBLE = {
@@ -82,12 +91,14 @@ class Bound:
     """The `tolerance` of one output, with the reference's own error.
 
     `exact`: whether double-precision results are the standard (computed by the same path).
-    `origin`: what the tolerance is derived from, in a short phrase.
+    `scale`: what rms(r) is at least in the metric, because a result of few elements may be small by
+    luck. `origin`: what the tolerance is derived from, in a short phrase.
     """
 
     tolerance: float
     own_error: float = 0.0
     exact: bool = False
+    scale: float = 0.0
     origin: str = field(default="", compare=False)
 
 
@@ -109,32 +120,77 @@ def bounds(
     terms: int = 1,
     *,
     roundings: int = 1,
+    pooled: Sequence[Bound | None] = (),
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
     The reference adds `terms` for an element of a result, and its operators make `roundings` in
     half precision. Without exact results its own error is unknown, and the floor is assumed.
+    `pooled` are the bounds of results with few elements.
     """
     return [
-        _bound(native, exact[index] if exact is not None else None, tolerance, (terms, roundings))
+        _known(pooled, index)
+        or _bound(
+            native, exact[index] if exact is not None else None, tolerance, (terms, roundings)
+        )
         for index, native in enumerate(reference)
     ]
+
+
+def _known(pooled: Sequence[Bound | None], index: int) -> Bound | None:
+    return pooled[index] if index < len(pooled) else None
+
+
+def pooled_bounds(
+    draws: Sequence[tuple[Sequence[torch.Tensor], Sequence[torch.Tensor] | None]],
+    tolerance: float | None,
+    terms: int = 1,
+    *,
+    roundings: int = 1,
+) -> list[Bound | None]:
+    """Return the bounds of outputs with few elements, None for others.
+
+    The native and exact results of several `draws` are judged as if they were one result.
+    """
+    found: list[Bound | None] = []
+    exact_known = all(exact is not None for _, exact in draws)
+    for index, first in enumerate(draws[0][0]):
+        if not has_few(first):
+            found.append(None)
+            continue
+        native = torch.cat([results[index].reshape(-1) for results, _ in draws])
+        exact = None
+        if exact_known:
+            exact = torch.cat([each[index].reshape(-1) for _, each in draws if each is not None])
+        bound = _bound(native, exact, tolerance, (terms, roundings))
+        target = exact if exact is not None and bound.exact else native
+        sized = target[torch.isfinite(target)]
+        found.append(replace(bound, scale=_rms(sized, sized.numel())))
+    return found
+
+
+def has_few(result: torch.Tensor) -> bool:
+    """Return whether a result has too few elements to say how large its error may be."""
+    return result.dtype in FLOORS and 0 < result.numel() < FEW
 
 
 def conditioned(
     reference: Sequence[torch.Tensor],
     exact: Sequence[torch.Tensor] | None,
-    nudged: Sequence[torch.Tensor] | None,
+    nudged: Sequence[Sequence[torch.Tensor]] | None,
     tolerance: float | None,
     terms: int = 1,
     *,
     roundings: int = 1,
+    ties: Sequence[Sequence[torch.Tensor]] = (),
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
-    `nudged` are exact results for inputs that differ by a rounding. Where these, or the reference's
-    own results, are further from `exact` than any candidate's ceiling (the variance of a constant
-    row), the result is ill-conditioned. Without exact results the bound is the ceiling.
+    `nudged` are exact results for inputs that differ by a rounding: first of each element, then,
+    for results of few elements, common to random blocks of elements, as if partial sums were
+    rounded. Where these, or the reference's own results, are further from `exact` than any
+    candidate's ceiling (the variance of a constant row), the result is ill-conditioned. Without
+    exact results the bound is the ceiling. `ties` are results whose integers show near ties.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -143,31 +199,52 @@ def conditioned(
         if exact is None or nudged is None:
             held.append(Bound(ceiling, origin=_given(tolerance) or _ceiling(native.dtype)))
             continue
-        target, other = exact[index], nudged[index]
+        target, others = exact[index], [each[index] for each in nudged]
         if not inexact:
-            # A tie broken by rounding (argmax of equal values) has no correct answer.
-            if not torch.equal(target, other) or not torch.equal(native, target):
+            near = [each[index] for each in ties]
+            if _has_ties(torch.stack([target, native, *others, *near])):
                 return None
-            held.append(Bound(0.0))
+            held.append(Bound(0.0, origin="equal"))
             continue
-        if not all_finite((native, target, other)) and (
-            bool(_strange(target, native).any()) or bool(_strange(other, native).any())
+        if not all_finite((native, target, *others)) and any(
+            bool(_strange(each, native).any()) for each in (target, *others)
         ):
             return None
-        own, nudge = _worst(native, native, target), _worst(other, native, target)
+        own = _worst(native, native, target)
+        nudge, *blocks = (_worst(each, native, target) for each in others)
+        blocks = blocks if has_few(native) else []
+        rounded_sums = _growth_of_sums(terms) * max(blocks, default=0.0)
         if native.dtype in HALF:
             bound, origin = _half(native, target, own, nudge, (terms, roundings))
+            bound += rounded_sums
             shaken = own
         else:
             shaken = max(own, nudge)
             bound, origin = HEADROOM * shaken, "8 times the effect of one rounding of the inputs"
+            if bound < rounded_sums:
+                bound = rounded_sums
+                origin = f"the effect of rounding each of {terms} partial sums"
         if not bound <= ceiling:
             return None
         least = floor(native.dtype, terms, random=False)
         if native.dtype not in HALF and bound < least:
             bound, origin = least, _sums(native.dtype, terms)
-        held.append(Bound(tolerance or bound, shaken, True, _given(tolerance) or origin))
+        held.append(
+            Bound(tolerance or bound, shaken, exact=True, origin=_given(tolerance) or origin)
+        )
     return held
+
+
+def _has_ties(results: torch.Tensor) -> bool:
+    """Return whether rounding decides too many of the integers to compare others with them.
+
+    `results` are several, one on another. A tie of more than two (argmax of equal values) has no
+    correct answer among them.
+    """
+    undecided = (results != results[0]).any(0)
+    ordered = results.sort(0).values
+    changes = (ordered[1:] != ordered[:-1]).sum(0)
+    return int(undecided.sum()) > undecided.numel() * TIED_MOST or bool((changes > 1).any())
 
 
 def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
@@ -184,16 +261,22 @@ def floor(dtype: torch.dtype, terms: int, *, random: bool) -> float:
 
     Of n additions with unit roundoff u the error is at most n u times the sum of the magnitudes,
     and for errors of random sign about sqrt(n) u (Higham, Accuracy and Stability of Numerical
-    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign.
+    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign, and small
+    ones added to a large one may all be lost.
     """
     unit = torch.finfo(dtype).eps / 2
-    return min(max(FLOORS[dtype], _growth(terms, random=random) * unit), CEILINGS[dtype])
+    growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if random else terms)
+    return min(max(FLOORS[dtype], growth * unit), CEILINGS[dtype])
 
 
-def _growth(terms: int, *, random: bool) -> float:
-    """Return the error of adding numbers one by one, in units of roundoff."""
-    growth = RANDOM_SUM * math.sqrt(terms)
-    return growth if random else max(growth, EQUAL_SUM * terms)
+def _growth_of_sums(terms: int) -> float:
+    """Return the error of adding numbers one by one, in units of the effect of a nudged block.
+
+    A sum of which one block is nudged up and the rest down, by one unit roundoff, changes by twice
+    the unit roundoff of the block's partial sum, if all cancel in the end. A rounding is half a
+    unit on average, and those of n sums have random signs.
+    """
+    return RANDOM_SUM / 4 * math.sqrt(terms)
 
 
 def _half(
@@ -218,7 +301,8 @@ def _half(
     denormal = kind.smallest_normal / scale if matters else 0.0
     unit = kind.eps / 2 * (1 + denormal)
     single = torch.finfo(torch.float32).eps / 2
-    added = _growth(terms, random=nudge is None) * max(single, nudge or 0.0)
+    growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if nudge is None else EQUAL_SUM * terms)
+    added = growth * max(single, nudge or 0.0)
     rounded, origin = roundings * unit, f"{roundings} roundings to {_name(native.dtype)}"
     if HALF_HEADROOM * own > rounded:
         rounded, origin = HALF_HEADROOM * own, "twice the reference's own error"
@@ -249,7 +333,7 @@ def _bound(
             bound, origin = least, _sums(native.dtype, work[0])
     if bound > ceiling:
         bound, origin = ceiling, _ceiling(native.dtype)
-    return Bound(tolerance or bound, own, usable, _given(tolerance) or origin)
+    return Bound(tolerance or bound, own, usable, origin=_given(tolerance) or origin)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -276,6 +360,7 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
             max(b.tolerance for b in each),
             max(b.own_error for b in each),
             all(b.exact for b in each),
+            max(b.scale for b in each),
             max(each, key=lambda b: b.tolerance).origin,
         )
         for each in zip(*several, strict=True)
@@ -285,7 +370,7 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
 def loosened(held: Sequence[Bound]) -> list[Bound]:
     """Return bounds for a comparison with the reference's own results, not exact ones."""
     return [
-        Bound(b.tolerance + 2 * b.own_error, b.own_error, origin=b.origin) if b.tolerance else b
+        replace(b, tolerance=b.tolerance + 2 * b.own_error, exact=False) if b.tolerance else b
         for b in held
     ]
 
@@ -295,11 +380,13 @@ def compare(
     reference: Sequence[torch.Tensor],
     exact: Sequence[torch.Tensor] | None,
     held: Sequence[Bound],
+    alternatives: Sequence[Sequence[torch.Tensor]] = (),
 ) -> Comparison:
     """Compare a candidate's results, which have the reference's shapes and dtypes.
 
-    Integers and booleans must be equal; NaN and infinities must be at the
-    reference's positions, infinities with equal signs.
+    Integers and booleans must be equal, to the reference's or to those of `alternatives`, element
+    by element; NaN and infinities must be at the reference's positions, infinities with equal
+    signs.
     """
     widest_bound = max(held, key=lambda b: b.tolerance, default=Bound(0.0))
     worst = Comparison(0.0, widest_bound.tolerance, origin=widest_bound.origin)
@@ -308,18 +395,20 @@ def compare(
         bound = held[index]
         if native.dtype not in FLOORS:
             wrong = result != native
+            for other in alternatives:
+                wrong &= result != other[index]
             if bool(wrong.any()):
                 return _differs(name, wrong, result, native)
             continue
         target = exact[index] if exact is not None and bound.exact else native
-        error = _worst(result, native, target)
+        error = _worst(result, native, target, bound.scale)
         # Where exactly one of result and reference is finite, the error is not finite either.
         if not error <= bound.tolerance or not all_finite((native,)):
             strange = _strange(result, native)
             if bool(strange.any()):
                 return _differs(name, strange, result, native)
         if not error <= bound.tolerance:
-            errors = _errors(result, native, target)
+            errors = _errors(result, native, target, bound.scale)
             place = int(errors.reshape(-1).argmax())
             where, expected, got = _values_at(place, result, target)
             line = (
@@ -348,7 +437,9 @@ def compare(
     return worst
 
 
-def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _errors(
+    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, least_scale: float = 0.0
+) -> torch.Tensor:
     """Return the metric for every element; zero where the reference is not finite."""
     kind = torch.complex128 if native.is_complex() else torch.float64
     ours, theirs = result.to(kind), target.to(kind)
@@ -360,13 +451,15 @@ def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) ->
         theirs = torch.where(finite, theirs, torch.zeros((), dtype=kind))
         ours = torch.where(finite, ours, torch.zeros((), dtype=kind))
     size = theirs.abs()
-    scale = _rms(size, count)
+    scale = max(_rms(size, count), least_scale)
     difference = (ours - theirs).abs()
     difference = torch.where(difference <= NEGLIGIBLE.get(native.dtype, 0.0), 0.0, difference)
     return difference.div_(size.add_(scale or 1e-300))
 
 
-def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> float:
+def _worst(
+    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, least_scale: float = 0.0
+) -> float:
     """Return the largest of `_errors`; NaN if any error is NaN.
 
     In blocks that stay in a cache, and in place: whole tensors would go through memory eight times.
@@ -374,10 +467,10 @@ def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> 
     count = native.numel()
     if count == 0:
         return 0.0
-    scale = _rms(target, count)
+    scale = max(_rms(target, count), least_scale)
     # The scale is infinite or NaN if any value of the target is.
     if not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
-        return float(_errors(result, native, target).max())
+        return float(_errors(result, native, target, least_scale).max())
     kind = torch.complex128 if native.is_complex() else torch.float64
     worst = 0.0
     ours, theirs = result.reshape(-1), target.reshape(-1)

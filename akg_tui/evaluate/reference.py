@@ -7,6 +7,7 @@ chooses the seeds and never stores them; drawn data stays in the judge's memory.
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import secrets
 import time
@@ -24,6 +25,7 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import (
+    FEW,
     KIND_SHIFT,
     REPORT_BYTES,
     VARIANT_SHIFT,
@@ -49,6 +51,9 @@ from akg_tui.store.reference_constants import with_constants
 RESULTS_SHARE = 0.5
 ALTERED_CPU_S = 1.0
 """The CPU time, in seconds for each thread, to find inputs that decide nothing."""
+
+POOLED_CPU_S = 0.5
+"""The CPU time, in seconds for each thread, to find how large results of few elements are."""
 
 HALVINGS = 10
 """Halvings of an input that must leave the result as it is: a maximum survives every second one."""
@@ -84,17 +89,24 @@ class Draw:
     """Fewer items were drawn than requested, because drawing took too long."""
 
     @classmethod
-    def allocate(cls, description: Description, count: int, *, exact: int) -> Self:
-        """Return a draw with memory for `count` items, and `exact` times as many exact results."""
+    def allocate(cls, description: Description, count: int, *, exact: bool) -> Self:
+        """Return a draw with memory for `count` items, and for their exact results if wanted."""
         wide = layouts.result_layout(description.outputs, exact=True).size
+        each = cls.exact_count(description)
+        useful = description.has_floats or description.ties > 0
         return cls(
             description,
             count,
             count,
             SharedMemory(count * description.inputs.size),
             SharedMemory(count * description.outputs.size),
-            SharedMemory(exact * count * wide) if exact and description.has_floats else None,
+            SharedMemory(each * count * wide) if exact and useful else None,
         )
+
+    @classmethod
+    def exact_count(cls, description: Description) -> int:
+        """Return the number of exact results of an item, with those that show near ties."""
+        return 1 + description.ties
 
     def input_bytes(self, item: int) -> NDArray[np.uint8]:
         """Return the bytes of an item's arguments."""
@@ -108,12 +120,30 @@ class Draw:
 
     def exact_results(self, item: int) -> list[torch.Tensor] | None:
         """Return the results in double precision, or None if the reference can't compute them."""
-        if self.exact is None:
-            return None
-        layout = layouts.result_layout(self.description.outputs, exact=True)
-        return layouts.views(layout, self.exact.map, item * layout.size)
+        return self._exact(item, [0])[0] if self.exact is not None else None
 
-    def bounds(self, item: int, tolerance: float | None) -> list[Bound]:
+    def alternatives(self, item: int) -> list[list[torch.Tensor]]:
+        """Return results whose integers a candidate may return instead, because rounding decides.
+
+        Those in double precision, and in a kernel's precision for inputs that differ by a few
+        roundings.
+        """
+        known = self.description
+        return self._exact(item, range(self.exact_count(known))) if known.ties else []
+
+    def _exact(self, item: int, numbers: Sequence[int]) -> list[list[torch.Tensor]]:
+        if self.exact is None:
+            return []
+        layout = layouts.result_layout(self.description.outputs, exact=True)
+        first = item * self.exact_count(self.description)
+        return [
+            layouts.views(layout, self.exact.map, (first + number) * layout.size)
+            for number in numbers
+        ]
+
+    def bounds(
+        self, item: int, tolerance: float | None, pooled: Sequence[Bound | None]
+    ) -> list[Bound]:
         """Return the bounds of a candidate's results; `tolerance` is the task's own."""
         known = self.description
         return correctness.bounds(
@@ -122,6 +152,7 @@ class Draw:
             tolerance,
             known.terms,
             roundings=known.roundings,
+            pooled=pooled,
         )
 
     @property
@@ -212,6 +243,8 @@ class Reference:
     """One item that is never timed nor compared: for building and warm-up."""
     sample_held: list[Bound]
     """The bounds of a candidate's results for the sample."""
+    pooled: Sequence[Bound | None]
+    """The bounds of ordinary results with few elements, from several draws; None for others."""
     is_finite: bool
     """Whether ordinary inputs give finite results."""
     free_dimensions: Sequence[Dimension]
@@ -296,36 +329,60 @@ class Reference:
             # Every kernel's process maps this memory, so no process may change it.
             state.finish()
             # The sample, its second result, and two more items for the task's lint.
-            sample = Draw.allocate(description, 4, exact=1)
+            sample = Draw.allocate(description, 4, exact=True)
             wanted = Want.EXACT if sample.exact is not None else 0
             twice = Want.OUTPUT | Want.TWICE | wanted
             made = loaded.draw(0, 1, twice, sample.fds)
-            made &= loaded.draw(2, 2, Want.OUTPUT | wanted)
+            pooled = self._pooled_bounds(loaded, sample, exact=bool(made & Want.EXACT))
+            made &= loaded.draw(2, 2, Want.OUTPUT | wanted, sample.fds)
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
-            last = self._lint(loaded, sample)
-            held = sample.bounds(0, self.rules.tolerance)
+            last = self._lint(loaded, sample, pooled)
+            held = sample.bounds(0, self.rules.tolerance, pooled)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
             self._refuse_undecided(loaded, last, free_inputs)
-        self.sample_held, self.free_dimensions = held, free_dimensions
+        self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 
-    def _lint(self, loaded: Loaded, sample: Draw) -> task_lint.Item:
+    def _pooled_bounds(self, loaded: Loaded, sample: Draw, *, exact: bool) -> list[Bound | None]:
+        """Return the bounds of results with few elements, from draws of FEW elements together.
+
+        The sample's first item is one of them. Those that take longer than `POOLED_CPU_S` are
+        omitted.
+        """
+        known, rules = sample.description, self.rules
+        draws = [(sample.results(0), sample.exact_results(0) if exact else None)]
+        counts = [result.numel() for result in draws[0][0] if correctness.has_few(result)]
+        needed = math.ceil(FEW / min(counts)) if counts else 0
+        deadline = CpuDeadline(loaded.worker.pid, POOLED_CPU_S * self.threads)
+        bits = Want.OUTPUT | (Want.EXACT if exact else 0)
+        with closing(Draw.allocate(known, 1, exact=exact)) as one:
+            fds = one.fds
+            while len(draws) < needed and not deadline.exceeded():
+                made, fds = loaded.draw(0, 1, bits, fds), ()
+                wide = one.exact_results(0) if made & Want.EXACT else None
+                copied = [each.clone() for each in wide] if wide is not None else None
+                draws.append(([each.clone() for each in one.results(0)], copied))
+        return correctness.pooled_bounds(
+            draws, rules.tolerance, known.terms, roundings=known.roundings
+        )
+
+    def _lint(self, loaded: Loaded, sample: Draw, pooled: Sequence[Bound | None]) -> task_lint.Item:
         """Refuse a task that tells nothing apart; return the item that the child drew last."""
-        drawn = [_item(sample, at) for at in (0, 2, 3)]
+        drawn = [_item(sample, at, pooled) for at in (0, 2, 3)]
         if not task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
             return drawn[-1]
         # Results of one number each, such as losses, can be near each other by chance.
         exact = sample.exact is not None
-        with closing(Draw.allocate(sample.description, LINTED_AGAIN, exact=int(exact))) as more:
+        with closing(Draw.allocate(sample.description, LINTED_AGAIN, exact=exact)) as more:
             loaded.draw(0, LINTED_AGAIN, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
-            drawn += [_item(more, at) for at in range(LINTED_AGAIN)]
+            drawn += [_item(more, at, pooled) for at in range(LINTED_AGAIN)]
         if fault := task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
             self._refuse(self._filename, fault)
         return drawn[-1]
@@ -362,7 +419,7 @@ class Reference:
         ]
         random.shuffle(wanted)
         deadline = CpuDeadline(loaded.worker.pid, ALTERED_CPU_S * self.threads)
-        with closing(Draw.allocate(description, 1, exact=0)) as drawn:
+        with closing(Draw.allocate(description, 1, exact=False)) as drawn:
 
             def decides(change: InputChange) -> bool:
                 ignored = False
@@ -426,7 +483,7 @@ class Reference:
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
             )
-        memory = Draw.allocate(description, count, exact=int(exact))
+        memory = Draw.allocate(description, count, exact=exact or description.ties > 0)
         start = time.monotonic()
         done = with_results = 0
         every, batch, fds = True, 1, memory.fds
@@ -477,7 +534,7 @@ class Reference:
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
 
 
-def _item(sample: Draw, at: int) -> task_lint.Item:
+def _item(sample: Draw, at: int, pooled: Sequence[Bound | None]) -> task_lint.Item:
     """Return a drawn item for the task's lint."""
     layout = sample.description.inputs
     return task_lint.Item(
@@ -486,4 +543,5 @@ def _item(sample: Draw, at: int) -> task_lint.Item:
         sample.exact_results(at),
         sample.description.terms,
         sample.description.roundings,
+        pooled,
     )

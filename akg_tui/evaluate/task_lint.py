@@ -25,6 +25,7 @@ class Item:
     """One draw: the arguments, their results, and the results in double precision.
 
     The reference adds `terms` for an element of a result, and makes `roundings` in half precision.
+    `pooled` are the bounds of results with few elements.
     """
 
     inputs: Sequence[object]
@@ -32,11 +33,17 @@ class Item:
     exact: Sequence[torch.Tensor] | None
     terms: int = 1
     roundings: int = 1
+    pooled: Sequence[Bound | None] = ()
 
     def bounds(self, given: float | None) -> list[Bound]:
         """Return the bounds of a candidate's results; `given` is the task's own tolerance."""
         return correctness.bounds(
-            self.results, self.exact, given, self.terms, roundings=self.roundings
+            self.results,
+            self.exact,
+            given,
+            self.terms,
+            roundings=self.roundings,
+            pooled=self.pooled,
         )
 
 

@@ -543,7 +543,10 @@ class ClusterRunner:
             with each.side.blamed():
                 if each.decoy is None:
                     expected = self.draw.results(each.item)
-                    found = correctness.compare(each.results, expected, None, self.held)
+                    alternatives = self.draw.alternatives(each.item)
+                    found = correctness.compare(
+                        each.results, expected, None, self.held, alternatives
+                    )
                 else:
                     found = each.decoy.compare(each.results)
                 if found.message:

@@ -77,7 +77,8 @@ class VerificationInput:
     def compare(self, results: Sequence[torch.Tensor]) -> Comparison:
         """Compare a candidate's results with those of the reference."""
         expected, exact = self.draw.results(self.item), self.draw.exact_results(self.item)
-        return correctness.compare(results, expected, exact, self.held)
+        alternatives = self.draw.alternatives(self.item)
+        return correctness.compare(results, expected, exact, self.held, alternatives)
 
 
 @dataclass
@@ -128,16 +129,22 @@ class VerificationInputs:
             group.draw.close()
 
 
-class TwiceExact(Draw):
-    """A draw with two exact results for each item: of its inputs, and of nudged inputs."""
+class NudgedDraw(Draw):
+    """A draw with several exact results for each item: of its inputs, and of nudged inputs."""
 
-    def exact_results(self, item: int) -> list[torch.Tensor] | None:
-        """Return the results in double precision."""
-        return super().exact_results(2 * item)
+    @classmethod
+    def exact_count(cls, description: Description) -> int:
+        """Return the number of exact results of an item."""
+        return super().exact_count(description) + description.nudges
 
-    def nudged_results(self, item: int) -> list[torch.Tensor] | None:
+    def nudged_results(self, item: int) -> list[list[torch.Tensor]] | None:
         """Return the results in double precision for inputs that differ by a rounding."""
-        return super().exact_results(2 * item + 1)
+        return self._exact(item, range(1, 1 + self.description.nudges)) or None
+
+    def near_ties(self, item: int) -> list[list[torch.Tensor]]:
+        """Return results whose integers show which of them rounding decides."""
+        known = self.description
+        return self._exact(item, range(1 + known.nudges, self.exact_count(known)))
 
 
 def draw(
@@ -152,7 +159,9 @@ def draw(
     ordinary = reference.draw_from(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
-    held = [ordinary.bounds(item, rules.tolerance) for item in range(ordinary.count)]
+    held = [
+        ordinary.bounds(item, rules.tolerance, reference.pooled) for item in range(ordinary.count)
+    ]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
@@ -201,7 +210,7 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
 def _item_bytes(reference: Reference) -> int:
     known = reference.description
     wide = layouts.result_layout(known.outputs, exact=True).size
-    return known.inputs.size + known.outputs.size + 2 * wide
+    return known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
 
 
 def _plan(
@@ -262,7 +271,7 @@ class _Unusual:
         if not wanted:
             return
         deadline = CpuDeadline(self._loaded.worker.pid, ALTERED_SHARE * self._cpu_s)
-        drawn = TwiceExact.allocate(self._loaded.description, len(wanted), exact=2)
+        drawn = NudgedDraw.allocate(self._loaded.description, len(wanted), exact=True)
         group = Group(drawn)
         self._inputs.unusual.append(group)
         for item, change in enumerate(wanted):
@@ -285,7 +294,7 @@ class _Unusual:
                 group.inputs += [before, altered]
 
     def _altered(
-        self, drawn: TwiceExact, item: int, change: InputChange, rng: random.Random
+        self, drawn: NudgedDraw, item: int, change: InputChange, rng: random.Random
     ) -> list[Bound] | str:
         """Draw one input, in the first variant that the reference accepts; return its bounds."""
         bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
@@ -324,7 +333,7 @@ class _Unusual:
             if known is None:
                 skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
-            drawn = TwiceExact.allocate(known, len(wanted), exact=2)
+            drawn = NudgedDraw.allocate(known, len(wanted), exact=True)
             strided = variation is not None and variation.strided
             group = Group(drawn, strided=strided)
             self._inputs.unusual.append(group)
@@ -362,7 +371,7 @@ class _Unusual:
     def _ended(self) -> str:
         return "the reference's process ended" if self._lost else self._deadline.exceeded()
 
-    def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
+    def _fair(self, drawn: NudgedDraw, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
         """Return the bounds for a candidate, or why the input would be unfair."""
         if not made:
             return "the reference refuses these values"
@@ -381,6 +390,7 @@ class _Unusual:
             self._reference.rules.tolerance,
             known.terms,
             roundings=known.roundings,
+            ties=drawn.near_ties(item) if made & Want.EXACT else (),
         )
         return held if held is not None else "the result depends on how it is rounded"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from akg_tui.core.measurement import InputError
 from akg_tui.evaluate import correctness
+from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
 from akg_tui.evaluate.verification import Errors
 
@@ -136,7 +138,7 @@ def test_half_precision_is_bounded_by_roundings_and_by_sums_in_single_precision(
 def test_zeros_in_half_precision_must_be_zeros(dtype: torch.dtype) -> None:
     zeros = torch.zeros(5, 4, dtype=dtype)
     wide = zeros.double()
-    held = correctness.conditioned([zeros], [wide], [wide], None)
+    held = correctness.conditioned([zeros], [wide], [[wide]], None)
     assert held is not None
     assert not correctness.compare([zeros], [zeros], [wide], held).message
     assert correctness.compare([zeros + 1e-3], [zeros], [wide], held).message
@@ -146,7 +148,7 @@ def test_zeros_in_half_precision_must_be_zeros(dtype: torch.dtype) -> None:
 def test_what_a_bounded_exponential_leaves_of_a_zero_is_no_error(left: float) -> None:
     native = torch.zeros(1, 100)
     wide = native.double() - 1e-300
-    held = correctness.conditioned([native], [wide], [wide], None)
+    held = correctness.conditioned([native], [wide], [[wide]], None)
     assert held is not None
     assert not correctness.compare([native - left], [native], [wide], held).message
     assert correctness.compare([native - 1e-30], [native], [wide], held).message
@@ -188,6 +190,78 @@ def test_several_outputs_are_told_apart(exact: torch.Tensor) -> None:
     held = correctness.bounds(native, None, None)
     found = correctness.compare([native[0], native[1] + 1], native, None, held)
     assert found.message.startswith("output 1: wrong values: 5 of 5 differ")
+
+
+def test_results_of_few_elements_are_judged_by_those_of_many_draws() -> None:
+    means = 0.03 * torch.randn(64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    means[0] = 1e-5  # by luck small, and exact
+    wide = [mean.float().double() if at == 0 else mean for at, mean in enumerate(means)]
+    draws = [([mean.float()], [mean]) for mean in wide]
+    (pooled,) = correctness.pooled_bounds(draws, None, 300)
+    assert pooled is not None
+    assert 0.02 < pooled.scale < 0.04
+    assert pooled.exact
+
+    def refused(error: float, known: Sequence[Bound | None]) -> bool:
+        native, exact = draws[0]
+        held = correctness.bounds(native, exact, None, 300, pooled=known)
+        return bool(correctness.compare([native[0] + error], native, exact, held).message)
+
+    # The rounding of a sum of such size: the lucky draw alone would not allow it.
+    assert refused(1e-8, [])
+    assert not refused(1e-8, [pooled])
+    assert refused(1e-6, [pooled])
+    # The bounds of timed results, which are compared with the reference's own, know the size too.
+    (timed,) = correctness.loosened(correctness.widest([[pooled], [pooled]]))
+    assert timed.scale == pooled.scale
+    many = torch.randn(100)
+    assert correctness.pooled_bounds([([many], [many.double()])], None) == [None]
+
+
+def test_a_cancelling_sum_may_be_rounded_at_its_partial_sums() -> None:
+    x = torch.randn(40, generator=torch.Generator().manual_seed(58)).sort().values
+    wide = x.double()
+    one_by_one = torch.zeros(())
+    for each in x:
+        one_by_one = one_by_one + each
+    native, exact = [wide.sum().float()], [wide.sum()]
+    torch.manual_seed(0)
+    nudged = [unusual_values.nudged(wide, x)]
+    nudged += [unusual_values.nudged_in_blocks(wide, x, number) for number in range(4)]
+    shaken = [[each.sum()] for each in nudged if isinstance(each, torch.Tensor)]
+
+    def refused(result: torch.Tensor, several: list[list[torch.Tensor]]) -> bool:
+        held = correctness.conditioned(native, exact, several, None, len(x))
+        assert held is not None
+        return bool(correctness.compare([result], native, exact, held).message)
+
+    assert refused(one_by_one, shaken[:1])
+    assert not refused(one_by_one, shaken)
+    assert refused(x[1:].sum(), shaken)
+    assert refused(x[::2].sum() * 2, shaken)
+
+
+def test_an_index_that_rounding_decides_may_be_either() -> None:
+    native = torch.arange(16)
+    exact = native.clone()
+    exact[3] = 9
+    held = correctness.conditioned([native], [exact], [[exact]], None, ties=[[native]])
+    assert held == [Bound(0.0)]
+
+    def refused(at: int, value: int) -> bool:
+        result = native.clone()
+        result[at] = value
+        return bool(correctness.compare([result], [native], None, held, [[exact]]).message)
+
+    assert not refused(3, 3)
+    assert not refused(3, 9)
+    assert refused(3, 4)
+    assert refused(4, 9)
+    # Several values that are equal, or rounding that decides much, leave no right answer.
+    third = native.clone()
+    third[3] = 5
+    assert correctness.conditioned([native], [exact], [[exact]], None, ties=[[third]]) is None
+    assert correctness.conditioned([native], [native + 1], [[native + 1]], None) is None
 
 
 def test_empty_and_scalar_results_compare() -> None:

@@ -17,6 +17,8 @@ INPUTS = {
     "linear": "torch.randn(16, 768), torch.randn(768, 24), torch.randn(24)",
     # Like an error function whose result for infinity is NaN in single precision alone.
     "limit": "torch.randn(24, 64)",
+    # In half precision several codes are equally near.
+    "nearest code": "torch.randn(40, 16), torch.randn(300, 16)",
 }
 REFERENCES = {
     "softmax": ("x", "return torch.softmax(x, -1)"),
@@ -24,6 +26,7 @@ REFERENCES = {
     "attention": ("q, k, v", "return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v"),
     "loss": ("x, y", "return (x - y).pow(2).mean()"),
     "linear": ("x, w, b", "return torch.nn.functional.gelu(x @ w + b)"),
+    "nearest code": ("x, c", "return (x[:, None] - c).pow(2).sum(-1).argmin(-1)"),
     "limit": ("x", "return 2 * x + (0 * x if x.dtype == torch.float32 else 0)"),
 }
 HONEST = {
@@ -35,6 +38,7 @@ HONEST = {
     "        return (p.to(q.dtype).float() @ v.float() / p.sum(-1, True)).to(q.dtype)",
     "loss": "return (x.float() - y.float()).square().mean().to(x.dtype)",
     "linear": "return torch.nn.functional.gelu(x.float() @ w.float() + b.float()).to(x.dtype)",
+    "nearest code": "return (x.float()[:, None] - c.float()).pow(2).sum(-1).argmin(-1)",
     "limit": "return (2 * x.float() + 0 * x.float()).to(x.dtype)",
 }
 WRONG = {
@@ -43,6 +47,8 @@ WRONG = {
     "        return e / s",
     "rms norm": "half = x[..., ::2].float().square().mean(-1, True)\n"
     "        return (x * torch.rsqrt(half + 1e-5) * w).to(x.dtype)",
+    "nearest code": "half = x[:, None, ::2].float() - c[:, ::2].float()\n"
+    "        return half.pow(2).sum(-1).argmin(-1)",
     "loss": "return (x - y)[: -x.shape[0] // 8].pow(2).mean()",
 }
 

@@ -6,7 +6,10 @@ In half precision a kernel computes in float32 and rounds its result once.
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -16,6 +19,7 @@ from akg_tui.dsl import compile_cpp
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import LongestReduction
+from akg_tui.evaluate.child.protocol import FEW, FEW_NUDGES
 
 SOURCE = r"""
 #include <cmath>
@@ -133,16 +137,27 @@ def kernel(style: int, left_out: int = 0, low: int = 0) -> ctypes.CDLL:
     return compile_cpp(SOURCE, flags=flags)
 
 
-def found(
-    op: str, size: int, library: ctypes.CDLL, dtype: torch.dtype = torch.float32
-) -> list[tuple[str, correctness.Comparison]]:
-    """Compare the kernel on ordinary inputs, and on unusual values as the judge does."""
+class Case(NamedTuple):
+    """One input, with the results of the reference and the bounds of a kernel's."""
+
+    label: str
+    x: torch.Tensor
+    w: torch.Tensor
+    native: torch.Tensor
+    exact: torch.Tensor
+    held: list[correctness.Bound]
+
+
+@functools.lru_cache(maxsize=4)
+def cases(op: str, size: int, dtype: torch.dtype) -> list[Case]:
+    """Return ordinary inputs, and unusual values as the judge makes them."""
     torch.manual_seed(SEED)
     generator = torch.Generator().manual_seed(SEED)
     drawn = [torch.randn(ROWS, size).to(dtype), torch.randn(size, COLUMNS).to(dtype)]
     with LongestReduction() as longest:
-        OPS[op](*drawn)
-    compared = []
+        few = correctness.has_few(OPS[op](*drawn))
+    pooled = usual_bounds(op, drawn, longest) if few else []
+    made = []
     for kind in [
         unusual_values.ValueKind.DRAWN,
         *unusual_values.possible("finite", [dtype]),
@@ -150,23 +165,57 @@ def found(
         given = unusual_values.apply(kind, drawn, generator)
         x, w = (each.contiguous() for each in given if isinstance(each, torch.Tensor))
         native, exact = OPS[op](x, w), OPS[op](x.double(), w.double())
-        nudged = OPS[op](*(unusual_values.nudged(v.double(), v) for v in (x, w)))  # type: ignore[arg-type]
+        work = None, longest.terms
         if kind is unusual_values.ValueKind.DRAWN:
             held = correctness.bounds(
-                [native], [exact], None, longest.terms, roundings=longest.roundings
+                [native], [exact], *work, roundings=longest.roundings, pooled=pooled
             )
         else:
-            several = [native], [exact], [nudged], None, longest.terms
-            held = correctness.conditioned(*several, roundings=longest.roundings) or []
-        if not held or not correctness.all_finite([native]):
-            continue
-        wide = [x.float(), w.float(), torch.empty_like(native, dtype=torch.float32)]
+            nudged = [
+                [OPS[op](*(nudge(number, v) for v in (x, w)))]
+                for number in range(FEW_NUDGES if few else 1)
+            ]
+            several = [native], [exact], nudged
+            held = correctness.conditioned(*several, *work, roundings=longest.roundings) or []
+        if held and correctness.all_finite([native]):
+            made.append(Case(kind.label, x, w, native, exact, held))
+    return made
+
+
+def found(
+    op: str, size: int, library: ctypes.CDLL, dtype: torch.dtype = torch.float32
+) -> list[tuple[str, correctness.Comparison]]:
+    """Compare the kernel on each case."""
+    compared = []
+    for case in cases(op, size, dtype):
+        wide = [case.x.float(), case.w.float(), torch.empty_like(case.native, dtype=torch.float32)]
         pointers = [ctypes.c_void_p(each.data_ptr()) for each in wide]
         extents = [ctypes.c_long(each) for each in (ROWS, size, COLUMNS)]
         library.rows(ctypes.c_int(list(OPS).index(op)), *pointers, *extents)
-        result = wide[-1].to(dtype)
-        compared.append((kind.label, correctness.compare([result], [native], [exact], held)))
+        several = [wide[-1].to(dtype)], [case.native], [case.exact], case.held
+        compared.append((case.label, correctness.compare(*several)))
     return compared
+
+
+def usual_bounds(
+    op: str, like: list[torch.Tensor], longest: LongestReduction
+) -> list[correctness.Bound | None]:
+    """Return the bounds of a result of few elements, from several draws as the judge makes them."""
+    draws = []
+    for _ in range(math.ceil(FEW / OPS[op](*like).numel())):
+        x, w = (torch.randn(each.shape).to(each.dtype) for each in like)
+        draws.append(([OPS[op](x, w)], [OPS[op](x.double(), w.double())]))
+    return correctness.pooled_bounds(draws, None, longest.terms, roundings=longest.roundings)
+
+
+def nudge(number: int, value: torch.Tensor) -> torch.Tensor:
+    wide = value.double()
+    if number == 0:
+        found = unusual_values.nudged(wide, value)
+    else:
+        found = unusual_values.nudged_in_blocks(wide, value, number - 1)
+    assert isinstance(found, torch.Tensor)
+    return found
 
 
 X, IMAGE = torch.ones(4, 6), torch.ones(2, 4, 5, 5)

@@ -119,9 +119,9 @@ def test_what_hangs_on_a_rounding_is_not_held_against_a_kernel() -> None:
         return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-12).sqrt()
 
     constant = [normed(each[:1]) for each in (wide.float(), wide.float().double(), nudged)]
-    assert correctness.conditioned(constant[:1], constant[1:2], constant[2:], None) is None
+    assert correctness.conditioned(constant[:1], constant[1:2], [constant[2:]], None) is None
     other = [normed(each[1:]) for each in (wide.float(), wide, nudged)]
-    held = correctness.conditioned(other[:1], other[1:2], other[2:], None)
+    held = correctness.conditioned(other[:1], other[1:2], [other[2:]], None)
     assert held is not None
     assert held[0].tolerance < 1e-4
 
@@ -129,8 +129,8 @@ def test_what_hangs_on_a_rounding_is_not_held_against_a_kernel() -> None:
 def test_a_tie_has_no_right_answer() -> None:
     zeros = torch.zeros(1, 5)
     first, other = torch.tensor([0]), torch.tensor([3])
-    assert correctness.conditioned([first], [first], [other], None) is None
-    assert correctness.conditioned([first], [first], [first], None) is not None
+    assert correctness.conditioned([first], [first], [[other]], None) is None
+    assert correctness.conditioned([first], [first], [[first]], None) is not None
     nudged = unusual_values.nudged(zeros.double(), zeros)
     assert isinstance(nudged, torch.Tensor)
     assert len(set(nudged.flatten().tolist())) == 5

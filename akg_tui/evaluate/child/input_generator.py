@@ -7,6 +7,7 @@ any kernel. The judge checks everything it writes against the first description.
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import inspect
 import math
@@ -44,6 +45,8 @@ from akg_tui.evaluate.child.protocol import (
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 
 HALF = (torch.float16, torch.bfloat16)
+
+Nudge = Callable[[object, object], object]
 
 TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
@@ -123,7 +126,6 @@ class ReferenceServer(Server):
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
         self._trained: tuple[str, ...] = ()
-        self._terms = self._roundings = 1
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._base_inputs: list[list[object]] = []
@@ -147,9 +149,8 @@ class ReferenceServer(Server):
         inputs = self._ask("get_inputs")
         with LongestReduction() as longest:
             results = self._as_tensors(self._run(inputs))
-        self._terms, self._roundings = longest.terms, longest.roundings
         try:
-            self._description = self._describe(inputs, results)
+            self._description = self._describe(inputs, results, longest)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
         size = self._report(self._description)
@@ -158,7 +159,12 @@ class ReferenceServer(Server):
         self.bind()
         return size
 
-    def _describe(self, inputs: Sequence[object], results: Sequence[torch.Tensor]) -> Description:
+    def _describe(
+        self,
+        inputs: Sequence[object],
+        results: Sequence[torch.Tensor],
+        longest: LongestReduction,
+    ) -> Description:
         return Description(
             arguments=layouts.lay_out(self._given),
             weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
@@ -167,8 +173,8 @@ class ReferenceServer(Server):
             has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
             trained=self._trained,
             parameters=self._parameters()[: len(inputs)],
-            terms=self._terms,
-            roundings=self._roundings,
+            terms=longest.terms,
+            roundings=longest.roundings,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
 
@@ -220,8 +226,9 @@ class ReferenceServer(Server):
         self._varied = None
         try:
             inputs = self._vary_inputs(variation, seed)
-            results = self._as_tensors(self.model(*_copies(inputs)))
-            description = self._describe(inputs, results)
+            with LongestReduction() as longest:
+                results = self._as_tensors(self.model(*_copies(inputs)))
+            description = self._describe(inputs, results, longest)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         if variation.strided:
@@ -298,10 +305,12 @@ class ReferenceServer(Server):
             layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
-        if wanted & Want.EXACT and not (
-            self._draw_exact(known, inputs, seed, 2 * item)
-            and self._draw_exact(known, inputs, seed, 2 * item + 1, nudge=True)
-        ):
+        nudges: list[Nudge] = [unusual_values.nudged]
+        nudges += [
+            functools.partial(unusual_values.nudged_in_blocks, number=number)
+            for number in range(known.nudges - 1)
+        ]
+        if wanted & Want.EXACT and not self._draw_all_exact(known, inputs, seed, item, nudges):
             wanted &= ~Want.EXACT
         return wanted
 
@@ -322,9 +331,28 @@ class ReferenceServer(Server):
             self._keep(self._run(inputs), "outputs", known.outputs, item)
         if wanted & Want.TWICE:
             self._keep(self._run(inputs), "outputs", known.outputs, item + 1)
-        if wanted & Want.EXACT and not self._draw_exact(known, inputs, seed, item):
+        if wanted & Want.EXACT and not self._draw_all_exact(known, inputs, seed, item):
             wanted &= ~Want.EXACT
         return wanted
+
+    def _draw_all_exact(
+        self,
+        known: Description,
+        inputs: Sequence[object],
+        seed: int,
+        item: int,
+        nudges: Sequence[Nudge] = (),
+    ) -> bool:
+        """Store the exact results of an item: for its inputs, nudged ones, and near ties."""
+        roundings = unusual_values.tie_roundings(known.terms)
+        further = functools.partial(unusual_values.nudged, roundings=roundings)
+        every = [(nudge, False) for nudge in (None, *nudges)] + [(further, True)] * known.ties
+        return all(
+            self._draw_exact(
+                known, inputs, seed, item * len(every) + number, nudge=nudge, rounded=rounded
+            )
+            for number, (nudge, rounded) in enumerate(every)
+        )
 
     def _draw_exact(
         self,
@@ -333,25 +361,31 @@ class ReferenceServer(Server):
         seed: int,
         item: int,
         *,
-        nudge: bool = False,
+        nudge: Nudge | None = None,
+        rounded: bool = False,
     ) -> bool:
         """Store results computed in double precision; return whether that was possible.
 
         With `nudge` the inputs differ by one rounding: no kernel needs to be nearer than the
         resulting difference. Inputs in half precision that hold infinities or NaN are computed in
-        single precision instead, as kernels do: some functions give other ones there.
+        single precision instead, as kernels do: some functions give other ones there. `rounded`
+        is for a kernel's precision too, because rounding decides near ties.
         """
         wide = layouts.result_layout(known.outputs, exact=True)
-        single = nudge and any(map(_is_half_and_not_finite, inputs))
+        strange = nudge is not None and any(map(_is_half_and_not_finite, inputs))
+        single = strange or (rounded and not any(map(_is_double, inputs)))
         dtype = torch.float32 if single else torch.float64
         try:
             if dtype not in self._converted:
                 self._converted[dtype] = _with_weights_in(dtype, self.model)
+            converted = [_in_precision(value, torch.float64) for value in inputs]
+            if nudge is not None and not strange:
+                # Another seed for each item, so that no two nudges are equal.
+                seed_all(item_seed(seed, item))
+                converted = list(map(nudge, converted, inputs))
+            if single:
+                converted = [_in_precision(value, dtype) for value in converted]
             seed_all(seed)
-            converted = [_in_precision(value, dtype) for value in inputs]
-            if nudge and not single:
-                converted = list(map(unusual_values.nudged, converted, inputs))
-                seed_all(seed)
             self._keep(self._converted[dtype](*converted), "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
             # Without the EXACT flag the judge uses bounds that need no exact results.
@@ -486,6 +520,10 @@ def _in_precision(value: object, dtype: torch.dtype) -> object:
     if value.is_floating_point():
         return value.to(dtype, copy=True)
     return value.to(dtype.to_complex()) if value.is_complex() else value.clone()
+
+
+def _is_double(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)
 
 
 def _is_half_and_not_finite(value: object) -> bool:

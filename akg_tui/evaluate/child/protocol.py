@@ -7,6 +7,7 @@ All sockets are SOCK_SEQPACKET: each send carries one message.
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
 from enum import IntEnum
@@ -18,6 +19,15 @@ MESSAGE_LIMIT = 65_536
 TEXT_LIMIT = 16_384
 REPORT_BYTES = 4 << 20
 """The largest description of a reference, as JSON."""
+
+FEW = 64
+"""A result of fewer elements is sometimes small, or nearly exact, by luck."""
+
+FEW_NUDGES = 5
+"""The nudged inputs for which the results of few elements are computed; otherwise one."""
+
+TIES = 4
+"""The nudged inputs for which indices and other integers made from floats are computed."""
 
 REQUEST = struct.Struct("<IIQQII")
 """op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`.
@@ -203,6 +213,23 @@ class Description(Struct, frozen=True, kw_only=True):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the tensors that a kernel is called with."""
         return tuple(slot.shape for slot in self.inputs.tensors)
+
+    @property
+    def ties(self) -> int:
+        """The number of further exact results that show which indices rounding may decide."""
+        given = (*self.inputs.tensors, *self.weights.tensors)
+        decided = any(not _is_inexact(slot) for slot in self.outputs.tensors)
+        return TIES if decided and any(map(_is_inexact, given)) else 0
+
+    @property
+    def nudges(self) -> int:
+        """The number of exact results that show the effect of rounding unusual inputs."""
+        few = any(0 < math.prod(slot.shape) < FEW for slot in self.outputs.tensors)
+        return FEW_NUDGES if few else 1
+
+
+def _is_inexact(slot: TensorSlot) -> bool:
+    return slot.dtype.startswith(("float", "bfloat", "complex"))
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):

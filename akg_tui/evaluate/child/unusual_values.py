@@ -185,13 +185,51 @@ def _halved(value: torch.Tensor, axis: int, rng: torch.Generator) -> torch.Tenso
     return rows.movedim(0, axis).contiguous()
 
 
-def nudged(value: object, native: object) -> object:
-    """Return `value`, which is `native` in double precision, changed by one rounding at most."""
+def nudged(value: object, native: object, roundings: float = 1.0) -> object:
+    """Return `value`, which is `native` in double precision, changed by some roundings at most."""
+
+    def noise(shape: torch.Size) -> torch.Tensor:
+        return roundings * (torch.rand(shape, dtype=torch.float64) * 2 - 1)
+
+    return _nudged(value, native, noise)
+
+
+def tie_roundings(terms: int) -> int:
+    """Return by how many roundings nudged inputs show near ties of sums of some `terms`.
+
+    It is four times the largest error of a sum, and never more than a float32 kernel may err.
+    """
+    return min(4 * terms, 1600)
+
+
+def nudged_in_blocks(value: object, native: object, number: int = 0) -> object:
+    """Return `value` changed by one rounding, up in one block of elements and down in the rest.
+
+    A sum changes by the rounding of a partial sum, which exceeds that of the terms. The block ends
+    at a random place along an axis, which the `number` chooses.
+    """
+
+    def signs(shape: torch.Size) -> torch.Tensor:
+        axes = [axis for axis, extent in enumerate(shape) if extent > 1]
+        up = 1.0 if float(torch.rand(())) < 0.5 else -1.0
+        if not axes:
+            return torch.full(shape, up, dtype=torch.float64)
+        axis = axes[-1 - number % len(axes)]
+        end = int(shape[axis] * (0.25 + 0.5 * float(torch.rand(()))) + 0.5)
+        step = torch.where(torch.arange(shape[axis]) < end, up, -up).double()
+        return step.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+
+    return _nudged(value, native, signs)
+
+
+def _nudged(
+    value: object, native: object, noise_of: Callable[[torch.Size], torch.Tensor]
+) -> object:
     if not isinstance(value, torch.Tensor) or not isinstance(native, torch.Tensor):
         return value
     if not _is_inexact(native.dtype):
         return value
-    noise = torch.rand(value.shape, dtype=torch.float64) * 2 - 1
+    noise = noise_of(value.shape)
     # A kernel gets inputs in half precision as they are, and rounds in single precision.
     kept = torch.finfo(torch.float32 if native.dtype.itemsize == 2 else native.dtype)
     # The second term breaks ties among zeros, and changes no other value.
