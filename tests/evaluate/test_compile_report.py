@@ -14,6 +14,7 @@ from akg_tui.evaluate.evidence.compile_report import Compiled, CompileFor, Compi
 from akg_tui.evaluate.evidence.gpu_assembly import (
     Instructions,
     Resources,
+    ptxas_remarks,
     read_amdgcn,
     read_ptx,
     read_ptxas,
@@ -124,6 +125,13 @@ def test_widths_matrix_instructions_and_barriers_are_read_from_ptx() -> None:
 def test_registers_and_spills_are_read_from_the_log_of_ptxas() -> None:
     assert read_ptxas(PTXAS) == Resources(32, 34188)
     assert read_ptxas("ptxas fatal: no such file") is None
+
+
+def test_what_ptxas_warns_of_is_told_once() -> None:
+    said = "wgmma.mma_async instructions are serialized due to insufficient register resources"
+    log = f"ptxas-blackwell info    : (C7511) Potential Performance Loss: {said}\n"
+    assert ptxas_remarks(PTXAS) == ()
+    assert ptxas_remarks(log * 2 + PTXAS) == (said,)
 
 
 def test_amds_assembly_has_the_same_facts() -> None:
