@@ -166,6 +166,7 @@ def test_amds_assembly_has_the_same_facts() -> None:
         ("sm_90", 4, 32, 113 << 10, None, Occupancy(2, 8 / 64, ("shared memory",))),
         ("sm_90", 4, 32, (113 << 10) + 1, None, Occupancy(1, 4 / 64, ("shared memory",))),
         ("gfx942", 4, 119, 4096, 4, Occupancy(4, 0.5, ("registers",))),
+        ("gfx942", 4, 32, (21 << 10) + 1, 8, Occupancy(2, 0.25, ("shared memory",))),
         ("gfx942", 4, 32, 32 << 10, 8, Occupancy(2, 0.25, ("shared memory",))),
     ],
 )

@@ -62,7 +62,7 @@ NO_ANSWER = (Lost, UnknownConstant, OSError)
 def not_here(task: Task) -> str:
     """Return why there is no machine code to read for a task's target and DSL, or ""."""
     if task.target.backend == "cuda":
-        return "code of a GPU is not read: its compilers' reports are not wired in"
+        return "the machine code of a GPU is not read"
     if task.target.dsl == "triton":
         return "Triton runs in its interpreter here, which makes no machine code"
     return ""
