@@ -57,12 +57,17 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.targets.adapters import lacking
+    from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
     with options_at_fault(arguments):
         folder = load_task(arguments.task)
-        if why := lacking(folder.task):
+        target, language = adapters(folder.task)
+        no_device = target.lacking()
+        # The report needs the language alone.
+        if no_device and not arguments.compile_report:
+            raise UsageError(no_device)
+        if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
         if arguments.compile_report and folder.task.target.dsl != "triton":
@@ -90,6 +95,10 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.editable)
 
     report = _compiled(folder, kernel, arguments.compile_report)
+    if no_device:
+        if report is not None:
+            _print_report(report, folder.task.files.editable, as_json=arguments.json)
+        raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
     if arguments.profile and measured.outcome is Outcome.CORRECT:
@@ -115,12 +124,24 @@ def _compiled(
         return None
     try:
         found = asyncio.run(asking.compile_report(folder.task, folder.reference, kernel, arches))
-    except asking.Lost as error:
+    except asking.NO_ANSWER as error:
         print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
         return None
     if not found.launches and not found.stopped:
         raise UsageError("--compile-report: forward launches no Triton kernel")
     return found
+
+
+def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:
+    """Print a compile report alone."""
+    import msgspec
+
+    from akg_tui.evaluate.evidence.compile_report import as_lines, fields
+
+    if as_json:
+        print(msgspec.json.encode({"compile_report": fields(report, file)}).decode())
+    else:
+        print("\n".join(as_lines(report, file)))
 
 
 def _print_measurement(
@@ -182,7 +203,7 @@ def _print_measurement(
     if profile is not None:
         print("\n".join(as_lines(profile)))
     if report is not None:
-        print("\n".join(compile_report.as_lines(report, file)))
+        _print_report(report, file, as_json=False)
 
 
 def seen_of(measured: Measurement) -> str:

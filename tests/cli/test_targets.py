@@ -78,6 +78,21 @@ def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
 
 
 @needs_triton
+@needs_no_gpu
+def test_a_task_for_a_gpu_has_a_report_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(sample(TRITON), tmp_path / "task")
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace('backend = "cpu"', 'backend = "cuda"'))
+    assert main(["eval", str(folder), "--json", "--compile-report", "sm_90"]) == 2
+    told = capsys.readouterr()
+    (launch,) = json.loads(told.out)["compile_report"]["kernels"]
+    assert launch["arches"][0]["registers"] > 0
+    assert told.err.startswith('akg-tui: not evaluated: backend = "cuda" needs an NVIDIA GPU')
+
+
+@needs_triton
 def test_a_kernel_that_launches_nothing_has_no_compile_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from akg_tui.evaluate.evidence.compile_report import Compiled, CompileFor, Compi
 from akg_tui.evaluate.evidence.gpu_assembly import (
     Instructions,
     Resources,
+    ptxas_remarks,
     read_amdgcn,
     read_ptx,
     read_ptxas,
@@ -126,6 +127,13 @@ def test_registers_and_spills_are_read_from_the_log_of_ptxas() -> None:
     assert read_ptxas("ptxas fatal: no such file") is None
 
 
+def test_what_ptxas_warns_of_is_told_once() -> None:
+    said = "wgmma.mma_async instructions are serialized due to insufficient register resources"
+    log = f"ptxas-blackwell info    : (C7511) Potential Performance Loss: {said}\n"
+    assert ptxas_remarks(PTXAS) == ()
+    assert ptxas_remarks(log * 2 + PTXAS) == (said,)
+
+
 def test_amds_assembly_has_the_same_facts() -> None:
     found, resources = read_amdgcn(AMDGCN)
     assert resources == Resources(119, 12, waves=4)
@@ -158,6 +166,7 @@ def test_amds_assembly_has_the_same_facts() -> None:
         ("sm_90", 4, 32, 113 << 10, None, Occupancy(2, 8 / 64, ("shared memory",))),
         ("sm_90", 4, 32, (113 << 10) + 1, None, Occupancy(1, 4 / 64, ("shared memory",))),
         ("gfx942", 4, 119, 4096, 4, Occupancy(4, 0.5, ("registers",))),
+        ("gfx942", 4, 32, (21 << 10) + 1, 8, Occupancy(2, 0.25, ("shared memory",))),
         ("gfx942", 4, 32, 32 << 10, 8, Occupancy(2, 0.25, ("shared memory",))),
     ],
 )

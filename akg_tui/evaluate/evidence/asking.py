@@ -55,10 +55,14 @@ class Lost(Exception):
     """A process did not answer; the message is one line."""
 
 
+NO_ANSWER = (Lost, UnknownConstant, OSError)
+"""Why a process may have no answer; each tells the reason."""
+
+
 def not_here(task: Task) -> str:
     """Return why there is no machine code to read for a task's target and DSL, or ""."""
     if task.target.backend == "cuda":
-        return "code of a GPU is not read: its compilers' reports are not wired in"
+        return "the machine code of a GPU is not read"
     if task.target.dsl == "triton":
         return "Triton runs in its interpreter here, which makes no machine code"
     return ""
@@ -74,7 +78,7 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     arches = [arch] if arch in ARCHES else USUAL_ARCHES
     try:
         return Evidence(found, findings, await compile_report(task, reference, kernel, arches))
-    except (Lost, UnknownConstant, OSError) as error:
+    except NO_ANSWER as error:
         left_out = findings.left_out | {"compile report": str(error)}
         return Evidence(found, replace(findings, left_out=left_out))
 
@@ -95,7 +99,7 @@ async def kernel_findings(
         return kept
     try:
         found = await _inspected(task, reference, kernel, idle=idle)
-    except (Lost, UnknownConstant, OSError) as error:
+    except NO_ANSWER as error:
         why = str(error)
         return KernelFindings(left_out={"machine code": why, "counters": why})
     if found.ran:
@@ -130,7 +134,7 @@ async def compile_report(
 ) -> CompileReport:
     """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
 
-    Raises `Lost` when there is no answer.
+    Raises one of `NO_ANSWER`.
     """
     request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
     # Not the interpreter's variable: with it nothing can be compiled.

@@ -210,11 +210,12 @@ class Recorder:
         if isinstance(found, Exception):
             line, what = _located(found, self._kernel)
             return Compiled(arch=arch, failed=what[:MOST_TEXT], line=line)
+        log = self._logs.get(id(found), "")
         if ARCHES[arch].is_amd:
             instructions, resources = gpu_assembly.read_amdgcn(found.asm["amdgcn"])
         else:
             instructions = gpu_assembly.read_ptx(found.asm["ptx"])
-            resources = gpu_assembly.read_ptxas(self._logs.get(id(found), ""))
+            resources = gpu_assembly.read_ptxas(log)
         return Compiled(
             arch=arch,
             warps=found.metadata.num_warps,
@@ -222,6 +223,7 @@ class Recorder:
             shared=found.metadata.shared,
             instructions=instructions,
             resources=resources,
+            remarks=tuple(text[:MOST_TEXT] for text in gpu_assembly.ptxas_remarks(log)),
         )
 
     def _tried(self, tuner: Any, args: Any, config: Any, meta: Any) -> list[float]:
@@ -306,9 +308,9 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
     import triton
 
     recorder = Recorder(request)
-    recorder.install()
     stopped = ""
     try:
+        recorder.install()
         first_call(request)
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         stopped = said(error)

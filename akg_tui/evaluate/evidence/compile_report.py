@@ -43,6 +43,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
     shared: Size = 0
     instructions: Instructions | None = None
     resources: Resources | None = None
+    remarks: Few = ()
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -133,6 +134,8 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
                 "blocks_an_sm": found.blocks,
                 "occupancy_limited_by": list(found.limits),
             }
+    if compiled.remarks:
+        told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
     if (code := compiled.instructions) is not None:
         told |= {
             "global_loads_by_bits": _by_width(code.loads),
@@ -200,7 +203,7 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
             f"{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
-    return told
+    return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
 
 
 def _widths(counts: Mapping[int, int]) -> str:

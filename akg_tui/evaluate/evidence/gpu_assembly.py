@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 VECTOR_BITS = 128
 """From this width on, an access of a thread uses the widest path of memory (16 bytes)."""
+MOST_REMARKS = 4
 
 WAIT = "wait and barrier"
 
@@ -43,9 +47,9 @@ class Resources(Struct, frozen=True):
     `waves` are those that the registers leave room for on an AMD SIMD.
     """
 
-    registers: int
-    spilled: int
-    waves: int | None = None
+    registers: Count
+    spilled: Count
+    waves: Count | None = None
 
 
 _PTX = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.:]*)\s*([^;]*);", re.M)
@@ -104,6 +108,12 @@ def _ptx_class(opcode: str, parts: list[str]) -> str:
         # A copy names both spaces: the global one comes first.
         return next((kind for s, kind in _PTX_SPACES.items() if s in spaces), "other memory")
     return "float" if _FLOAT.search(opcode) else "integer"
+
+
+def ptxas_remarks(log: str) -> tuple[str, ...]:
+    """Return what ptxas warns of, such as wgmma instructions that wait for each other."""
+    found = re.findall(r"(?:warning\s*:|Potential Performance Loss:)\s*(.+)", log)
+    return tuple(dict.fromkeys(found))[:MOST_REMARKS]
 
 
 def read_ptxas(log: str) -> Resources | None:

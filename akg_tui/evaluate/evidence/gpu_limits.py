@@ -19,13 +19,17 @@ RESERVED_SHARED = 1024
 
 
 class Arch(Struct, frozen=True):
-    """Limits of one multiprocessor (AMD: compute unit): threads, blocks, shared memory in bytes."""
+    """Limits of one multiprocessor (AMD: compute unit): threads, blocks, shared memory in bytes.
+
+    Shared memory is allocated in units of `shared_unit`.
+    """
 
     name: str
     threads: int
     blocks: int
     shared: int
     warp: int = 32
+    shared_unit: int = 128
 
     @property
     def is_amd(self) -> bool:
@@ -55,9 +59,9 @@ ARCHES = {
         Arch("sm_120", 1536, 24, 100 << 10),
         Arch("sm_121", 1536, 24, 100 << 10),
         # 4 SIMDs with 8 waves each; a block of several waves has one of 16 barriers.
-        Arch("gfx90a", 2048, 16, 64 << 10, warp=64),
-        Arch("gfx942", 2048, 16, 64 << 10, warp=64),
-        Arch("gfx950", 2048, 16, 160 << 10, warp=64),
+        Arch("gfx90a", 2048, 16, 64 << 10, warp=64, shared_unit=512),
+        Arch("gfx942", 2048, 16, 64 << 10, warp=64, shared_unit=512),
+        Arch("gfx950", 2048, 16, 160 << 10, warp=64, shared_unit=1280),
     )
 }
 
@@ -90,7 +94,9 @@ def occupancy(
         fits["registers"] = held // warps
     if shared:
         reserved = 0 if arch.is_amd else RESERVED_SHARED
-        fits["shared memory"] = arch.shared // (-(-shared // 128) * 128 + reserved)
+        fits["shared memory"] = arch.shared // (
+            -(-shared // arch.shared_unit) * arch.shared_unit + reserved
+        )
     blocks = min(fits.values())
     binding = tuple(name for name, number in fits.items() if number == blocks)
     return Occupancy(blocks, min(1.0, blocks * warps / arch.warps), binding)
