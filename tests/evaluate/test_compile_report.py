@@ -42,6 +42,8 @@ PTX = """
 	@!%p2 ld.global.L1::evict_last.v2.b16 { %rs1, %rs2 }, [ %rd16 + 0 ];
 	cp.async.cg.shared.global [ %r11 + 0 ], [ %rd3 + 0 ], 0x10, %r5;
 	cp.async.commit_group;
+	@%p4 cp.async.bulk.tensor.2d.shared::cta.global [%r1], [%rd9, {%r2, %r3}], [%r4];
+	cp.async.bulk.commit_group;
 	st.shared.v4.b32 	[%r11], {%r25, %r26, %r27, %r28};
 	bar.sync 	0;
 	wgmma.fence.sync.aligned;
@@ -101,16 +103,16 @@ def test_widths_matrix_instructions_and_barriers_are_read_from_ptx() -> None:
     assert found.loads == {128: 2, 32: 1}
     assert found.stores == {32: 1}
     assert found.vectorized == 0.5
-    assert found.barriers == 1
+    assert (found.barriers, found.bulk) == (1, 1)
     assert found.matrix == {
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16": 1,
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": 1,
         "tcgen05.mma.cta_group::1.kind::f16": 1,
     }
     assert found.mix == {
-        "global memory": 4,
+        "global memory": 5,
         "shared memory": 2,
-        "other memory": 2,
+        "other memory": 3,
         "matrix": 5,
         "move and convert": 2,
         "wait and barrier": 1,

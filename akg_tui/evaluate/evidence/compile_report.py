@@ -140,6 +140,7 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
         told |= {
             "global_loads_by_bits": _by_width(code.loads),
             "global_stores_by_bits": _by_width(code.stores),
+            "bulk_copies": code.bulk,
             "vectorized": None if code.vectorized is None else round(code.vectorized, 3),
             "matrix_instructions": {one_line(k, 80): n for k, n in code.matrix.items()},
             "barriers": code.barriers,
@@ -197,10 +198,11 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
         )
     if (code := compiled.instructions) is not None:
         share = "" if code.vectorized is None else f" ({code.vectorized:.0%} by {VECTOR_BITS} bits)"
+        bulk = f"{code.bulk} bulk copies (TMA); " if code.bulk else ""
         matrix = ", ".join(f"{n} {one_line(k, 60)}" for k, n in code.matrix.items())
         told += [
             f"  global loads {_widths(code.loads)}; stores {_widths(code.stores)}{share}; "
-            f"{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
+            f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
     return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]

@@ -24,6 +24,7 @@ WAIT = "wait and barrier"
 class Instructions(Struct, frozen=True):
     """Instructions of a kernel by class, its accesses to global memory by width in bits.
 
+    `bulk` are copies of whole tiles by the tensor memory accelerator, whose size PTX does not tell.
     `matrix` are the matrix instructions by opcode, `barriers` those at which a block waits.
     """
 
@@ -32,6 +33,7 @@ class Instructions(Struct, frozen=True):
     stores: dict[int, int]
     matrix: dict[str, int]
     barriers: int
+    bulk: int = 0
 
     @property
     def vectorized(self) -> float | None:
@@ -57,6 +59,7 @@ _PTX_WIDTH = re.compile(r"(?:\.v(\d))?\.[busf]+(\d+)$")
 _CP_ASYNC_BYTES = re.compile(r"\],\s*\[[^\]]*\],\s*(0x[0-9a-f]+|\d+)")
 _PTX_MATRIX = re.compile(r"w?mma\.(?:sync|mma)|wgmma\.mma_async|tcgen05\.mma")
 """Those that multiply: the others of these families load, store, order or wait."""
+_BULK = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!commit|wait|prefetch)")
 _PTX_CLASSES = {
     **dict.fromkeys(("mma", "wmma", "wgmma", "tcgen05"), "matrix"),
     **dict.fromkeys(("ldmatrix", "stmatrix"), "shared memory"),
@@ -77,7 +80,7 @@ def read_ptx(text: str) -> Instructions:
     matrix: Counter[str] = Counter()
     loads: Counter[int] = Counter()
     stores: Counter[int] = Counter()
-    barriers = 0
+    barriers = bulk = 0
     for opcode, operands in _instructions(_PTX, re.sub(r"//.*", "", text)):
         parts = opcode.split(".")
         kind = _ptx_class(opcode, parts)
@@ -90,9 +93,11 @@ def read_ptx(text: str) -> Instructions:
             if found := _PTX_WIDTH.search(opcode):
                 width = int(found[1] or 1) * int(found[2])
                 (stores if parts[0] == "st" else loads)[width] += 1
+        elif _BULK.match(opcode):
+            bulk += 1
         elif opcode.startswith("cp.async.c") and (copied := _CP_ASYNC_BYTES.search(operands)):
             loads[8 * int(copied[1], 0)] += 1
-    return Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers)
+    return Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers, bulk)
 
 
 def _instructions(form: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
