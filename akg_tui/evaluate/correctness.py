@@ -187,10 +187,10 @@ def conditioned(
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
     `nudged` are exact results for inputs that differ by a rounding: first of each element, then,
-    for results of few elements, common to random blocks of elements, as if partial sums were
-    rounded. Where these, or the reference's own results, are further from `exact` than any
-    candidate's ceiling (the variance of a constant row), the result is ill-conditioned. Without
-    exact results the bound is the ceiling. `ties` are results whose integers show near ties.
+    for results of few elements, as if each partial sum were rounded. Where these, or the
+    reference's own results, are further from `exact` than any candidate's ceiling (the variance of
+    a constant row), the result is ill-conditioned. Without exact results the bound is the ceiling.
+    `ties` are results whose integers show near ties.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -211,19 +211,16 @@ def conditioned(
         ):
             return None
         own = _worst(native, native, target)
-        nudge, *blocks = (_worst(each, native, target) for each in others)
-        blocks = blocks if has_few(native) else []
-        rounded_sums = _growth_of_sums(terms) * max(blocks, default=0.0)
+        nudge, *sums = (_worst(each, native, target) for each in others)
+        rounded_sums = max(sums) if sums and has_few(native) else 0.0
         if native.dtype in HALF:
             bound, origin = _half(native, target, own, nudge, (terms, roundings))
-            bound += rounded_sums
+            bound += HEADROOM * rounded_sums
             shaken = own
         else:
-            shaken = max(own, nudge)
-            bound, origin = HEADROOM * shaken, "8 times the effect of one rounding of the inputs"
-            if bound < rounded_sums:
-                bound = rounded_sums
-                origin = f"the effect of rounding each of {terms} partial sums"
+            shaken = max(own, nudge, rounded_sums)
+            effect = "one rounding of the inputs" if shaken > rounded_sums else "rounding sums"
+            bound, origin = HEADROOM * shaken, f"8 times the effect of {effect}"
         if not bound <= ceiling:
             return None
         least = floor(native.dtype, terms, random=False)
@@ -267,16 +264,6 @@ def floor(dtype: torch.dtype, terms: int, *, random: bool) -> float:
     unit = torch.finfo(dtype).eps / 2
     growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if random else terms)
     return min(max(FLOORS[dtype], growth * unit), CEILINGS[dtype])
-
-
-def _growth_of_sums(terms: int) -> float:
-    """Return the error of adding numbers one by one, in units of the effect of a nudged block.
-
-    A sum of which one block is nudged up and the rest down, by one unit roundoff, changes by twice
-    the unit roundoff of the block's partial sum, if all cancel in the end. A rounding is half a
-    unit on average, and those of n sums have random signs.
-    """
-    return RANDOM_SUM / 4 * math.sqrt(terms)
 
 
 def _half(

@@ -163,7 +163,9 @@ class EditSession:
         made = self._lineage.extend(proposal.result.document, proposal.step)
         self._last_no_op = None
         result = replace(proposal.result, document=made)
-        self._record_shown(carried | frozenset(result_lines(result)))
+        # Also those of its lines that were there before: their author knows them.
+        written = frozenset(range(1, proposal.step.count + 1)).difference(proposal.step.to)
+        self._record_shown(carried | written | frozenset(result_lines(result)))
         answer = render_result(result, self._tagger)
         return "\n".join([answer, *(f"Note: {note}" for note in proposal.notes)])
 

@@ -185,7 +185,11 @@ _TWO = "torch.randn(SIZE), torch.randn(SIZE)"
 OPS = {
     "mean": Op("torch.randn(SIZE)", "x", "x.mean()", "(S(x) / x.numel()).squeeze()"),
     "mean of a matrix": Op(
-        "torch.randn(4, SIZE)", "x", "x.mean()", f"(S({_FLAT}) / x.numel()).squeeze()"
+        "torch.randn(4, SIZE)",
+        "x",
+        "x.mean()",
+        f"(S({_FLAT}) / x.numel()).squeeze()",
+        (7, 300, 1000),
     ),
     "sum": Op("torch.randn(2, SIZE)", "x", "x.sum(-1)", "S(x).squeeze(-1)"),
     "mse": Op(_TWO, "x, y", "F.mse_loss(x, y)", "(D(x - y, x - y) / x.numel()).squeeze()"),

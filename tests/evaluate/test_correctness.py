@@ -227,7 +227,7 @@ def test_a_cancelling_sum_may_be_rounded_at_its_partial_sums() -> None:
     native, exact = [wide.sum().float()], [wide.sum()]
     torch.manual_seed(0)
     nudged = [unusual_values.nudged(wide, x)]
-    nudged += [unusual_values.nudged_in_blocks(wide, x, number) for number in range(4)]
+    nudged += [unusual_values.nudged_in_sums(wide, x) for _ in range(4)]
     shaken = [[each.sum()] for each in nudged if isinstance(each, torch.Tensor)]
 
     def refused(result: torch.Tensor, several: list[list[torch.Tensor]]) -> bool:

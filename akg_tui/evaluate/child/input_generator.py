@@ -306,10 +306,7 @@ class ReferenceServer(Server):
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         nudges: list[Nudge] = [unusual_values.nudged]
-        nudges += [
-            functools.partial(unusual_values.nudged_in_blocks, number=number)
-            for number in range(known.nudges - 1)
-        ]
+        nudges += [unusual_values.nudged_in_sums] * (known.nudges - 1)
         if wanted & Want.EXACT and not self._draw_all_exact(known, inputs, seed, item, nudges):
             wanted &= ~Want.EXACT
         return wanted

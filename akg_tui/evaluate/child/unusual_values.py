@@ -202,24 +202,22 @@ def tie_roundings(terms: int) -> int:
     return min(4 * terms, 1600)
 
 
-def nudged_in_blocks(value: object, native: object, number: int = 0) -> object:
-    """Return `value` changed by one rounding, up in one block of elements and down in the rest.
+def nudged_in_sums(value: object, native: object) -> object:
+    """Return `value` changed as if it were added up along each axis, with random roundings.
 
-    A sum changes by the rounding of a partial sum, which exceeds that of the terms. The block ends
-    at a random place along an axis, which the `number` chooses.
+    Each rounding of a partial sum changes all of its terms by one factor. So a term's factor is the
+    sum of the roundings from it on.
     """
 
-    def signs(shape: torch.Size) -> torch.Tensor:
-        axes = [axis for axis, extent in enumerate(shape) if extent > 1]
-        up = 1.0 if float(torch.rand(())) < 0.5 else -1.0
-        if not axes:
-            return torch.full(shape, up, dtype=torch.float64)
-        axis = axes[-1 - number % len(axes)]
-        end = int(shape[axis] * (0.25 + 0.5 * float(torch.rand(()))) + 0.5)
-        step = torch.where(torch.arange(shape[axis]) < end, up, -up).double()
-        return step.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    def noise(shape: torch.Size) -> torch.Tensor:
+        found = torch.zeros(shape, dtype=torch.float64)
+        for axis, extent in enumerate(shape):
+            if extent > 1:
+                roundings = torch.rand(shape, dtype=torch.float64) * 2 - 1
+                found += roundings.cumsum(axis).flip(axis)
+        return found
 
-    return _nudged(value, native, signs)
+    return _nudged(value, native, noise)
 
 
 def _nudged(
