@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from rich.style import Style
@@ -62,6 +63,10 @@ HELD_DOWN = frozenset({"up", "down", "left", "right", "pageup", "pagedown"})
 
 OPENING = "opening"
 """The group of workers that open a screen; keys typed meanwhile go to that screen."""
+
+LONGEST_HOLD_S = 2.0
+"""The time for which the effect of a key holds later keys. A widget that does not answer must not
+take the keyboard away."""
 
 
 def merged_bindings(node: DOMNode) -> BindingsMap | None:
@@ -193,6 +198,7 @@ class AppInternals(App[T]):
         self.stylesheet = SharedStylesheet(variables=self.get_css_variables())
         self._typed: deque[Key | Paste] = deque()
         self._key_works = False
+        self._key_taken_at = 0.0
 
     async def _dispatch_message(self, message: Message) -> None:
         """Take a key or a paste after the effect of the key before it is complete.
@@ -205,7 +211,7 @@ class AppInternals(App[T]):
             await super()._dispatch_message(message)
             return
         self._typed.append(message)
-        if not self._key_works:
+        if not self._key_works or monotonic() - self._key_taken_at > LONGEST_HOLD_S:
             await self._take_typed()
 
     async def _take_typed(self) -> None:
@@ -218,7 +224,7 @@ class AppInternals(App[T]):
         while self._typed and _stays(key, self._typed[0], place[1]):
             key = self._typed.popleft()
             await super()._dispatch_message(key)
-        self._key_works = True
+        self._key_works, self._key_taken_at = True, monotonic()
         again = not _is_text(key, place[1])
         await self._follow(self._way_from(place), place, again=again)
 

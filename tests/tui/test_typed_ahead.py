@@ -5,6 +5,7 @@ A paste, a fast typist and `tmux send-keys` send all keys before the first has h
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Phase
+from akg_tui.tui import textual_internals
 from akg_tui.tui.screens.dialogs import AskLimits, Confirm
 from akg_tui.tui.screens.new_run import Wizard
 from akg_tui.tui.screens.runs import Runs
@@ -180,7 +182,8 @@ async def test_keys_of_the_past_behind_the_key_to_it_do_not_steer_the_run() -> N
         await stage.pilot.pause()
         place = stage.app.time_travel.place
         assert place is not None
-        assert place.speed, "the blank plays from there"
+        assert place.cursor is not None
+        assert place.speed or place.cursor > 2, "the blank plays from there, or has played"
         assert stage.handle.sent == before, "and does not pause the run"
 
 
@@ -222,3 +225,27 @@ async def test_what_is_read_in_a_thread_before_it_opens_gets_the_keys_too(folder
         await stage.until(lambda: stage.runs.sort != order)
         assert isinstance(stage.app.screen, Runs)
         assert len(stage.app.screen_stack) == 2
+
+
+async def test_what_never_opens_does_not_take_the_keyboard_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def line_opened() -> None:
+        async with asyncio.timeout(30):
+            while not isinstance(stage.app.focused, Input):
+                await asyncio.sleep(0.001)
+
+    async with on_stage(in_work()) as stage:
+        monkeypatch.setattr(textual_internals, "LONGEST_HOLD_S", 1000.0)
+        worker = stage.app.run_worker(asyncio.Event().wait(), group=textual_internals.OPENING)
+        burst(stage.app, "down", ":")
+        await stage.pilot.pause()
+        assert not isinstance(stage.app.focused, Input)
+        worker.cancel()
+        await line_opened()
+        await stage.press("escape")
+
+        monkeypatch.setattr(textual_internals, "LONGEST_HOLD_S", 0.0)
+        stage.app.run_worker(asyncio.Event().wait(), group=textual_internals.OPENING)
+        burst(stage.app, "down", ":")
+        await line_opened()
