@@ -23,7 +23,7 @@ WAKING_HOG = kernel(
     self.idle = False
     y = torch.softmax(x, -1)
     self.idle = True
-    set_alarm(4_000_000)
+    set_alarm(1_000_000)
     return y
 """,
     before=ALARM,

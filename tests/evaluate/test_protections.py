@@ -120,7 +120,9 @@ def test_what_is_lacking_is_in_the_measurement(task: Path) -> None:
 
 
 def test_without_a_filter_who_wakes_itself_while_the_other_is_timed_is_refused(task: Path) -> None:
-    (task / "task.toml").write_text(TASK + "[guard]\nlevel = 'warn'\n")
+    # Enough time for many stops that are longer than its alarm.
+    longer = TASK.replace("budget_s = 0.2", "budget_s = 4.0")
+    (task / "task.toml").write_text(longer + "[guard]\nlevel = 'warn'\n")
     (task / "kernel.py").write_text(WAKING_HOG)
     done = python("-m", "akg_tui", "eval", task, "--json", lacking=("filters",))
     found = msgspec.json.decode(done.stdout, type=Measurement)
