@@ -2,9 +2,9 @@
 
 A run is made of real commands and effects of core: an agent that plans, edits, fails, asks and is
 blocked; measurements of every outcome on quiet and noisy machines; a person who steers, undoes,
-stops and lets the run go on; sessions that break; forks. What the surfaces should tell is counted
-from the events alone, without the fold. Header, list of runs, chart, status row, report, PLAN.md
-and `show --json` are then asked for the best kernel, the state and the reason.
+stops and lets the run go on; sessions that break; forks. The expected best kernel, state and
+reason are computed from the events alone, without the fold. The header, the list of runs, the
+chart, the status row, the report, PLAN.md and `show --json` must show these.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check(held: bool, told: str) -> list[str]:
 
 @dataclass
 class Truth:
-    """What the events say of the best kernel, the state and the reason; the fold has no part."""
+    """The expected best kernel, state and reason, computed from the events without the fold."""
 
     stack: list[tuple[int, float]] = field(default_factory=list)  # attempts kept, over the seed
     fresh: float | None = None

@@ -235,6 +235,10 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("thinking is set by the Messages API only: leave it at default")
 
 
+AGENT_FILES = ("tools", "functions")
+"""The settings of an agent that name a file of the task folder."""
+
+
 class BadAgent(ValueError):
     """A `setting` of an agent with a forbidden value; `why` gives the values that are allowed."""
 

@@ -24,7 +24,17 @@ from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.task import MCP, PACKAGE, SWEEP, Agent, BadAgent, Policy, Task, stated_agent
+from akg_tui.core.task import (
+    AGENT_FILES,
+    MCP,
+    PACKAGE,
+    SWEEP,
+    Agent,
+    BadAgent,
+    Policy,
+    Task,
+    stated_agent,
+)
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 
@@ -37,7 +47,6 @@ if TYPE_CHECKING:
     from akg_tui.store.run_folder import RunFolder
 
 DRIVEN = "use akg-tui mcp: an MCP client drives it"
-_FILES = ("tools", "functions")  # the settings of an agent that name a file of the task folder
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
 
@@ -142,7 +151,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         place = origin = place / SAMPLES / request.sample
         if not os.path.exists(place / TASK_FILE):  # noqa: PTH110 - False where it can't be seen
             origin = sample(request.sample)
-    files = {name: request.settings[name] for name in _FILES if name in request.settings}
+    files = {name: request.settings[name] for name in AGENT_FILES if name in request.settings}
     folder = load_task(origin, request.workflow, files)
     task = replace(folder.task, policy=request.limits.over(folder.task.policy))
     check_sandbox(task, required=request.require_sandbox)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from akg_tui.core.task import AGENT_FILES
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import file_text
 from akg_tui.store.task_toml import parse_agent
 from akg_tui.suite.suite_record import Configuration, label_of
 
 SUFFIX = ".toml"
-_FILES = ("tools", "functions")
 
 
 def configurations(a: str, b: str) -> dict[str, Configuration]:
@@ -33,7 +33,7 @@ def _read(word: str) -> tuple[str, Configuration]:
         return word, Configuration(settings={"model": word}, tape=label_of(word))
     stated = parse_agent(path, file_text(path))
     files = {}
-    for field in _FILES:
+    for field in AGENT_FILES:
         if name := stated.get(field):
             beside = path.with_name(name)
             if not beside.is_file():

@@ -1,4 +1,4 @@
-"""What an agent's work yields: verified gain by tokens, dollars and hours, of A and of B.
+"""The verified gain of two agents, A and B, per million tokens, per dollar and per hour.
 
 A side's rate is the gain of all of its runs over their cost, so a run that found nothing counts
 with what it cost. Pure; every draw has a fixed seed.

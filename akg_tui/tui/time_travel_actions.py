@@ -75,7 +75,7 @@ class TimeTravel:
             self._app.run_worker(self.enter(), name="read the past", group=OPENING, exclusive=True)
 
     async def enter(self) -> None:
-        """Fold the states in slices, so that keys are read in between; then show the last state."""
+        """Fold the states in slices, between which the screen is painted; then show the last."""
         handle = self._workbench.handle
         if handle is None:
             return

@@ -44,7 +44,7 @@ LEAST_EQUAL = 95
 SEED = 20_261_125
 
 Runs = Mapping[str, Sequence[Spent]]
-"""What the runs of each task gained and cost."""
+"""The gain and the cost of each run, by task."""
 
 
 class Student:

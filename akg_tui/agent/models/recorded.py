@@ -42,7 +42,7 @@ _VARIES = re.compile(
     r"|(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?=x?(?!\w))"  # a number
     r")"
 )
-"""What differs from one measurement to the next, with the spaces that align it.
+"""Parts of a text that differ between two measurements, with the spaces that align them.
 
 Tags of lines and `sha=` of a kernel are none of these: they stand for its exact text.
 """

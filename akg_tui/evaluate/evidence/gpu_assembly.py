@@ -44,7 +44,7 @@ class Instructions(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """What a kernel takes of a multiprocessor; `spilled` are bytes a thread.
+    """Registers and memory that a kernel uses; `spilled` are bytes a thread.
 
     `waves` are those that the registers leave room for on an AMD SIMD.
     """

@@ -1,4 +1,4 @@
-"""What a GPU of an arch holds at once, and how many blocks of a kernel fit: the occupancy.
+"""Limits of GPU architectures, and the occupancy of a kernel: how many of its blocks fit at once.
 
 Pure. The limits of NVIDIA's arches are those of the table "Technical Specifications per Compute
 Capability" in the CUDA C++ Programming Guide. By the same guide the runtime reserves 1 KiB of

@@ -30,7 +30,7 @@ Fields = dict[str, object]
 
 
 class Evidence(Struct, frozen=True):
-    """What was found about a kernel and about its task: the limits by case, and the code.
+    """Findings on a kernel (its machine code) and on its task (the limits by case).
 
     `compiled` is there for a kernel in Triton.
     """
