@@ -117,6 +117,18 @@ def test_a_fault_of_a_reference_is_told_with_its_line(probe: SizeProbe) -> None:
         assert f"4_softmax.py:{line}: AttributeError" in str(refused.value)
 
 
+def test_an_input_that_cannot_be_passed_is_refused_before_sizes_are_searched(
+    probe: SizeProbe,
+) -> None:
+    source = (SETS / "kernelbench" / "4_softmax.py").read_text().replace("4096", "4")
+    bad = source.replace("393216", "8").replace("return [x]", "return [x, object()]")
+    bad = bad.replace("forward(self, x)", "forward(self, x, y)")
+    assert bad.count("object()") == 1
+    for question in QUESTIONS:
+        with pytest.raises(ReferenceRefused, match="value 1 is a object; only tensors"):
+            probe.ask(question, TASK, bad, "4_softmax.py")
+
+
 UNDECIDED = """
 import torch
 
