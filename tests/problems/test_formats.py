@@ -152,6 +152,24 @@ def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
     ]
 
 
+def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_path: Path) -> None:
+    folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
+    module = folder / "func_forward.py"
+    given = "num_features: int, eps: float"
+    text = module.read_text()
+    assert given in text
+    module.write_text(
+        text.replace(given, "num_features=128, low=(-1.0, 2), eps=None").replace(
+            "self.eps = eps", "self.eps = eps or 1e-5"
+        )
+    )
+    config = folder / "config_forward.json"
+    config.write_text(config.read_text().replace("1e-05", "null"))
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    assert namespace["get_init_inputs"]() == [128, (-1.0, 2), None]
+
+
 DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
 
 
