@@ -27,13 +27,17 @@ Size = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`."""
+    """A request for a `CompileReport`. `toolchain` is the folder of Ascend's, if it is needed."""
 
     arches: tuple[str, ...]
+    toolchain: str = ""
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
-    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown)."""
+    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
+
+    `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
+    """
 
     arch: Text
     failed: Text = ""
@@ -44,6 +48,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
     instructions: Instructions | None = None
     resources: Resources | None = None
     remarks: Few = ()
+    hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
