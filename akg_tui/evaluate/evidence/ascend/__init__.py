@@ -1,1 +1,1 @@
-"""What the compiler for Ascend tells of a Triton kernel, without an NPU."""
+"""What the compiler for Ascend NPUs tells of a kernel, without an NPU."""
