@@ -78,6 +78,20 @@ def test_flags_have_pipes_and_events_also_where_an_event_is_computed() -> None:
     assert read("add_loop").functions[0].multi_buffered == 3
 
 
+def test_operations_have_their_lines_of_the_kernel_also_where_a_function_was_inlined() -> None:
+    told = [
+        (each.name, each.place) for each in operations("located", "vector") if not each.unlikely
+    ]
+    assert told == [
+        ("enablevc_reduce_max_r_float", 6),
+        ("vadds_vs_1d_float", 6),
+        ("vexp_1d_float", 6),
+        ("enablevc_reduce_sum_r_float", 7),
+        ("vdiv_vs_1d_float", 7),
+    ]
+    assert read("located").functions[0].used("UB") == 6464 + 8 * 4
+
+
 def test_what_is_not_contiguous_is_discrete() -> None:
     strided, stored = operations("strided", "transfer")
     assert (strided.run, strided.discrete, strided.size) == (4, True, 4096)

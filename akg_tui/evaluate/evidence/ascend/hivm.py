@@ -79,7 +79,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     """One operation of a pipe.
 
     `kind` is one of transfer, vector, cube, scalar, set_flag, wait_flag, barrier, block_set,
-    block_wait and unknown. What does not belong to the kind is 0 or "".
+    block_wait and unknown. What does not belong to the kind is 0 or "". `line` is that of the text,
+    `place` that of the kernel's file, 0 if it is not told.
 
     A transfer moves `size` bytes from `source` to `target` (spaces), `run` bytes at a time without
     a gap; an access of the scalar unit to global memory is a transfer on pipe S. A vector operation
@@ -96,6 +97,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     pipe: str
     name: str
     line: int
+    place: int = 0
     size: int = 0
     run: int = 0
     source: str = ""
@@ -223,7 +225,7 @@ def known_arguments(
 
 
 def _function(tree: Tree, body: Body) -> Function:
-    visit = _Visit(Values(tree.maps, known_arguments(body, (), ())))
+    visit = _Visit(Values(tree.maps, known_arguments(body, (), ())), tree.places)
     visit.region(body.instructions, 0, 1, unlikely=False)
     core = _CORE.search(body.attributes) or _CORE.search(tree.attributes)
     return Function(
@@ -240,8 +242,8 @@ def _function(tree: Tree, body: Body) -> Function:
 class _Visit:
     """Goes through each instruction of a function once."""
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    def __init__(self, values: Values, places: Mapping[str, int]) -> None:
+        self._values, self._places = values, places
         self.operations: list[Operation] = []
         self.buffers: set[Buffer] = set()
         self.unknown: Counter[str] = Counter()
@@ -286,7 +288,8 @@ class _Visit:
                 continue
             if found.kind == "unknown":
                 self.unknown[found.name] += 1
-            found = replace(found, depth=depth, times=times, unlikely=unlikely)
+            place = self._places.get(each.location, 0)
+            found = replace(found, place=place, depth=depth, times=times, unlikely=unlikely)
             self.operations.append(found)
 
     def _buffers(self, instruction: Instruction) -> None:

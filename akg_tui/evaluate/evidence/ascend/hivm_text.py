@@ -28,6 +28,10 @@ _SPACE = re.compile(r"address_space<(\w+)>")
 _FUNCTION = re.compile(r"func\.func (?:private |public )?@([\w$.-]+)\((.*)")
 _ARGUMENT = re.compile(rf"({_NAME}): ((?:memref<|[\w!])[^{{]*)")
 _MAP = re.compile(r"(#\w+) = affine_map<\(([^()]*)\)(?:\[([^\]]*)\])? -> \((.*)\)>")
+_LOCATION = re.compile(r" loc\((#loc\d{0,9})\)$")
+_ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
+_PLACE = re.compile(r'"[^"]*":(\d{1,7}):\d+$')
+_CALL_SITE = re.compile(r"callsite\(.* at (#loc\d{0,9})\)$")
 _ENTRY = re.compile(r'"(\w+)", (-?\d{1,18}) : i\d+')
 
 
@@ -47,7 +51,8 @@ class MemrefType(Struct, frozen=True):
 class Instruction(Struct, frozen=True):
     """One operation of the text: what it defines, what it reads, and its regions.
 
-    `text` is what follows the name of the operation, `attributes` what follows the last region.
+    `text` is what follows the name of the operation, `attributes` what follows the last region,
+    `location` the name of its place in the kernel's file.
     """
 
     line: int
@@ -57,6 +62,7 @@ class Instruction(Struct, frozen=True):
     text: str
     regions: tuple[tuple[Instruction, ...], ...] = ()
     attributes: str = ""
+    location: str = ""
 
 
 class Body(Struct, frozen=True):
@@ -77,12 +83,16 @@ class AffineMap(Struct, frozen=True):
 
 
 class Tree(Struct, frozen=True):
-    """A module: its target's description, its maps and its functions."""
+    """A module: its target's description, its maps and its functions.
+
+    `places` are lines of the kernel's file by location; of a call that was inlined, the caller's.
+    """
 
     target: dict[str, int]
     attributes: str
     maps: dict[str, AffineMap]
     functions: tuple[Body, ...]
+    places: dict[str, int]
 
 
 class _Open(Struct):
@@ -148,7 +158,26 @@ def read_tree(text: str) -> Tree:
         raise HivmError(f"function {reader.head.name[:60]} is not closed")
     if not reader.functions:
         raise HivmError("the text has no function with a body")
-    return Tree(reader.target, reader.attributes, reader.maps, tuple(reader.functions))
+    return Tree(
+        reader.target,
+        reader.attributes,
+        reader.maps,
+        tuple(reader.functions),
+        _places(reader.locations),
+    )
+
+
+def _places(locations: dict[str, str]) -> dict[str, int]:
+    places = {}
+    for name, text in locations.items():
+        told = text
+        for _ in range(MOST_DEPTH):
+            if (called := _CALL_SITE.match(told)) is None:
+                break
+            told = locations.get(called[1], "")
+        if found := _PLACE.match(told):
+            places[name] = int(found[1])
+    return places
 
 
 class _Reader:
@@ -158,18 +187,22 @@ class _Reader:
         self.target: dict[str, int] = {}
         self.attributes = ""
         self.maps: dict[str, AffineMap] = {}
+        self.locations: dict[str, str] = {}
         self.functions: list[Body] = []
         self.head: Body | None = None
         self._open: list[_Open] = []
 
     def read(self, number: int, line: str) -> None:
         """Read a line without the spaces around it."""
+        location = ""
+        if found := _LOCATION.search(line):
+            location, line = found[1], line[: found.start()].rstrip()
         if self.head is None:
             self._outside(number, line)
         elif line.startswith("}"):
-            self._close(self.head, line[1:].strip())
+            self._close(self.head, line[1:].strip(), location)
         elif line and not line.startswith("//"):
-            instruction = _instruction(number, line)
+            instruction = _instruction(number, line, location)
             if not line.endswith("{"):
                 self._open[-1].regions[-1].append(instruction)
             elif len(self._open) < MOST_DEPTH:
@@ -178,7 +211,9 @@ class _Reader:
                 raise HivmError(f"line {number} is nested more than {MOST_DEPTH} deep")
 
     def _outside(self, number: int, line: str) -> None:
-        if found := _MAP.match(line):
+        if found := _ALIAS.match(line):
+            self.locations[found[1]] = found[2]
+        elif found := _MAP.match(line):
             names = f"{found[2]},{found[3] or ''}".split(",")
             self.maps[found[1]] = AffineMap(
                 tuple(each.strip() for each in names if each.strip())[:MOST_OPERANDS],
@@ -191,7 +226,7 @@ class _Reader:
             self.head = Body(found[1], number, _arguments(found[2]), found[2], ())
             self._open = [_Open(Instruction(number, "func.func", (), (), ""), [[]])]
 
-    def _close(self, head: Body, rest: str) -> None:
+    def _close(self, head: Body, rest: str, location: str) -> None:
         closed = self._open[-1]
         if rest.endswith("{") and rest.split(maxsplit=1)[0] in ("else", "do"):
             closed.regions.append([])
@@ -199,7 +234,7 @@ class _Reader:
         self._open.pop()
         if self._open:
             regions = tuple(tuple(region) for region in closed.regions)
-            whole = replace(closed.instruction, regions=regions, attributes=rest)
+            whole = replace(closed.instruction, regions=regions, attributes=rest, location=location)
             self._open[-1].regions[-1].append(whole)
         else:
             self.functions.append(replace(head, instructions=tuple(closed.regions[0])))
@@ -213,7 +248,7 @@ def _arguments(text: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _instruction(number: int, line: str) -> Instruction:
+def _instruction(number: int, line: str, location: str) -> Instruction:
     if line.startswith("^"):
         return Instruction(number, "block", (), tuple(_OPERAND.findall(line)), line)
     results: tuple[str, ...] = ()
@@ -223,9 +258,8 @@ def _instruction(number: int, line: str) -> Instruction:
     name = _OPERATION.match(line)
     operation = name[1] if name else ""
     text = line[name.end() :].strip() if name else line
-    return Instruction(
-        number, operation, results, tuple(_OPERAND.findall(text))[:MOST_OPERANDS], text
-    )
+    operands = tuple(_OPERAND.findall(text))[:MOST_OPERANDS]
+    return Instruction(number, operation, results, operands, text, location=location)
 
 
 def _named(text: str) -> list[str]:
