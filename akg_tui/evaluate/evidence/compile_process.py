@@ -208,6 +208,7 @@ class Recorder:
                 constants=constants,
                 grid=_grid(function, grid, args, kwargs),
                 launches=times,
+                values=_values(function, source, args, kwargs),
                 compiled=tuple(
                     self._compiled(arch, found)
                     for arch, found in zip(self._arches, results, strict=True)
@@ -284,14 +285,28 @@ def _described(source: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(arguments[:64]), tuple(constants[:64])
 
 
+def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a launch by name, without the options of the launch."""
+    names = inspect.signature(function.fn).parameters
+    bound = inspect.signature(function.fn).bind(
+        *args, **{name: value for name, value in kwargs.items() if name in names}
+    )
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _values(function: Any, source: Any, args: Any, kwargs: Any) -> tuple[int | None, ...]:
+    """Return the integers among the run-time arguments, None for each other one."""
+    if source is None:
+        return ()
+    given = _bound(function, args, kwargs)
+    values = [given.get(name) for name, kind in source.signature.items() if kind != "constexpr"]
+    return tuple(int(each) if isinstance(each, int) else None for each in values)
+
+
 def _grid(function: Any, grid: Any, args: Any, kwargs: Any) -> tuple[int, ...]:
     if callable(grid):
-        names = inspect.signature(function.fn).parameters
-        bound = inspect.signature(function.fn).bind(
-            *args, **{name: value for name, value in kwargs.items() if name in names}
-        )
-        bound.apply_defaults()
-        grid = grid(dict(bound.arguments))
+        grid = grid(_bound(function, args, kwargs))
     return tuple(int(size) for size in grid)[:3]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -145,6 +146,29 @@ def _program(toolchain: Toolchain, at: Path, program: str) -> Path | None:
         if os.access(place / program, os.X_OK) and (place / program).is_file():
             return place / program
     return None
+
+
+def ascend_arches() -> tuple[str, ...]:
+    """Return the NPUs that the compiler of `ascend` itself compiles for, as it lists them.
+
+    It hands those of the generation 950 on to another compiler, whose programs have other forms.
+    """
+    compiler = toolchain_program("ascend", "bishengir-compile")
+    if compiler is None:
+        return ()
+    try:
+        done = subprocess.run(
+            [str(compiler), "--help"],
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CHECK_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.findall(r"^\s+=(Ascend[\w-]+)\s", done.stdout, re.M)
+    return tuple(each for each in found if not re.match(r"Ascend(?:950|910_95)", each))
 
 
 def missing(name: str) -> str:

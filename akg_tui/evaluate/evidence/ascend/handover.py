@@ -194,5 +194,3 @@ def _dtype_name(value: Any) -> str:
     import triton.language as tl
 
     return next((name for name in dir(tl) if getattr(tl, name) == value), str(value))
-
-

@@ -1,4 +1,4 @@
-"""Compiles one launch of a Triton kernel for Ascend, down to HIVM, the last form before CANN's step.
+"""Compiles one launch of a Triton kernel for Ascend, down to HIVM: all but CANN's last step.
 
 A program for the Python of the toolchain `ascend`, which has Triton for Ascend and not this
 package: it imports nothing of ours. It runs inside the sandbox of the process that starts it.
@@ -57,7 +57,7 @@ class Source:
         self._made[number] = None
         values = {name: self.value(value) for name, value in told["globals"].items()}
         space: dict[str, Any] = {"__name__": "kernel", **values}
-        exec(compile(text, str(path), "exec", dont_inherit=True), space)  # noqa: S102
+        exec(compile(text, str(path), "exec", dont_inherit=True), space)
         made = self._made[number] = space[told["name"]] = JITFunction(space[told["name"]])
         return made
 
@@ -190,11 +190,10 @@ def _linalg(request: Answer) -> str:
         raise Refused(*_reason(error.stderr.decode(errors="replace"), [])) from None
     except Refused:
         raise
-    except Exception as error:
-        chain: list[Any] = []
-        while error is not None:
-            chain.append(error)
-            error = error.__cause__  # type: ignore[assignment]
+    except Exception as error:  # noqa: BLE001 (a compiler may raise anything)
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__) is not None:
+            chain.append(cause)
         # Of errors that are chained from the kernel to what it calls, the innermost tells most.
         line = next((found for each in reversed(chain) if (found := source.line_of(each))), 0)
         inner = chain[-1]
