@@ -337,12 +337,9 @@ def _timeline(cores: Sequence[Core]) -> Timeline | None:
     """Return the rows of the first core of each kind, for the middle iterations of its loop."""
     shown = list({core.kind: core for core in reversed(cores)}.values())[::-1]
     start, end, whole = 0.0, max(core.cycles for core in shown), True
-    longest = max(shown, key=lambda core: len(core.program.iterations))
-    starts = longest.program.iterations
-    if len(starts) > SHOWN_ITERATIONS + 2:
-        first = (len(starts) - SHOWN_ITERATIONS) // 2
-        ends = longest.ends[: starts[first]], longest.ends[: starts[first + SHOWN_ITERATIONS]]
-        start, end = (max(each, default=0.0) for each in ends)
+    longest = max(shown, key=lambda core: core.program.looped)
+    if (span := _steady(longest)) is not None:
+        start, end = span
         whole = False
     if end <= start:
         return None
@@ -357,6 +354,26 @@ def _timeline(cores: Sequence[Core]) -> Timeline | None:
         if core.pipes[name].intervals
     ]
     return Timeline(_us(start), _us(end), whole, tuple(rows))
+
+
+def _steady(core: Core) -> tuple[float, float] | None:
+    """Return the time of some iterations of a program's longest loop, None if it has too few.
+
+    They are those nearest to the middle among the ones that take the longest: iterations may be
+    skipped.
+    """
+    starts = core.program.iterations
+    if len(starts) <= SHOWN_ITERATIONS + 2:
+        return None
+    ends, top, at = [], 0.0, 0
+    for first in starts:
+        top = max([top, *core.ends[at:first]])
+        at = first
+        ends.append(top)
+    spans = list(zip(ends, ends[SHOWN_ITERATIONS:], strict=False))
+    most = max(after - before for before, after in spans)
+    near = [n for n, (before, after) in enumerate(spans) if after - before >= 0.7 * most]
+    return spans[min(near, key=lambda n: (abs(2 * n - len(spans)), n))]
 
 
 def _us(cycles: float) -> float:

@@ -55,8 +55,8 @@ class Shortened(Struct, frozen=True):
 class Program(Struct, frozen=True):
     """The steps of one program on one core.
 
-    `iterations` are the steps at which an iteration of the longest outer loop starts. `assumed` is
-    the number of decisions without known values, `cut` whether the end is left out.
+    `iterations` are the steps at which an iteration of the outer loop with the most steps starts.
+    `assumed` is the number of decisions without known values, `cut` whether the end is left out.
     """
 
     steps: tuple[Step, ...]
@@ -64,6 +64,11 @@ class Program(Struct, frozen=True):
     iterations: tuple[int, ...] = ()
     assumed: int = 0
     cut: bool = False
+
+    @property
+    def looped(self) -> int:
+        """The number of steps in the iterations."""
+        return self.iterations[-1] - self.iterations[0] if self.iterations else 0
 
 
 class _Cut(Exception):
@@ -179,10 +184,14 @@ class _Run:
         self._weight = weight
         if more:
             self.shortened.append(Shortened(middle, len(self.steps), more))
-        if not depth and len(starts) > len(self.iterations):
-            self.iterations = [*starts, len(self.steps)]
+        self._looped([*starts, len(self.steps)], depth)
         for result, (name, _) in zip(loop.results, handed, strict=False):
             values.define(result, values.value(name))
+
+    def _looped(self, starts: list[int], depth: int) -> None:
+        before = self.iterations
+        if not depth and (not before or starts[-1] - starts[0] > before[-1] - before[0]):
+            self.iterations = starts
 
     def _bounds(self, loop: Instruction) -> tuple[Number, Number]:
         names = loop.text.replace("=", " ").split()
@@ -248,8 +257,7 @@ class _Run:
             # The rest is not followed: how long it is cannot be known.
             assumed = 1
         self.assumed += assumed
-        if not depth and len(starts) > len(self.iterations) + 1:
-            self.iterations = starts
+        self._looped(starts, depth)
         for result, value in zip(loop.results, passed, strict=False):
             values.define(result, value)
 
