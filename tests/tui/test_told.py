@@ -145,7 +145,6 @@ UNSEEN = {
     "evaluate/evidence/throughput:_binds": "names; its sentences are there all the same",
     "evaluate/evidence/kernel_process:confined": "a process of our own",
     "evaluate/evidence/asking:evidence": "the agent and the command line",
-    "evaluate/evidence/asking:compile_report": "the agent and the command line",
     "evaluate/evidence/compile_process": "the agent and the command line",
     "evaluate/evidence/compile_report": "the agent and the command line",
     "evaluate/evidence/gpu_assembly": "the agent and the command line",
