@@ -150,9 +150,13 @@ async def compile_report(
     module = "akg_tui.evaluate.evidence.compile_process"
     answer = await _confined(module, task, request, environment, idle=idle)
     try:
-        return msgspec.json.decode(answer, type=CompileReport)
+        found = msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:
         raise Lost("the process that compiled the kernel ended without an answer") from None
+    if toolchain:
+        pins = toolchains.TOOLCHAINS["ascend"].pins
+        return replace(found, compiler=f"{found.compiler}, {', '.join(pins)}")
+    return found
 
 
 def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class CompileReport(Struct, frozen=True, kw_only=True):
 def fields(report: CompileReport, file: str) -> Fields:
     """Return the report as JSON's values, by the field's names."""
     told: Fields = {
-        "compiler": one_line(report.compiler, 80),
+        "compiler": one_line(report.compiler, 120),
         "kernels": [_launch(launch, file) for launch in report.launches],
     }
     if totals := estimates_us(report):
@@ -204,7 +204,7 @@ def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines for a person, at most `MOST_LINES`."""
-    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a device"]
+    told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
         grid = "x".join(map(str, launch.grid))

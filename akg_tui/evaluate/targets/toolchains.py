@@ -26,7 +26,7 @@ from akg_tui.store.user_folders import data_folder
 CHECK_S = 120
 _MARK = "toolchain.json"
 _UNREACHABLE = ("Retrying (", "Max retries exceeded", "Failed to establish", "Could not fetch URL")
-_NOT_THERE = ("No matching distribution found for", "Could not find a version that satisfies")
+_NOT_THERE = "No matching distribution found for "
 
 
 class ToolchainError(Exception):
@@ -199,20 +199,29 @@ def add(name: str, tell: Callable[[str], None]) -> None:
             return
         python = _python_for(toolchain)
         building = folder() / f".building-{name}"
-        tell(f"making an environment of {python} for {name}; some {toolchain.megabytes} MB follow")
-        _make_environment(python, building)
-        _install(toolchain, building, tell)
-        for program, text in toolchain.own.items():
-            path = building / "bin" / program
-            path.write_text(text)
-            path.chmod(0o755)
-        tell("checking its programs")
-        _check(toolchain, building)
-        mark = Installed(toolchain.pins, _version(building / "bin" / "python"))
-        (building / _MARK).write_bytes(msgspec.json.encode(mark))
-        _take_away(name)
-        building.rename(home(name))
+        try:
+            _build(toolchain, python, building, tell)
+            _take_away(name)
+            building.rename(home(name))
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
         tell(f"{name} is installed in {home(name)}")
+
+
+def _build(toolchain: Toolchain, python: str, at: Path, tell: Callable[[str], None]) -> None:
+    """Make the whole toolchain in a folder, its mark last. Raises `ToolchainError`."""
+    size = f"some {toolchain.megabytes} MB follow"
+    tell(f"making an environment of {python} for {toolchain.name}; {size}")
+    _make_environment(python, at)
+    _install(toolchain, at, tell)
+    for program, text in toolchain.own.items():
+        path = at / "bin" / program
+        path.write_text(text)
+        path.chmod(0o755)
+    tell("checking its programs")
+    _check(toolchain, at)
+    mark = Installed(toolchain.pins, _version(at / "bin" / "python"))
+    (at / _MARK).write_bytes(msgspec.json.encode(mark))
 
 
 def remove(name: str) -> bool:
@@ -312,8 +321,9 @@ def _why(said: list[str]) -> str:
     if any(sign in row for row in said for sign in _UNREACHABLE):
         return "the package registry can't be reached; see pip's lines above"
     for row in said:
-        if row.startswith("ERROR:") and any(sign in row for sign in _NOT_THERE):
-            return f"the package registry lacks a package: {row.removeprefix('ERROR:').strip()}"
+        if row.startswith("ERROR:") and _NOT_THERE in row:
+            package = row.partition(_NOT_THERE)[2]
+            return f"the package registry has no {package} for this Python and this machine"
     errors = [row for row in said if row.startswith("ERROR:")] or said[-1:]
     return f"pip did not install it: {(errors or ['it was killed'])[-1]}"
 
