@@ -92,12 +92,12 @@ def _eval(arguments: argparse.Namespace) -> int:
         from akg_tui.evaluate.evidence import asking, page
 
         found = await asking.evidence(folder.task, folder.reference, kernel)
-        return page.fields(found, measured, folder.task.files.editable)
+        return page.fields(found, measured, folder.task.files.kernel)
 
     report = _compiled(folder, kernel, arguments.compile_report)
     if no_device:
         if report is not None:
-            _print_report(report, folder.task.files.editable, as_json=arguments.json)
+            _print_report(report, folder.task.files.kernel, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -105,7 +105,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.editable
+    file = folder.task.files.kernel
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from akg_tui.core.kernel_files import split_files
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
@@ -274,7 +275,9 @@ class Evaluation:
             kind = FailureKind.CALL
         message = failed.message
         if kind is FailureKind.CRASH and "SIGSEGV" in message:
-            message = kernel_text.with_untyped_call(message, self._kernel)
+            names = self._task.files.names
+            first = split_files(names, self._kernel)[names[0]]
+            message = kernel_text.with_untyped_call(message, first)
         if self._target.device and kind in MAY_HARM_A_DEVICE:
             if why := fault_of_device(self._pool, self.shared.cases[0].reference):
                 message = f"the device can't be used any more: {why} (after: {message})"

@@ -208,7 +208,14 @@ def first_call(request: Request) -> Callable[[], object]:
     seed_all(SEED)
     inputs = reference._ask("get_inputs")
     kernel = Server(
-        Plan(kind="kernel", source=request.kernel, filename=request.kernel_name, seed=SEED), {}
+        Plan(
+            kind="kernel",
+            source=request.kernel,
+            filename=request.kernel_name,
+            seed=SEED,
+            files=request.files,
+        ),
+        {},
     )
     kernel.execute()
     called = kernel.construct("ModelNew", given)

@@ -73,7 +73,7 @@ class InstructionsPane(LineView, Pane):
             self._tell(told)
         else:
             sources = [self._texts.of(each, snapshot.kernel)[0] for each in (best, blob)]
-            name = f"{one_line(snapshot.state.task.files.editable)}"
+            name = f"{one_line(snapshot.state.task.files.kernel)}"
             work = self._build((old, new), sources, name)
             self.run_worker(work, exclusive=True, group="instructions")
 

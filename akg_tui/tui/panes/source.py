@@ -208,7 +208,7 @@ class SourcePane(LineView, Pane):
         return rows[index].new if index >= 0 else 0
 
     def _titles(self, state: RunState, blob: str, best: str) -> None:
-        name = one_line(state.task.files.editable)
+        name = one_line(state.task.files.kernel)
         if blob == best:
             kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
             if state.best is None and (state.tries or state.phase is Phase.WRITE):

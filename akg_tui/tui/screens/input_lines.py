@@ -171,7 +171,7 @@ class InputScreen(RunScreen):
     def _kernel(self, snapshot: RunSnapshot, *, best: bool = False) -> Kernel:
         state = snapshot.state
         kept = state.best.blob if state.best else state.seed_blob
-        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
+        name = f"the best {state.task.files.kernel}" if best else state.task.files.kernel
         return Kernel(name, self._lines(snapshot, kept if best else state.work_blob))
 
     def _lines(self, snapshot: RunSnapshot, blob: str) -> Sequence[str]:
