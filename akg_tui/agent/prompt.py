@@ -408,7 +408,7 @@ def failures_told(state: RunState, text_of: Callable[[str], str], told: set[str]
     return parts
 
 
-def _changes(before: str, after: str, names: tuple[str, ...]) -> str:
+def _changes(before: str, after: str, names: tuple[str, ...] = ("",)) -> str:
     """Return the diff between two kernels, or the second whole if that is shorter; bounded."""
     old = split_files(names, before) if before else dict.fromkeys(names, "")
     rows: list[str] = []

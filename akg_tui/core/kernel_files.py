@@ -42,6 +42,11 @@ def _with_heading(name: str, text: str) -> str:
     return f"\n{heading(name)}\n{text}"
 
 
+def is_heading(line: str) -> bool:
+    """Return whether a line looks like the heading of a file."""
+    return line.startswith(f"{_RULE} ") and line.endswith(f" {_RULE}")
+
+
 def split_files(names: Sequence[str], text: str) -> dict[str, str]:
     """Return the text of each file. Raises `NotJoinable` where the heading of one is missing."""
     found: dict[str, str] = {}
@@ -53,6 +58,11 @@ def split_files(names: Sequence[str], text: str) -> dict[str, str]:
         at = name
     found[at] = text
     return found
+
+
+def places_of_several(names: Sequence[str], text: str) -> Sequence[Place]:
+    """Return `places`, or nothing for a single file, whose lines need no other name."""
+    return places(names, text) if len(names) > 1 else ()
 
 
 def places(names: Sequence[str], text: str) -> list[Place]:

@@ -18,6 +18,7 @@ from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import whole
+from akg_tui.core.kernel_files import places_of_several
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.evaluate.evidence import page
@@ -127,7 +128,9 @@ async def profile_kernel(
     }
     if evidence is None:
         return _told(call, cur_path, "profile", facts)
-    facts |= page.fields(evidence, found, call.run.state.task.files.kernel)
+    files = call.run.state.task.files
+    at = places_of_several(files.names, kernel)
+    facts |= page.fields(evidence, found, files.kernel, at)
     return _told(call, cur_path, "profile", facts, foreign=True)
 
 
