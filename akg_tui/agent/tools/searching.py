@@ -96,7 +96,8 @@ def _searched(
         return *version(call, trial, attempt), {}
     files, kernel = call.files, call.kernel.text
     own = [f"work/{each}" for each in call.run.state.task.files.names]
-    wanted = [files.relative(path)] if path is not None else list(SEARCHED)
+    there = [name for name in SEARCHED if (Path(call.run.path) / name).is_dir()]
+    wanted = [files.relative(path)] if path is not None else there
     found: dict[str, str] = {}
     size = 0
     for name in (each for one in wanted for each in files.walk(one, MAX_FILES)):
