@@ -10,7 +10,6 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from akg_tui.agent.tools.steering import answered
-from akg_tui.core.kernel_files import split_files
 from akg_tui.core.phases import TUNE, WORKFLOWS, Phase, Verdict
 from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
@@ -25,6 +24,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
+from akg_tui.kernel_files import split_files
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.reference_constants import with_constants
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core.events import MemoryRecalled
-from akg_tui.core.kernel_files import NotJoinable, split_files
+from akg_tui.kernel_files import NotJoinable, split_files
 from akg_tui.memory.recall import recall
 from akg_tui.memory.shelf import Shelf
 

@@ -93,8 +93,8 @@ def _eval(arguments: argparse.Namespace) -> int:
             await judge.close()
 
     async def profiled(measured: Measurement) -> Fields:
-        from akg_tui.core.kernel_files import places_of_several
         from akg_tui.evaluate.evidence import asking, page
+        from akg_tui.kernel_files import places_of_several
 
         found = await asking.evidence(folder.task, folder.reference, kernel)
         at = places_of_several(folder.task.files.names, kernel)
@@ -119,7 +119,7 @@ def _eval(arguments: argparse.Namespace) -> int:
 
 def _kernel(folder: TaskFolder, path: Path | None) -> str:
     """Return the kernel to judge: the task's, with the files at `path` instead of its own."""
-    from akg_tui.core.kernel_files import NotJoinable, join_files
+    from akg_tui.kernel_files import NotJoinable, join_files
 
     names = folder.task.files.names
     if path is None:

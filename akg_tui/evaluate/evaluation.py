@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 
-from akg_tui.core.kernel_files import split_files
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import kernel_text
@@ -32,6 +31,7 @@ from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
+from akg_tui.kernel_files import split_files
 
 VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""

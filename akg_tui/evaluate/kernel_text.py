@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from akg_tui.core.kernel_files import NotJoinable, split_files
+from akg_tui.kernel_files import NotJoinable, split_files
 
 ENTRIES = ("forward", "__call__")
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from akg_tui.core.kernel_files import places
 from akg_tui.core.measurement import Finding
 from akg_tui.core.task import Task
 from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.kernel_text import Kernel, Remark
+from akg_tui.kernel_files import places
 
 FINDINGS_LIMIT = 40
 

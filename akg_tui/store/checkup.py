@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.core.kernel_files import NotJoinable
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
+from akg_tui.kernel_files import NotJoinable
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
 from akg_tui.store.history import ATTEMPTS, BEST, History, broken_refs, text_id
 from akg_tui.store.journal_format import Inspected, inspect

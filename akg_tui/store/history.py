@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
-from akg_tui.core.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.core.measurement import Interval
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Editable, names_of
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.filesystem import replace_file, sync_folder, sync_tree
 from akg_tui.store.lock import RunLock

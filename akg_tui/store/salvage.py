@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
 from akg_tui.core.fold import evolve
-from akg_tui.core.kernel_files import NotJoinable
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.task import names_of
+from akg_tui.kernel_files import NotJoinable
 from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced

@@ -18,9 +18,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from akg_tui.core.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.context_files import BadContext, Texts, find_context
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
@@ -160,7 +160,7 @@ SIZE_LIMIT = 1 << 20
 class TaskFolder:
     """A task folder's content. Texts are exact: encoding them returns the files' bytes.
 
-    `kernel` is the text of all editable files, joined by `akg_tui.core.kernel_files`.
+    `kernel` is the text of all editable files, joined by `akg_tui.kernel_files`.
     """
 
     path: Path

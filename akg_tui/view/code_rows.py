@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from akg_tui.core.kernel_files import heading, split_files
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import TAB_WIDTH, clean
 from akg_tui.core.state import RunState
 from akg_tui.hashline.tags import Tagger
+from akg_tui.kernel_files import heading, split_files
 from akg_tui.view import formatting
 from akg_tui.view.diff import (
     Compared,

@@ -14,8 +14,8 @@ from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple
 
-from akg_tui.core.kernel_files import NotJoinable, is_heading, places
 from akg_tui.hashline.document import Document
+from akg_tui.kernel_files import NotJoinable, is_heading, places
 from akg_tui.view.lazy_rows import OnDemand
 
 

@@ -12,8 +12,8 @@ from akg_tui.agent.prompt import _changes, system_text
 from akg_tui.agent.tools.registry import offered
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
-from akg_tui.core.kernel_files import join_files, split_files
 from akg_tui.core.task import Agent, Files, Task
+from akg_tui.kernel_files import join_files, split_files
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui.core.kernel_files import (
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.formats import Proposed, Refusal, SeveralFiles, open_reader
+from akg_tui.kernel_files import (
     NotJoinable,
     heading,
     join_files,
     places,
     split_files,
 )
-from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats import Proposed, Refusal, SeveralFiles, open_reader
 from tests.hashline.strategies import TAGGER, batches, documents
 
 NAMES = ("kernel.py", "scale.cpp", "unroll.h")

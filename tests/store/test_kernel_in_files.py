@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from akg_tui.core.kernel_files import heading, join_files, split_files
+from akg_tui.kernel_files import heading, join_files, split_files
 from akg_tui.store.checkup import Health, check_run
 from akg_tui.store.errors import BadTask, HistoryError
 from akg_tui.store.fork import fork_run

@@ -11,10 +11,10 @@ from akg_tui.agent.tools.declaration import Arg, Tool, ToolContext, Tools, tool
 from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import AttemptNumber, TrialNumber, version
-from akg_tui.core.kernel_files import split_files
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import EDIT_SCHEMA, Tagger
 from akg_tui.hashline.formats import open_format
+from akg_tui.kernel_files import split_files
 
 
 @tool("domain_tool", AGENT_PHASES)

@@ -18,10 +18,10 @@ from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import whole
-from akg_tui.core.kernel_files import places_of_several
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.evaluate.evidence import page
+from akg_tui.kernel_files import places_of_several
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8

@@ -19,7 +19,6 @@ from msgspec import Struct, field
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
-from akg_tui.core.kernel_files import join_files, split_files
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
@@ -33,6 +32,7 @@ from akg_tui.hashline.formats import (
     line_counts,
     open_reader,
 )
+from akg_tui.kernel_files import join_files, split_files
 
 SUBAGENT = "subagent"
 """The name of the agent behind the tool `task`, and behind users' tools that name this agent."""

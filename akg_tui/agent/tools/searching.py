@@ -17,9 +17,9 @@ from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.processes import run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import version
-from akg_tui.core.kernel_files import places
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.hashline import Document
+from akg_tui.kernel_files import places
 
 SEARCH_S = 5.0
 MAX_PATTERN = 500

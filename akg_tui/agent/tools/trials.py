@@ -19,11 +19,11 @@ from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
-from akg_tui.core.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.hashline.document import Document
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
 
 SAMPLES, WARMUPS = 50, 5

@@ -21,11 +21,11 @@ import msgspec
 import numpy as np
 import torch
 
-from akg_tui.core.kernel_files import split_files
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.protocol import Layout, Plan, Status
+from akg_tui.kernel_files import split_files
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3

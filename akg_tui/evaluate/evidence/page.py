@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from akg_tui.core.kernel_files import Place
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence import compile_report
@@ -19,6 +18,7 @@ from akg_tui.evaluate.evidence.compile_report import CompileReport
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CodeFunction, KernelFindings, Loop
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.kernel_files import Place
 
 MOST_LINES = 120
 MOST_REMARKS = 24

@@ -1,16 +1,16 @@
 """Any edit format for a kernel in several files: each file has a reader, with a record of its own.
 
 A call names its file in `path` and may change further files in `more`; all changes apply or none.
-The document is the joined text of `akg_tui.core.kernel_files`.
+The document is the joined text of `akg_tui.kernel_files`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from akg_tui.core.kernel_files import NotJoinable, heading, join_files, places, split_files
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.formats.contract import EditReader, Guarded, Proposed, Refusal
+from akg_tui.kernel_files import NotJoinable, heading, join_files, places, split_files
 
 
 class SeveralFiles:

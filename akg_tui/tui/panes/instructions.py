@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from akg_tui.core.kernel_files import Place, places_of_several
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.kernel_files import Place, places_of_several
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.diff import find_hunks, size

@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from akg_tui.core.kernel_files import Place
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CompilerRemark, KernelFindings, Loop
 from akg_tui.evaluate.evidence.throughput import SEPARATOR
+from akg_tui.kernel_files import Place
 from akg_tui.view.diff import Compared, Kind, Row, compare
 from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.lazy_rows import OnDemand
