@@ -82,6 +82,19 @@ class InputError(Struct, frozen=True, gc=False):
     note: str = ""
 
 
+class Metric(Struct, frozen=True, gc=False):
+    """A number that the task declares, as its reference's `metrics` computed it for a kernel.
+
+    `low` and `high` are the smallest and the largest value over all cases and ordinary inputs. Both
+    are None when one of the values is not finite; then `note` says so.
+    """
+
+    name: str
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
 class Finding(Struct, frozen=True, gc=False):
     """A finding of the static guard in a line of a kernel. `refused`: the finding causes a FAIL."""
 
@@ -170,6 +183,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     tolerance: float | None = None
     tolerance_from: str = ""
     errors: tuple[InputError, ...] = ()  # by kind of input, in the order tried
+    metrics: tuple[Metric, ...] = ()  # of a correct kernel, in the order of the task
     findings: tuple[Finding, ...] = ()  # by the static guard
     candidate_ms: float | None = None
     baseline_ms: float | None = None

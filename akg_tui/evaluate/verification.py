@@ -17,12 +17,14 @@ import torch
 
 from akg_tui.core.measurement import FailureKind, InputError
 from akg_tui.evaluate import correctness, timing_samples
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import Op, Plan
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.device.device_side import side_of
 from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
-from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Side
 from akg_tui.evaluate.verification_inputs import Group, VerificationInput, VerificationInputs
@@ -95,6 +97,8 @@ class Verification:
     warmups: int
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
+    outputs: SharedMemory | None = None
+    """The candidate's results for all ordinary inputs, kept for the metrics of the task."""
     load_s: float = 0.0
     """The seconds that loading the candidate took in the last process."""
 
@@ -105,6 +109,7 @@ class Verification:
         """Whether a failure names the input."""
         self._called: list[VerificationInput] = []
         """The inputs that the candidate was called on."""
+        self._ordinary: Draw | None = None
         self._lacking = ""
         """A weight of the reference that the candidate says it has no parameter for."""
 
@@ -127,6 +132,10 @@ class Verification:
         `meanwhile` is called after the candidate has been loaded.
         """
         ordinary = drawn.ordinary.inputs
+        if self.pool.task.metrics:
+            known = drawn.ordinary.draw
+            self.outputs = SharedMemory(known.count * known.description.outputs.size)
+        self._ordinary = drawn.ordinary.draw
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self.errors.skip(name, why)
@@ -246,6 +255,9 @@ class Verification:
                 raise ChildFailed(FailureKind.WRONG, message, found.detail)
             if not returned.kept_arguments:
                 raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
+        if self.outputs is not None and given.draw is self._ordinary:
+            layout = given.draw.description.outputs
+            layouts.store(layout, returned.results, self.outputs.map, given.item * layout.size)
 
     def _explained(
         self, given: VerificationInput, results: Sequence[torch.Tensor], message: str

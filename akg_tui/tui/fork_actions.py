@@ -57,10 +57,10 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
     why = why_at_once(made.state)
     if not why:
         return
-    policy = made.state.task.policy
-    more = f"rounds={made.state.settled + max(1, policy.max_rounds)}"
+    task = made.state.task
+    more = f"rounds={made.state.settled + max(1, task.policy.max_rounds)}"
     ends = tr("{run} would end at once: {why}.", run=one_line(made.path.name), why=why)
-    asked = AskLimits(tr("limits of the fork"), ends, policy, more)
+    asked = AskLimits(tr("limits of the fork"), ends, task, more)
     limits = await app.push_screen_wait(asked)
     if limits:
         try:
@@ -72,7 +72,8 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
 
 def limit(path: Path, text: str) -> None:
     """Set other limits for a run at rest. Raises `StoreError`."""
-    command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))
+    task = read_state(path).task
+    command_at_rest(path, cmd.ChangePolicy(limited(task.policy, text, metrics=task.metrics)))
 
 
 async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -> None:
@@ -84,7 +85,7 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
     over = tr("{run} is over: {why}. It goes on as the same run.", run=one_line(path.name),
               why=retold(one_line(state.finished)))  # fmt: skip
     asked = AskLimits(
-        tr("go on, with more"), over, state.task.policy, f"rounds=+{MORE_ROUNDS}",
+        tr("go on, with more"), over, state.task, f"rounds=+{MORE_ROUNDS}",
         settled=state.settled,
     )  # fmt: skip
     app.push_screen(asked, lambda limits: then(limits) if limits else None)
@@ -93,5 +94,6 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
 def let_go_on(path: Path, limits: str) -> None:
     """Let a run go on that is over, under these limits. Raises `StoreError`."""
     state = read_state(path)
-    policy = limited(state.task.policy, limits, settled=state.settled)
+    task = state.task
+    policy = limited(task.policy, limits, settled=state.settled, metrics=task.metrics)
     command_at_rest(path, cmd.GoOn(policy))

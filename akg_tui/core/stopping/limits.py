@@ -106,7 +106,8 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
 
     `speedup` is over the seed (the chain of kept ratios times its own), `ratio` over the
     incumbent of its round. `candidate_ms` has the relative uncertainty of `ratio`.
-    `max_error` is a maximum, not an estimate, so its range has no width.
+    `max_error` is a maximum, not an estimate, so its range has no width. The range of a metric of
+    the task holds its values on all inputs.
     """
     measured = attempt.measurement
     found: dict[str, Range] = {}
@@ -120,6 +121,9 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
         found["candidate_ms"] = Range(time / ratio.high, time / ratio.low)
     if measured.max_error is not None:
         found["max_error"] = Range(measured.max_error, measured.max_error)
+    for each in measured.metrics:
+        if each.low is not None and each.high is not None:
+            found[each.name] = Range(each.low, each.high)
     return found
 
 
