@@ -22,7 +22,9 @@ Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
-MetricName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")]
+MetricName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
+]
 Backend = Literal["cpu", "cuda"]
 Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]

@@ -59,8 +59,8 @@ class RunFault(ValueError):
     (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
     `key_file` (the key is wrong), `cost` (the model has no price), `driver` (the run
     needs one), `package` (none offers the agent), `limits`, `goals` (about the position of a
-    stated goal), `finished` (the run's reason), and `require_sandbox` or, where the task demands it, `sandbox` (the protections that
-    are missing).
+    stated goal), `finished` (the run's reason), and `require_sandbox` or, where the task
+    demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:

@@ -311,7 +311,9 @@ class Evaluation:
             tolerance=errors.tolerance,
             tolerance_from=errors.origin,
             errors=errors.by_name,
-            metrics=metrics_in(self._task.metrics, self._metrics) if outcome is Outcome.CORRECT else (),
+            metrics=metrics_in(self._task.metrics, self._metrics)
+            if outcome is Outcome.CORRECT
+            else (),
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,
             threads=threads,

@@ -41,35 +41,39 @@ class Errors:
     tolerance: float | None = None
     origin: str = ""
     """What the tolerance is derived from."""
-    _tried: dict[str, InputError] = field(default_factory=dict)
-    _skipped: dict[str, InputError] = field(default_factory=dict)
+    _tried: dict[tuple[str, str], dict[str, InputError]] = field(default_factory=dict)
+    """By case and kind of input, then by dtype of the results."""
+    _skipped: dict[tuple[str, str], InputError] = field(default_factory=dict)
     _case: str = ""
-    """Put before the names of the kinds of input."""
 
     def begin_case(self, name: str) -> None:
         """Record what follows under the name of a case, "" if the task has no cases."""
-        self._case = f"{name}: " if name else ""
+        self._case = name
 
     @property
     def by_name(self) -> tuple[InputError, ...]:
         """Each kind of input: first the tried kinds, then the skipped kinds with the reason."""
-        return tuple((self._tried | self._skipped | self._tried).values())
+        tried = [error for by_dtype in self._tried.values() for error in by_dtype.values()]
+        skipped = [error for at, error in self._skipped.items() if at not in self._tried]
+        return (*tried, *skipped)
 
     def add(self, name: str, found: Comparison) -> None:
-        """Keep the worst error of each kind."""
+        """Keep the error nearest to its bound of each case, kind and dtype."""
         if self.worst is None or found.error >= self.worst:
             self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
-        name = self._case + name
-        known = self._tried.get(name)
-        finite = found.error if found.error != float("inf") else None
-        if known is None or finite is None or (known.error or 0.0) <= finite:
+        by_dtype = self._tried.setdefault((self._case, name), {})
+        for each in found.outputs:
+            finite = each.error if each.error != float("inf") else None
             note = "" if finite is not None else "NaN, infinite or unequal where it may not be"
-            self._tried[name] = InputError(name, finite, found.tolerance, note)
+            error = InputError(name, finite, each.tolerance, note, self._case, each.dtype)
+            known, share = by_dtype.get(each.dtype), error.share
+            if known is None or share is None or (known.share or 0.0) <= share:
+                by_dtype[each.dtype] = error
 
     def skip(self, name: str, why: str) -> None:
         """Record why a kind of input was not tried."""
-        name = self._case + name
-        self._skipped[name] = InputError(name, note=f"not tried: {why}")
+        at = self._case, name
+        self._skipped[at] = InputError(name, note=f"not tried: {why}", case=self._case)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ class Range(Struct, frozen=True):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        low, high = f"{self.low:.4g}", f"{self.high:.4g}"
+        return low if low == high else f"{low} – {high}"
+
 
 Metrics = Mapping[str, Range]
 

@@ -256,7 +256,7 @@ class AskLimits(Question[str]):
         self, title: str, why: str, task: Task, text: str, *, settled: int | None = None
     ) -> None:
         super().__init__(title, Input(text, compact=True, select_on_focus=False))
-        self._why, self._task, self._settled = one_line(why), task, settled
+        self._why, self._tuned, self._settled = one_line(why), task, settled
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -272,7 +272,7 @@ class AskLimits(Question[str]):
         event.stop()
         try:
             limited(
-                self._task.policy, event.value, settled=self._settled, metrics=self._task.metrics
+                self._tuned.policy, event.value, settled=self._settled, metrics=self._tuned.metrics
             )
         except BadLimit as error:
             self._tell(str(error))

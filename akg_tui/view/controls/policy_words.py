@@ -194,10 +194,13 @@ def settings(state: RunState, now: float) -> list[Setting]:
                tr("{rounds} without a KEEP",
                   rounds=formatting.count(policy.max_rounds_without_keep or 0, "round"))),
     ]  # fmt: skip
-    for goal, met in limits.each_goal(state):
+    for goal, met, found in limits.each_goal(state):
         value = f"{goal.metric}{goal.operator}{goal.value:g}"
         value = shlex.quote(value) if " " in value else value
-        rows.append(Setting("goal", one_line(str(goal)), value, met=met))
+        told = one_line(str(goal))
+        if found is not None:
+            told = tr("{goal}, now {value}", goal=told, value=found)
+        rows.append(Setting("goal", told, value, met=met))
     if not auto.goals:
         rows.append(Setting("goal", tr("none"), "speedup>="))
     other = "OR" if auto.logic == "AND" else "AND"
