@@ -26,7 +26,8 @@ def reported(folder: TaskFolder, kernel: str, arch: str) -> Facts:
     begin = time.perf_counter()
     found = asyncio.run(asking.compile_report(folder.task, folder.reference, kernel, [arch]))
     took = time.perf_counter() - begin
-    fields = json.loads(json.dumps(compile_report.fields(found, folder.task.files.editable)))
+    told = json.dumps(compile_report.fields(found, folder.task.files.kernel))
+    fields: Facts = json.loads(told)
     return fields | {"seconds": round(took, 1)}
 
 

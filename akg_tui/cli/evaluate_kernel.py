@@ -231,7 +231,7 @@ def _print_measurement(
         )
     for note in measured.noise:
         print(f"noise: {one_line(note, 200)}")
-    _print_errors(measured)
+    _print_metrics_and_errors(measured)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
     for protection in measured.sandbox_missing:
@@ -254,21 +254,27 @@ def seen_of(measured: Measurement) -> str:
     return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
 
 
-def _print_errors(measured: Measurement) -> None:
-    """Print the correct kinds of input in one line, each wrong or untried kind, the tolerance."""
+def _print_metrics_and_errors(measured: Measurement) -> None:
+    """Print the task's metrics, the errors nearest to their bounds, and each kind of input that was
+    wrong or not tried.
+    """
+    from akg_tui.core.measurement import nearest_errors
     from akg_tui.core.sanitize import one_line
 
+    for metric in measured.metrics:
+        print(f"{one_line(metric.name)}: {one_line(str(metric), 200)}")
     errors: Any = measured.errors
-    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    good = [each for each in errors if each.share is not None and each.share <= 1]
     if good:
-        nearest = max(good, key=lambda each: each.error / each.tolerance)
         print(
-            f"right on {len(good)} kinds of input; nearest to its limit: "
-            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+            f"right on {len({each.label for each in good})} kinds of input; nearest to its limit:"
         )
+    for near in nearest_errors(good):
+        share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
+        print(f"  {near.dtype or 'results'} {share}: {one_line(near.label, 120)}")
     for each in errors:
         if each not in good:
             off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
-            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")
+            print(f"{one_line(each.label, 120)}: {one_line(off, 200)}")
     if measured.tolerance is not None and measured.tolerance_from:
         print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")
