@@ -237,7 +237,7 @@ def fake_toolchain(folder: Path) -> None:
     python.write_text(FAKE.format(python=real, hivm=str(home / "program.mlir")))
     python.chmod(0o755)
     mark = toolchains.Installed(toolchains.TOOLCHAINS["ascend"].pins, "3.11.7")
-    (home / toolchains._MARK).write_bytes(msgspec.json.encode(mark))
+    (home / toolchains.MARK).write_bytes(msgspec.json.encode(mark))
 
 
 @needs_triton

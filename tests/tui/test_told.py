@@ -157,6 +157,8 @@ UNSEEN = {
     "evaluate/task_lint:_hint": "the beginning of a sentence that is there whole",
     "evaluate/targets/cuda:": "names of figures",
     "evaluate/targets/cpu:_lasting": "names of figures",
+    "evaluate/targets/toolchains:": "the command line",
+    "evaluate/targets/toolchain_install": "the command line",
     "evaluate/dsls/adapter:": "code",
     "view/controls/keymap:as_toml": "a file",
     "view/controls/keymap:value": "a file",
