@@ -15,6 +15,7 @@ from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.problems.conftest import SETS
+from tests.problems.test_kernelbench_files import UNDECIDED
 
 SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
 GIB = 1 << 30
@@ -67,6 +68,20 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
     _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
     assert "batch_size 4096 -> 16" in told[1]
+
+
+def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pass(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = tmp_path / "19_relu.py"
+    drawn = "return [torch.rand(8, 64), torch.rand_like(torch.ones(3))]"
+    origin.write_text(UNDECIDED.replace("return [torch.rand(1024, 1024)]", drawn))
+    origin.write_text(origin.read_text().replace("forward(self, x)", "forward(self, x, y)"))
+    origin.write_text(origin.read_text().replace("relu(x)", "relu(x), torch.relu(y)"))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert "return [torch.randn(8, 64), torch.randn_like(torch.ones(3))]" in task.reference
+    assert any(line.startswith("note: get_inputs() draws torch.randn, not") for line in told)
+    assert "made from the origin" in (tmp_path / "task/README.md").read_text()
 
 
 GEMM = SETS / "flashinfer/definitions/gemm/gemm_n96_k64.json"
