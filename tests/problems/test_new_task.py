@@ -11,6 +11,7 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
@@ -74,12 +75,10 @@ def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pas
     probe: SizeProbe, tmp_path: Path
 ) -> None:
     origin = tmp_path / "19_relu.py"
-    drawn = "return [torch.rand(8, 64), torch.rand_like(torch.ones(3))]"
-    origin.write_text(UNDECIDED.replace("return [torch.rand(1024, 1024)]", drawn))
-    origin.write_text(origin.read_text().replace("forward(self, x)", "forward(self, x, y)"))
-    origin.write_text(origin.read_text().replace("relu(x)", "relu(x), torch.relu(y)"))
+    origin.write_text(UNDECIDED.replace("torch.rand(1024, 1024)", "torch.rand_like(torch.ones(9))"))
     task, told = made(probe, tmp_path / "task", origin)
-    assert "return [torch.randn(8, 64), torch.randn_like(torch.ones(3))]" in task.reference
+    assert "return [torch.randn_like(torch.ones(9))]" in task.reference
+    assert with_normal_draws(UNDECIDED) == UNDECIDED.replace("torch.rand(", "torch.randn(")
     assert any(line.startswith("note: get_inputs() draws torch.randn, not") for line in told)
     assert "made from the origin" in (tmp_path / "task/README.md").read_text()
 
