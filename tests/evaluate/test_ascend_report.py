@@ -236,7 +236,7 @@ def fake_toolchain(folder: Path) -> None:
     real = os.path.realpath(sys.executable)
     python.write_text(FAKE.format(python=real, hivm=str(home / "program.mlir")))
     python.chmod(0o755)
-    mark = toolchains.Installed(toolchains.TOOLCHAINS["ascend"].pins, "3.11.7")
+    mark = toolchains.Installed(toolchains.TOOLCHAINS["ascend"].pins, "3.11.7", sys.base_prefix)
     (home / toolchains.MARK).write_bytes(msgspec.json.encode(mark))
 
 

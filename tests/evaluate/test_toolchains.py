@@ -18,7 +18,8 @@ PIP = """#!/bin/sh
 # Stands in for the Python of a new environment, of which pip and the version are asked.
 here="$(dirname "$0")/.."
 case "$*" in
-    *platform*) echo 3.11.7 ;;
+    *base_prefix*) echo /opt/python ;;
+    *python_version*) echo 3.11.7 ;;
     *pip*install*)
         echo "Collecting {pins}"
         {work}
@@ -74,6 +75,7 @@ def test_a_toolchain_is_added_found_and_removed(
     assert nvcc.is_relative_to(data / "cuda")
     assert subprocess.run([nvcc], check=True, capture_output=True).stdout == b"1.0\n"
     assert toolchains.toolchain_program("cuda", "gcc") is None
+    assert toolchains.places("cuda") == (str(data / "cuda"), "/opt/python")
     assert main(["toolchain", "add", "cuda"]) == 0
     assert "is installed already" in capsys.readouterr().err
     assert main(["toolchain", "list"]) == 0
