@@ -146,7 +146,10 @@ def test_a_refusal_tells_bytes_and_block_sizes_and_dropped_buffers_are_told() ->
     )  # fmt: skip
     lines = compile_report.as_lines(CompileReport(launches=(launch,)), "kernel.py")
     assert f"  {NPU}: does not compile: kernel.py:3: {plain}" in lines
-    note = "Ub overflow detected; automatically set enable-auto-multi-buffer to false and retrying"
+    note = (
+        "Due to Ub overflow, automatically set enable-code-motion to false, set "
+        "enable-auto-multi-buffer to false; compilation then succeeded."
+    )
     dropped = told(recorded_hivm.texts()["located"], note)
     assert str(dropped["multi_buffering"]).startswith("dropped by the compiler")
 
