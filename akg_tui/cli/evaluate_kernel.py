@@ -40,6 +40,12 @@ def add_eval(add: Callable[..., Any]) -> None:
         help="compile the Triton kernels for these devices, which need not be here, such as "
         "sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
+    evaluate.add_argument(
+        "--timeline",
+        type=Path,
+        metavar="FILE.svg",
+        help="with --compile-report for an Ascend arch: draw the estimated work of each pipe",
+    )
     add_sandbox(evaluate)
 
 
@@ -68,8 +74,6 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
-    from akg_tui.evaluate.targets import toolchains
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -83,14 +87,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
-        if wants_ascend and (why := toolchains.missing("ascend")):
-            raise UsageError(why)
-        if arguments.compile_report and folder.task.target.dsl != "triton":
-            raise UsageError(
-                f"--compile-report is for Triton kernels; this task's DSL is "
-                f"{folder.task.target.dsl}"
-            )
+        _check_report(arguments, folder.task.target.dsl)
     kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
@@ -113,6 +110,8 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.kernel, at)
 
     report = _compiled(folder, kernel, arguments.compile_report)
+    if report is not None and arguments.timeline:
+        _draw(report, arguments.timeline)
     if no_device:
         if report is not None:
             _print_report(report, folder.task.files.kernel, as_json=arguments.json)
@@ -127,6 +126,20 @@ def _eval(arguments: argparse.Namespace) -> int:
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
+    """Refuse a compile report that cannot be made here."""
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
+
+    wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+    if wants_ascend and (why := toolchains.missing("ascend")):
+        raise UsageError(why)
+    if arguments.timeline and not wants_ascend:
+        raise UsageError("--timeline goes with --compile-report for an Ascend arch")
+    if arguments.compile_report and dsl != "triton":
+        raise UsageError(f"--compile-report is for Triton kernels; this task's DSL is {dsl}")
 
 
 def _kernel(folder: TaskFolder, path: Path | None) -> str:
@@ -168,6 +181,20 @@ def _compiled(
     if not found.launches and not found.stopped:
         raise UsageError("--compile-report: forward launches no Triton kernel")
     return found
+
+
+def _draw(report: CompileReport, path: Path) -> None:
+    """Write the timelines of a report, or say why there are none."""
+    from akg_tui.report.pipe_svg import draw_timelines
+
+    drawn = draw_timelines(report)
+    if not drawn:
+        print("no timeline: no launch has an estimate", file=sys.stderr)
+        return
+    try:
+        path.write_text(drawn, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

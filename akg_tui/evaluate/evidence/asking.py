@@ -137,11 +137,11 @@ async def compile_report(
 
     With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
-    toolchain = ""
+    toolchain: tuple[str, ...] = ()
     if any(map(is_ascend, arches)):
         if why := toolchains.missing("ascend"):
             raise Lost(why)
-        toolchain = str(toolchains.home("ascend").resolve())
+        toolchain = toolchains.places("ascend")
     request = CompileFor(
         **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
     )
