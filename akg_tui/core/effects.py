@@ -17,6 +17,7 @@ from akg_tui.core.commands import Events
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.phases import (
+    ADVANCES,
     AGENT_PHASES,
     MAX_MEASUREMENTS,
     Gate,
@@ -33,6 +34,7 @@ from akg_tui.core.stopping.limits import goals_reached, stop_reasons
 from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
+SETTLED_ALL = "the shortlist is settled"
 
 
 class Hold(Struct, frozen=True):
@@ -93,8 +95,8 @@ def propose(state: RunState) -> Decision:
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
-    decision = decide_verdict(state.measured, state.task.timing.min_gain)
-    if decision.verdict is Verdict.KEEP and state.gate and state.gate.answer == "reject":
+    decision = decide_verdict(state.measured, state.task.timing.min_gain, state.best_estimate)
+    if decision.verdict in ADVANCES and state.gate and state.gate.answer == "reject":
         why = f": {state.gate.comment}" if state.gate.comment else ""
         return Decision(Verdict.DISCARD, f"rejected in review{why}")
     if decision.verdict is Verdict.INCONCLUSIVE and (times := _measured_in_vain(state)):
@@ -117,7 +119,8 @@ def baseline_failed(state: RunState) -> str:
     if measured is None:
         return ""
     if measured.outcome is Outcome.CORRECT:
-        untuned = measured.timed or Phase.PLAN not in state.workflow.rows
+        ranked = measured.timed or measured.estimate is not None
+        untuned = ranked or Phase.EVAL not in state.workflow.rows
         return "" if untuned else f"there is nothing to tune by: {measured.message}"
     if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
         return ""
@@ -136,7 +139,8 @@ def baseline_failed(state: RunState) -> str:
 
 
 def _compile_owed(state: RunState) -> bool:
-    return "compile" in state.task.baselines and state.compiled is None
+    wanted = "compile" in state.task.baselines and not state.task.estimate
+    return wanted and state.compiled is None
 
 
 def _evals_exhausted(state: RunState) -> bool:
@@ -180,15 +184,19 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
     if failed:
         return Phase.DONE, failed
-    tunes = Phase.PLAN in state.row.to
+    tunes = Phase.EVAL in state.workflow.rows
     if state.best is None or (tunes and _compile_owed(state) and not stops):
         return None
+    if Phase.EDIT in state.row.to:
+        return Phase.EDIT, "baseline measured"
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
 def _due_in_decide(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str]:
     if stops:
         return Phase.DONE, stops[0]
+    if Phase.PLAN not in state.row.to:
+        return (Phase.EDIT, "next kernel") if state.pending else (Phase.DONE, SETTLED_ALL)
     policy = state.task.policy
     if state.fail_streak >= policy.fail_streak:
         return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
@@ -230,6 +238,8 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
     if state.demand and not (state.active and state.item(state.active).pinned):
         return demanded(state.demand)
     if state.active is None and not state.pending:
+        if Phase.PLAN not in state.row.to:
+            return Phase.DONE, SETTLED_ALL
         return Phase.PLAN, "no item left"
     return None
 
@@ -337,6 +347,9 @@ def _work(state: RunState) -> Effect | None:
         case Phase.EDIT if state.blocked_item:
             assert state.active is not None
             return Step((ev.ItemsSuspended(items=(state.active,), reason=state.blocked_item),))
+        case Phase.EDIT if not state.row.agent:  # it has a kernel, which a person refused
+            assert state.active is not None
+            return Step((ev.ItemsDropped(items=(state.active,), reason="rejected in review"),))
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
             why = "the agent made no edit"
@@ -362,7 +375,7 @@ def _work(state: RunState) -> Effect | None:
 def _work_in_decide(state: RunState) -> Effect:
     decision = propose(state)
     asks = Gate.KEEP in state.gates and state.gate is None
-    if decision.verdict is Verdict.KEEP and asks:
+    if decision.verdict in ADVANCES and asks:
         return _ask_leave(state, "keep")
     return Commit(decision, state.next_attempt, state.work_blob)
 
@@ -374,6 +387,8 @@ def _work_in_done(state: RunState) -> Effect:
         told = f"{ended}; {failed}" if failed and ended != failed else ended
         return _finish(told, ok=False)
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
+    if state.task.estimate:
+        return _finish(f"{state.finish_reason}; {shortlist_words(state)}", ok=not lost)
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
@@ -381,6 +396,13 @@ def _work_in_done(state: RunState) -> Effect:
     if fresh and "eager" in state.task.baselines and state.final_eager is None:
         return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
     return _finish(state.finish_reason, ok=not lost)
+
+
+def shortlist_words(state: RunState) -> str:
+    """Return what an estimate run hands over, and what to do with it."""
+    if not (count := len(state.shortlist)):
+        return "nothing was timed, and no kernel has a lower estimate than the seed"
+    return f"nothing was timed: a shortlist of {count}, measure it with akg-tui settle"
 
 
 def _finish(reason: str, *, ok: bool) -> Step:

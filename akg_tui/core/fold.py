@@ -16,6 +16,7 @@ from akg_tui.core.approval_rules import all_ended, rule_applied, rule_learned, r
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
+    ADVANCES,
     AGENT_PHASES,
     ITEM_AFTER,
     MODE_GATES,
@@ -31,6 +32,7 @@ from akg_tui.core.state import (
     Demand,
     Draft,
     Incumbent,
+    Item,
     OpenGate,
     OutOfOrder,
     Question,
@@ -192,8 +194,10 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
         raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
     state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
     state = replace(state, active=event.item, round=event.round)
-    if again := state.waiting(state.item(event.item)):
-        return replace(state, edited=True, work_blob=again.blob, visit_failed_here=False)
+    item = state.item(event.item)
+    again = state.waiting(item)
+    if blob := again.blob if again else item.blob:
+        return replace(state, edited=True, work_blob=blob, visit_failed_here=False)
     return replace(state, edited=False, visit_failed_here=False)
 
 
@@ -321,7 +325,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         again_of=earlier.number if earlier else None,
     )
     best, former = state.best, state.former
-    if event.verdict is Verdict.KEEP:
+    if event.verdict in ADVANCES:
         former = (*former, best)
         gained = speedup or best.speedup
         best = Incumbent(event.attempt, event.blob, event.commit, gained.ratio, gained)
@@ -361,7 +365,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
 
 
 def _discards(state: RunState, verdict: Verdict) -> int:
-    if verdict is Verdict.KEEP:
+    if verdict in ADVANCES:
         return 0
     return state.discard_streak + (verdict is Verdict.DISCARD)
 
@@ -552,6 +556,16 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
     return recalled(state)
 
 
+def _shortlist_taken(state: RunState, event: ev.ShortlistTaken, at: float) -> RunState:
+    if state.items or Phase.PLAN in state.workflow.rows:
+        raise OutOfOrder(f"the workflow {state.workflow.name} takes no shortlist now")
+    items = []
+    for number, kernel in enumerate(event.kernels, 1):
+        why = f"attempt {kernel.attempt} of {event.parent}: {kernel.estimate}"
+        items.append(Item(f"p{number}", kernel.text, why, blob=kernel.blob))
+    return replace(state, settles=event, items=tuple(items))
+
+
 def _question_asked(state: RunState, event: ev.QuestionAsked, at: float) -> RunState:
     asked = Question(
         number=event.question,
@@ -732,6 +746,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.BlockedReported: _blocked_reported,
     ev.CallRefused: lambda s, e, at: replace(s, call_refused=e.reason),
     ev.Forked: _forked,
+    ev.ShortlistTaken: _shortlist_taken,
     ev.SubagentHinted: lambda s, e, at: _with_subagent(
         s, e.subagent, lambda one: replace(one, hints=(*one.hints, e.text))
     ),

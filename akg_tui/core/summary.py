@@ -60,9 +60,9 @@ def ratio_text(ratio: float) -> str:
 
 
 def best_of(state: RunState) -> Ratios | None:
-    """Return the ratios of the best kernel; None while there is none."""
+    """Return the ratios of the best kernel; None while there is none, and where none is timed."""
     best = state.best
-    if best is None:
+    if best is None or state.task.estimate:
         return None
     fresh = state.final.ratio if state.final else None
     return _ratios(state, best.attempt, fresh or best.speedup, fresh=fresh is not None)
@@ -72,7 +72,7 @@ def ratios_of(state: RunState, attempt: Attempt) -> Ratios | None:
     """Return the ratios of an attempt, those of `best_of` for the best; None without a time."""
     if state.best is not None and attempt.number == state.best.attempt:
         return best_of(state)
-    if attempt.number == 0:
+    if attempt.number == 0 and not state.task.estimate:
         return _ratios(state, 0, Interval(1.0, 1.0, 1.0, 1.0), fresh=False)
     over_seed = attempt.speedup
     return _ratios(state, attempt.number, over_seed, fresh=False) if over_seed else None
@@ -111,6 +111,19 @@ def climb_of(state: RunState) -> list[float]:
         climb.append(value)
     if climb and (best := best_of(state)):
         climb[-1] = best.over_seed.ratio
+    return climb
+
+
+def estimate_climb(state: RunState) -> list[float]:
+    """Return the seed's estimate divided by the lowest so far, after each attempt; [] without."""
+    seed = state.baseline.estimate if state.baseline else None
+    if seed is None:
+        return []
+    lowest, climb = seed.us, []
+    for attempt in state.attempts:
+        if attempt.advanced and attempt.number not in state.undone:
+            lowest = min(lowest, attempt.estimated_us)
+        climb.append(seed.us / lowest)
     return climb
 
 
@@ -157,7 +170,7 @@ def summarize(state: RunState) -> dict[str, Any]:
     """
     final = state.final.ratio if state.final else None
     best = state.best
-    unchanged = best is not None and best.attempt == 0
+    unchanged = best is not None and best.attempt == 0 and not state.task.estimate
     kept = [
         {
             "round": a.round,
@@ -177,9 +190,14 @@ def summarize(state: RunState) -> dict[str, Any]:
         "workflow": state.workflow.name,
         "ok": state.ok and not held_by(state),
         "reason": state.finished or held_by(state),
+        **_estimate_fields(state),
         "rounds": state.settled,
         "tries_to_write": state.tries,
-        "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
+        "verdicts": {
+            verdict.value: state.count(verdict)
+            for verdict in Verdict
+            if verdict is not Verdict.SHORTLIST or state.task.estimate
+        },
         "keeps": kept,
         "best": to_builtins(best_of(state)),
         "best_attempt": best.attempt if best else None,
@@ -205,6 +223,32 @@ def summarize(state: RunState) -> dict[str, Any]:
         "cost_usd": None if cost is None else round(cost, 6),
         "stop_conditions": list(state.stop_conditions),
         "goals_met": state.goals_met,
+    }
+
+
+def _estimate_fields(state: RunState) -> dict[str, Any]:
+    """Return what an estimate run, or a run that settles one, has besides; {} for other runs."""
+    if (taken := state.settles) is not None:
+        return {"settles": to_builtins(taken)}
+    if not state.task.estimate:
+        return {}
+    seed = state.baseline.estimate if state.baseline else None
+    return {
+        "estimate": {
+            "arch": state.task.estimate,
+            "seed": to_builtins(seed),
+            "best": to_builtins(state.best_estimate),
+            "shortlist": [
+                {
+                    "attempt": each.number,
+                    "round": each.round,
+                    "item": each.item,
+                    "commit": each.commit,
+                    "estimate": to_builtins(each.measurement.estimate),
+                }
+                for each in state.shortlist
+            ],
+        }
     }
 
 

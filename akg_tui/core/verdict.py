@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Estimate, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 
 MOST_SPREAD = 100.0
@@ -40,8 +40,13 @@ def plus_minus(interval: Interval) -> str:
     return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
 
 
-def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
+def decide_verdict(
+    measurement: Measurement, min_gain: float, base: Estimate | None = None
+) -> Decision:
     """Return the verdict on a candidate measured against its incumbent.
+
+    A candidate that was estimated instead is compared with `base`, the incumbent's estimate:
+    SHORTLIST if its own is lower by more than `min_gain`, else DISCARD, and never KEEP.
 
     FAIL: not correct. INCONCLUSIVE: correct, but the time budget was spent before a probable
     gain was proved. KEEP: the lower confidence bound of the ratio exceeds ``1 + min_gain``, and
@@ -57,6 +62,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
         raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
     if measurement.outcome is Outcome.FAILED:
         return Decision(Verdict.FAIL, measurement.message)
+    if measurement.estimate is not None and base is not None:
+        return _by_estimate(measurement.estimate, base, min_gain)
     ratio = measurement.ratio
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
@@ -76,6 +83,15 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
     return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
+
+
+def _by_estimate(found: Estimate, base: Estimate, min_gain: float) -> Decision:
+    figures = f"{found}, the best so far ~{base.us:.3g} µs"
+    if found.binds:
+        figures += f"; {found.binds} binds"
+    if found.us * (1 + min_gain) < base.us:
+        return Decision(Verdict.SHORTLIST, f"lower estimate: {figures}")
+    return Decision(Verdict.DISCARD, f"correct, but no lower estimate: {figures}")
 
 
 def not_proved(measurement: Measurement, times: int) -> Decision:

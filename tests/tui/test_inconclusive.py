@@ -80,13 +80,13 @@ def test_attempts_counts_and_chart_show_the_verdict_only_where_there_is_one() ->
     assert "1   p1 ≃ INCONCL  1.18×   0.990–1.410" in shown(AttemptRows(state, 100))
     series = AttemptSeries()
     series.read(state)
-    assert series.inconclusive
+    assert series.has(Verdict.INCONCLUSIVE)
     assert "≃1" in plain(header(state, 0.0, 160))
     plain_run = planned("a", "b")
     plain_run.tries(faster(1.0))
     series = AttemptSeries()
     series.read(plain_run.state)
-    assert not series.inconclusive
+    assert not series.has(Verdict.INCONCLUSIVE)
     assert "≃" not in plain(header(plain_run.state, 0.0, 160))
 
 

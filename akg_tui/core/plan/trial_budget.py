@@ -64,6 +64,8 @@ def outcome_words(measurement: Measurement) -> str:
     """Return the outcome of a trial in one line."""
     if measurement.outcome is not Outcome.CORRECT:
         return one_line(f"{measurement.failure or 'failed'}: {measurement.message}", 300)
+    if measurement.estimate is not None:
+        return f"correct, not timed: {measurement.estimate}"
     if measurement.ratio is None:
         return "correct, not timed"
     return f"correct, {percent(measurement.ratio)} against the incumbent"
