@@ -18,7 +18,6 @@ from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.phases import (
     ADVANCES,
-    AGENT_PHASES,
     MAX_MEASUREMENTS,
     Gate,
     Mode,
@@ -31,7 +30,7 @@ from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
 from akg_tui.core.stopping.limits import goals_reached, stop_reasons
-from akg_tui.core.verdict import Decision, decide_verdict, not_proved
+from akg_tui.core.verdict import Decision, decide_by_estimate, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
 SETTLED_ALL = "the shortlist is settled"
@@ -95,7 +94,11 @@ def propose(state: RunState) -> Decision:
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
-    decision = decide_verdict(state.measured, state.task.timing.min_gain, state.best_estimate)
+    gain = state.task.timing.min_gain
+    if state.task.estimate:
+        decision = decide_by_estimate(state.measured, state.best_estimate, gain)
+    else:
+        decision = decide_verdict(state.measured, gain)
     if decision.verdict in ADVANCES and state.gate and state.gate.answer == "reject":
         why = f": {state.gate.comment}" if state.gate.comment else ""
         return Decision(Verdict.DISCARD, f"rejected in review{why}")
@@ -309,7 +312,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
-    if state.phase in AGENT_PHASES and state.api_failure:
+    if state.row.agent and state.api_failure:
         return Hold(Overlay.WAIT_API)
     return _work(state)
 

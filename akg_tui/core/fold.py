@@ -17,7 +17,6 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
     ADVANCES,
-    AGENT_PHASES,
     ITEM_AFTER,
     MODE_GATES,
     Gate,
@@ -304,7 +303,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     assert state.best is not None
     assert state.measured is not None
     # Candidate over seed: the incumbent's estimate times this ratio.
-    ratio = state.measured.ratio
+    ratio = None if state.task.estimate else state.measured.ratio
     speedup = state.best.speedup.chained(ratio) if ratio else None
     over_seed = speedup.ratio if speedup else None
     earlier = state.measured_again
@@ -442,7 +441,7 @@ def _hinted(state: RunState, text: str) -> RunState:
 
 def recalled(state: RunState) -> RunState:
     """Return the state with a request to cut off the agent's visit, if there is one."""
-    if state.phase not in AGENT_PHASES:
+    if not state.row.agent:
         return state
     return replace(state, recalls=state.recalls + 1, api_wait=None)
 

@@ -40,13 +40,8 @@ def plus_minus(interval: Interval) -> str:
     return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
 
 
-def decide_verdict(
-    measurement: Measurement, min_gain: float, base: Estimate | None = None
-) -> Decision:
+def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     """Return the verdict on a candidate measured against its incumbent.
-
-    A candidate that was estimated instead is compared with `base`, the incumbent's estimate:
-    SHORTLIST if its own is lower by more than `min_gain`, else DISCARD, and never KEEP.
 
     FAIL: not correct. INCONCLUSIVE: correct, but the time budget was spent before a probable
     gain was proved. KEEP: the lower confidence bound of the ratio exceeds ``1 + min_gain``, and
@@ -58,12 +53,8 @@ def decide_verdict(
     ValueError
         If the outcome is ERROR, because such a measurement is not about the kernel.
     """
-    if measurement.outcome is Outcome.ERROR:
-        raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
-    if measurement.outcome is Outcome.FAILED:
-        return Decision(Verdict.FAIL, measurement.message)
-    if measurement.estimate is not None and base is not None:
-        return _by_estimate(measurement.estimate, base, min_gain)
+    if failed := _failed(measurement):
+        return failed
     ratio = measurement.ratio
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
@@ -85,7 +76,28 @@ def decide_verdict(
     return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
 
 
-def _by_estimate(found: Estimate, base: Estimate, min_gain: float) -> Decision:
+def _failed(measurement: Measurement) -> Decision | None:
+    if measurement.outcome is Outcome.ERROR:
+        raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
+    if measurement.outcome is Outcome.FAILED:
+        return Decision(Verdict.FAIL, measurement.message)
+    return None
+
+
+def decide_by_estimate(
+    measurement: Measurement, base: Estimate | None, min_gain: float
+) -> Decision:
+    """Return the verdict on a candidate of an estimate run; `base` is the best one's estimate.
+
+    FAIL: not correct, or it does not compile for the arch. SHORTLIST: its estimate is lower than
+    `base` by more than `min_gain`. DISCARD: any other. KEEP is impossible, because nothing was
+    timed. Raises as `decide_verdict` does.
+    """
+    if failed := _failed(measurement):
+        return failed
+    found = measurement.estimate
+    if found is None or base is None:
+        return Decision(Verdict.DISCARD, "correct, but it has no estimate")
     figures = f"{found}, the best so far ~{base.us:.3g} µs"
     if found.binds:
         figures += f"; {found.binds} binds"

@@ -21,7 +21,9 @@ def picture(workflow: Workflow) -> str:
 
 def rows() -> list[str]:
     """The rows of the table of phases, in the order in which a run passes through them."""
-    found = {phase: row for each in WORKFLOWS.values() for phase, row in each.rows.items()}
+    # In `settle` EDIT has no agent, which its own section says.
+    each_of = reversed(WORKFLOWS.values())
+    found = {phase: row for each in each_of for phase, row in each.rows.items()}
     in_all = WORKFLOWS["write_then_tune"].rows
     told: list[str] = []
     for phase in in_all:
