@@ -689,12 +689,12 @@ class ShortlistedKernel(Struct, frozen=True, gc=False):
 class ShortlistTaken(Event, frozen=True):
     """The run settles the shortlist of the estimate run `parent`: it has an item for each kernel.
 
-    `hash` is the digest of the parent's journal up to its event `seq`, as in `Forked`.
+    `hash` is the digest of the parent's journal up to its event `parent_seq`, as in `Forked`.
     """
 
     projected = at_rest = True
     parent: str
-    seq: int
+    parent_seq: int
     hash: str
     kernels: tuple[ShortlistedKernel, ...]
 

@@ -219,7 +219,10 @@ def unfinished_settling(parent: Path, state: RunState) -> Path | None:
         with contextlib.suppress(StoreError):
             found = read_state(path)
             taken = found.settles
-            asked = taken is not None and (taken.parent, taken.seq) == (state.run_id, state.seq)
+            asked = taken is not None and (taken.parent, taken.parent_seq) == (
+                state.run_id,
+                state.seq,
+            )
             if asked and not found.finished:
                 return path
     return None
@@ -263,7 +266,7 @@ def settle_run(
             kernel_blob=ours.write_blob(seed),
         )
         taken = ev.ShortlistTaken(
-            parent=state.run_id, seq=state.seq, hash=digest(last), kernels=tuple(kernels)
+            parent=state.run_id, parent_seq=state.seq, hash=digest(last), kernels=tuple(kernels)
         )
         with (
             RunLock.acquire(staged) as lock,

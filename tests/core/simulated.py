@@ -48,7 +48,7 @@ def shortlist(*blobs: str) -> ev.ShortlistTaken:
         ev.ShortlistedKernel(number, f"direction {number}", blob, Estimate("sm_90", number))
         for number, blob in enumerate(blobs, 1)
     )
-    return ev.ShortlistTaken(parent="estimates", seq=9, hash="h", kernels=kernels)
+    return ev.ShortlistTaken(parent="estimates", parent_seq=9, hash="h", kernels=kernels)
 
 
 def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:
