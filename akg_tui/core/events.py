@@ -692,7 +692,7 @@ class ShortlistTaken(Event, frozen=True):
     `hash` is the digest of the parent's journal up to its event `parent_seq`, as in `Forked`.
     """
 
-    projected = at_rest = True
+    projected = by_a_person = at_rest = True
     parent: str
     parent_seq: int
     hash: str

@@ -130,7 +130,7 @@ class Estimate(Struct, frozen=True, gc=False):
 
     arch: str
     us: float
-    binds: str = ""
+    binds: str
 
     def __str__(self) -> str:
         return f"~{self.us:.3g} µs estimated for {self.arch}"

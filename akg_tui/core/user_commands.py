@@ -72,8 +72,9 @@ def _goes_on_in(state: RunState) -> Phase:
     if state.best is None or not ranked:
         raise Refusal(f"the run is over and has no round to go on from: {state.finished}")
     if Phase.PLAN not in state.workflow.rows:
-        what = "the kernel is correct" if state.settles is None else state.finished
-        raise Refusal(f"{what}: the workflow {state.workflow.name} is done")
+        if state.settles is not None:
+            raise Refusal("a shortlist is settled once: settle the estimate run again")
+        raise Refusal(f"the kernel is correct: the workflow {state.workflow.name} is done")
     return Phase.PLAN if state.active is None else Phase.EDIT
 
 
@@ -162,8 +163,9 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
 def _plans(state: RunState) -> None:
     """Refuse in a workflow that has no plan."""
     if Phase.PLAN not in state.workflow.rows:
-        advice = ": give the agent a hint" if state.settles is None else " to change"
-        raise Refusal(f"the workflow {state.workflow.name} has no plan{advice}")
+        if state.settles is not None:
+            raise Refusal("the plan of a run that settles is the shortlist")
+        raise Refusal(f"the workflow {state.workflow.name} has no plan: give the agent a hint")
 
 
 def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Made:

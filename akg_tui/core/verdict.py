@@ -98,12 +98,14 @@ def decide_by_estimate(
     found = measurement.estimate
     if found is None or base is None:
         return Decision(Verdict.DISCARD, "correct, but it has no estimate")
-    figures = f"{found}, the best so far ~{base.us:.3g} µs"
-    if found.binds:
-        figures += f"; {found.binds} binds"
+    verdict, told = Verdict.DISCARD, "correct, but no lower estimate"
     if found.us * (1 + min_gain) < base.us:
-        return Decision(Verdict.SHORTLIST, f"lower estimate: {figures}")
-    return Decision(Verdict.DISCARD, f"correct, but no lower estimate: {figures}")
+        verdict, told = Verdict.SHORTLIST, "lower estimate"
+    reason = (
+        f"{told}: ~{found.us:.3g} µs for {found.arch}, the best so far ~{base.us:.3g} µs; "
+        f"what binds: {found.binds}"
+    )
+    return Decision(verdict, reason)
 
 
 def not_proved(measurement: Measurement, times: int) -> Decision:

@@ -124,7 +124,12 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     if state.task.estimate:
         model = found.estimate
         time = str(formatting.estimated(model, short=True)) if model else ""
-        return [*named, (time, role), (retold(model.binds) if model else "", "muted"), error]
+        return [
+            *named,
+            (time, role),
+            (retold(one_line(model.binds)) if model else "", "muted"),
+            error,
+        ]
     return [
         *named,
         (formatting.times(interval.ratio) if interval else "", role),

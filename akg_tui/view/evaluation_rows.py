@@ -200,8 +200,7 @@ def _found(found: Measurement, room: int) -> list[Line]:
     figures: list[str] = []
     if found.estimate is not None:
         figures.append(translated(formatting.estimated(found.estimate)))
-        if found.estimate.binds:
-            figures.append(tr("{what} binds", what=retold(found.estimate.binds)))
+        figures.append(tr("what binds: {what}", what=retold(one_line(found.estimate.binds))))
     if found.candidate_ms is not None:
         figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
     if found.clusters:

@@ -29,7 +29,7 @@ VERDICT: dict[Verdict, tuple[str, str]] = {
     Verdict.DISCARD: ("▪", "verdict.discard"),
     Verdict.FAIL: ("✗", "verdict.fail"),
     Verdict.INCONCLUSIVE: ("≃", "note"),
-    Verdict.SHORTLIST: ("≈", "figure"),
+    Verdict.SHORTLIST: ("≋", "figure"),
 }
 
 SHORT: dict[Verdict, str] = {Verdict.INCONCLUSIVE: "INCONCL", Verdict.SHORTLIST: "SHORTL"}
@@ -44,7 +44,7 @@ ITEM: dict[ItemState, tuple[str, str, str, str]] = {
     ItemState.FAILED: ("✗", "FAILED", "FAIL", "verdict.fail"),
     ItemState.SUSPENDED: ("⊟", "SUSPENDED", "SUSP", "item.suspended"),
     ItemState.DROPPED: ("⨯", "DROPPED", "DROP", "item.dropped"),
-    ItemState.SHORTLISTED: ("≈", "SHORTLIST", "LIST", "figure"),
+    ItemState.SHORTLISTED: ("≋", "SHORTLIST", "LIST", "figure"),
 }
 # A pending item that was measured already, and not proved.
 UNPROVED = (VERDICT[Verdict.INCONCLUSIVE][0], "INCONCL", "INC", "note")
@@ -82,7 +82,7 @@ _ASCII: dict[str, str] = {
     "█": "#", "▓": "#", "▒": "+", "░": ".", "▏": "|", "▎": "|", "▍": "|", "▌": "|", "▐": "|",
     "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "▀": "-", "▔": "-",
     "⧗": "*", "⏺": "*", "␛": "^", "␇": "^", "∅": "0", "“": '"', "”": '"', "‘": "'", "’": "'",
-    "\N{NO-BREAK SPACE}": " ", "≃": "~", "⋆": "*", "‣": "!", "⋄": "~", "■": "#", "▴": "^",
+    "\N{NO-BREAK SPACE}": " ", "≃": "~", "≋": "=", "⋆": "*", "‣": "!", "⋄": "~", "■": "#", "▴": "^",
     "−": "-",
 }  # fmt: skip
 

@@ -45,7 +45,9 @@ def estimated(us: float, binds: str = "memory") -> Measurement:
 def shortlist(*blobs: str) -> ev.ShortlistTaken:
     """The kernels that a run settles; the first one is attempt 1 of the estimate run."""
     kernels = tuple(
-        ev.ShortlistedKernel(number, f"direction {number}", blob, Estimate("sm_90", number))
+        ev.ShortlistedKernel(
+            number, f"direction {number}", blob, Estimate("sm_90", number, "memory")
+        )
         for number, blob in enumerate(blobs, 1)
     )
     return ev.ShortlistTaken(parent="estimates", parent_seq=9, hash="h", kernels=kernels)

@@ -37,9 +37,9 @@ def finished(run: SimulatedRun) -> str:
 @pytest.mark.parametrize(
     ("measured", "verdict", "words"),
     [
-        (estimated(9.0), Verdict.SHORTLIST, "lower estimate: ~9 µs estimated for sm_90"),
+        (estimated(9.0), Verdict.SHORTLIST, "lower estimate: ~9 µs for sm_90"),
         (estimated(9.95), Verdict.DISCARD, "no lower estimate"),
-        (estimated(12.0), Verdict.DISCARD, "the best so far ~10 µs; memory binds"),
+        (estimated(12.0), Verdict.DISCARD, "the best so far ~10 µs; what binds: memory"),
         (failed("sm_90: attend: out of shared memory"), Verdict.FAIL, "out of shared memory"),
         (faster(3.0), Verdict.DISCARD, "no estimate"),  # a time is no estimate, and no KEEP here
     ],
@@ -47,7 +47,7 @@ def finished(run: SimulatedRun) -> str:
 def test_a_verdict_by_estimate_is_never_a_keep_and_claims_no_speed(
     measured: Measurement, verdict: Verdict, words: str
 ) -> None:
-    found = decide_by_estimate(measured, Estimate("sm_90", 10.0), min_gain=0.01)
+    found = decide_by_estimate(measured, Estimate("sm_90", 10.0, "memory"), min_gain=0.01)
     assert found.verdict is verdict
     assert words in found.reason
     assert "faster" not in found.reason

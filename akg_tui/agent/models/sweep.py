@@ -109,12 +109,11 @@ class Sweep:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
             return _reply(request, reason, "finish", {"reason": reason})
         current = {knob.name: knob.value for knob in knobs}
-        ranked = "estimates" if _ESTIMATE.search(prompt) else "measured ratios"
-        how = (
-            f"chosen by TPE from the {ranked}"
-            if trials
-            else "chosen at random: nothing is measured yet"
-        )
+        how = "chosen by TPE from the measured ratios"
+        if not trials:
+            how = "chosen at random: nothing is measured yet"
+        elif _ESTIMATE.search(prompt):
+            how = "chosen by TPE from the estimates"
         items = [
             {
                 "text": describe(setting, current),

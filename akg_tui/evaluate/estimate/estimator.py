@@ -63,8 +63,11 @@ class GpuEstimator(Estimator):
         if compiled.stopped:
             raise Refused(f"the call stopped when it was compiled: {compiled.stopped}")
         if compiled.left_out:
-            what = f"{MOST_LAUNCHES + compiled.left_out} different launches"
-            raise Refused(f"{what}: at most {MOST_LAUNCHES} are compiled, so there is no estimate")
+            different = MOST_LAUNCHES + compiled.left_out
+            raise Refused(
+                f"{different} different launches: at most {MOST_LAUNCHES} are compiled, "
+                "so there is no estimate"
+            )
         made = [launch for launch in compiled.launches if launch.launches]
         if not made:
             raise Refused("forward launches no Triton kernel, so there is nothing to estimate")
