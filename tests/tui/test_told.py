@@ -151,6 +151,7 @@ UNSEEN = {
     "evaluate/evidence/compile_process": "the agent and the command line",
     "evaluate/evidence/compile_report": "the agent and the command line",
     "evaluate/evidence/gpu_assembly": "the agent and the command line",
+    "evaluate/evidence/ascend/": "the agent and the command line",
     "evaluate/evidence/gpu_limits": "the agent and the command line",
     "evaluate/evidence/sampling:": "code",
     "evaluate/evidence/asking:_stamp": "a part of a key",
