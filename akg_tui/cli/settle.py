@@ -57,6 +57,7 @@ def _open_here(arguments: argparse.Namespace) -> RunFolder:
     from akg_tui.core.phases import Mode
     from akg_tui.engine.run_service import check_sandbox, check_target, resume
     from akg_tui.evaluate.estimate.estimator import estimator_for
+    from akg_tui.evaluate.targets import TARGETS
     from akg_tui.store.fork import (
         check_can_settle,
         settle_run,
@@ -70,7 +71,10 @@ def _open_here(arguments: argparse.Namespace) -> RunFolder:
     with options_at_fault(arguments):
         if (left := unfinished_settling(run, state)) is not None:
             return resume(left, mode=arguments.mode, require_sandbox=required)
-        task = settling_task(state, estimator_for(state.task.estimate).backend)
+        backend = estimator_for(state.task.estimate).backend
+        if backend not in TARGETS:
+            raise UsageError(f"{run}: this akg-tui cannot measure on the target {backend}")
+        task = settling_task(state, backend)
         check_target(task, run)
         check_sandbox(task, required=required)
     return settle_run(run, task.target.backend, Mode(arguments.mode or "auto"))

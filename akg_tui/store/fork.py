@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -184,14 +185,14 @@ AGENT = "none"
 """The name of the agent of a run in which none works."""
 
 
-def settling_task(state: RunState, backend: Backend) -> Task:
+def settling_task(state: RunState, backend: str) -> Task:
     """Return the task that measures the shortlist of an estimate run on `backend`."""
     rounds = MAX_MEASUREMENTS * len(state.shortlist) + 1
     return replace(
         state.task,
         estimate="",
         workflow=SETTLE.name,
-        target=replace(state.task.target, backend=backend),
+        target=replace(state.task.target, backend=cast(Backend, backend)),
         agent=Agent(),
         policy=Policy(max_rounds=rounds),
     )
@@ -230,7 +231,7 @@ def unfinished_settling(parent: Path, state: RunState) -> Path | None:
 
 def settle_run(
     parent: Path,
-    backend: Backend,
+    backend: str,
     mode: Mode,
     *,
     version: str = __version__,

@@ -5,16 +5,25 @@ Used before any process is started, so it must import neither torch nor a DSL.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from akg_tui.core.measurement import Estimate
-from akg_tui.core.task import Backend, Task
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Task
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.estimate import gpu_model
 from akg_tui.evaluate.evidence import asking
-from akg_tui.evaluate.evidence.compile_report import MOST_LAUNCHES, CompileReport, refusal
+from akg_tui.evaluate.evidence.compile_report import (
+    MOST_LAUNCHES,
+    CompileReport,
+    estimate_of,
+    refusal,
+)
+from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+from akg_tui.evaluate.targets import toolchains
 
 
 class Refused(Exception):
@@ -25,7 +34,7 @@ class Estimator(ABC):
     """Ranks kernels for one arch. `backend` is the target on which a shortlist is measured."""
 
     arch: str
-    backend: Backend
+    backend: str
 
     @abstractmethod
     def lacking(self, task: Task) -> str:
@@ -40,13 +49,15 @@ class Estimator(ABC):
         """Return the estimate of a call. Raises `Refused`; `file` is the name of the kernel's."""
 
 
-class GpuEstimator(Estimator):
-    """GPUs of NVIDIA and AMD, by `gpu_model`."""
-
-    backend = "cuda"
+class TritonEstimator(Estimator):
+    """What all arches share for which Triton's kernels are compiled: the compile report."""
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
+
+    @abstractmethod
+    def model(self, report: CompileReport) -> Estimate:
+        """Return the estimate of a report whose launches are all compiled and can run."""
 
     def lacking(self, task: Task) -> str:
         """Return that the DSL is not Triton, or that Triton is not installed."""
@@ -74,7 +85,47 @@ class GpuEstimator(Estimator):
         for launch in made:
             if why := refusal(launch, self.arch, file):
                 raise Refused(f"{self.arch}: {launch.kernel}: {why}")
-        return gpu_model.estimate(compiled, self.arch)
+        return self.model(compiled)
+
+
+class GpuEstimator(TritonEstimator):
+    """GPUs of NVIDIA and AMD, by `gpu_model`."""
+
+    backend = "cuda"
+
+    def model(self, report: CompileReport) -> Estimate:
+        """Return the estimate of a GPU's compile report."""
+        return gpu_model.estimate(report, self.arch)
+
+
+class AscendEstimator(TritonEstimator):
+    """Ascend's NPUs, by the pipe model. PyTorch's operators beside the launches cost nothing."""
+
+    backend = "ascend"
+
+    def lacking(self, task: Task) -> str:
+        """Return what is missing, also of the toolchain, or that it does not know the arch."""
+        if why := super().lacking(task) or toolchains.missing("ascend"):
+            return why
+        known = toolchains.ascend_arches()
+        if self.arch in known:
+            return ""
+        return f"the toolchain ascend does not compile for {self.arch}, only for {', '.join(known)}"
+
+    def model(self, report: CompileReport) -> Estimate:
+        """Return the sum over the launches; the longest of them says what binds."""
+        total, longest, binds = 0.0, -1.0, "launching"
+        for launch in report.launches:
+            for compiled in launch.compiled if launch.launches else ():
+                found = estimate_of(launch, compiled)
+                if found is None or not math.isfinite(found.us):
+                    problem = found.problem if found is not None else "its program can't be read"
+                    raise Refused(f"{self.arch}: {launch.kernel}: no estimate: {problem}")
+                spent = found.us * launch.launches
+                total += spent
+                if spent > longest:
+                    longest, binds = spent, found.binds
+        return Estimate(self.arch, round(total, 4), one_line(binds, 60))
 
 
 ESTIMATORS: Mapping[str, Estimator] = {arch: GpuEstimator(arch) for arch in gpu_model.RATES}
@@ -88,4 +139,7 @@ def estimator_for(arch: str) -> Estimator:
     """Return the estimator for an arch. Raises `UnknownArch`."""
     if (found := ESTIMATORS.get(arch)) is not None:
         return found
-    raise UnknownArch(f"there is no estimator for {arch!r}; there are: {', '.join(ESTIMATORS)}")
+    if is_ascend(arch):
+        return AscendEstimator(arch)
+    names = f"{', '.join(ESTIMATORS)}, Ascend910B1 and others of Ascend's"
+    raise UnknownArch(f"there is no estimator for {arch!r}; there are: {names}")
