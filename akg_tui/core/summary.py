@@ -138,6 +138,12 @@ def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
     return tuple(over_seed.items())
 
 
+def verdict_counts(state: RunState) -> dict[str, int]:
+    """Return the attempts by verdict, without the seed; SHORTLIST only in an estimate run."""
+    shown = [each for each in Verdict if state.task.estimate or each is not Verdict.SHORTLIST]
+    return {verdict.value: state.count(verdict) for verdict in shown}
+
+
 def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
     """Return the token fields of progress and final messages; the limit only if one is set."""
     fields = {"tokens_used_session": used}
@@ -193,11 +199,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         **_estimate_fields(state),
         "rounds": state.settled,
         "tries_to_write": state.tries,
-        "verdicts": {
-            verdict.value: state.count(verdict)
-            for verdict in Verdict
-            if verdict is not Verdict.SHORTLIST or state.task.estimate
-        },
+        "verdicts": verdict_counts(state),
         "keeps": kept,
         "best": to_builtins(best_of(state)),
         "best_attempt": best.attempt if best else None,

@@ -20,10 +20,9 @@ from msgspec import Struct
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import Estimate
-from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by
+from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by, verdict_counts
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
@@ -215,7 +214,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         ok=state.ok,
         rounds=state.settled,
         max_rounds=state.task.policy.max_rounds,
-        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        verdicts=verdict_counts(state),
         over_seed=best.over_seed.ratio if best else None,
         best=best,
         mode=state.mode.value,

@@ -123,6 +123,8 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     error = (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted")
     if state.task.estimate:
         model = found.estimate
+        if not attempt.number:
+            named[2] = ("", "muted")
         time = str(formatting.estimated(model, short=True)) if model else ""
         return [
             *named,

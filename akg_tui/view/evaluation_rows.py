@@ -198,9 +198,10 @@ def _found(found: Measurement, room: int) -> list[Line]:
         return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
-    if found.estimate is not None:
-        figures.append(translated(formatting.estimated(found.estimate)))
-        figures.append(tr("what binds: {what}", what=retold(one_line(found.estimate.binds))))
+    if (model := found.estimate) is not None:
+        rows.append(line((translated(formatting.estimated(model)), "figure")))
+        what = tr("what binds: {what}", what=retold(one_line(model.binds)))
+        rows.append(line((what, "muted")))
     if found.candidate_ms is not None:
         figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
     if found.clusters:

@@ -26,7 +26,11 @@ _WHAT = {
     "roof": marked("% of the memory roofline"),
     CASE: marked("× over the seed, {case}"),
 }
-_USUAL = (Verdict.KEEP, Verdict.DISCARD, Verdict.FAIL)
+
+
+def _usual(arch: str) -> tuple[Verdict, ...]:
+    """Return the verdicts that the legend always has."""
+    return (Verdict.SHORTLIST if arch else Verdict.KEEP, Verdict.DISCARD, Verdict.FAIL)
 
 
 class ChartPane(Painted[Plot], Pane, can_focus=True):
@@ -61,7 +65,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         legend = [
             f"{glyph} {verdict}"
             for verdict, (glyph, _) in VERDICT.items()
-            if verdict in _USUAL or self.series.has(verdict)
+            if verdict in _usual(self.series.arch) or self.series.has(verdict)
         ]
         if self.series.promises:
             legend.append(f"{PROMISED} {tr('promised')}")
