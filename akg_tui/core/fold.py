@@ -556,8 +556,8 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
 
 
 def _shortlist_taken(state: RunState, event: ev.ShortlistTaken, at: float) -> RunState:
-    if state.items or Phase.PLAN in state.workflow.rows:
-        raise OutOfOrder(f"the workflow {state.workflow.name} takes no shortlist now")
+    if state.seq != 2:  # the run was just created
+        raise OutOfOrder("only a new run takes a shortlist")
     items = []
     for number, kernel in enumerate(event.kernels, 1):
         why = f"attempt {kernel.attempt} of {event.parent}: {kernel.estimate}"

@@ -27,6 +27,7 @@ from akg_tui.core.measurement import Estimate, Interval, Measurement, Outcome
 from akg_tui.core.model_info import Capabilities, Usage
 from akg_tui.core.phases import (
     ADVANCES,
+    SETTLE,
     TUNE,
     WORKFLOWS,
     Gate,
@@ -343,6 +344,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def workflow(self) -> Workflow:
         """The phase table of the run."""
+        if self.settles is not None:
+            return SETTLE
         return WORKFLOWS[self.task.workflow or TUNE.name]
 
     @property

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from akg_tui import __version__
-from akg_tui.core.phases import SETTLE, TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
+from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
@@ -180,8 +180,6 @@ def prepare(request: RunRequest) -> PreparedRun:
 
 def _workflow(stated: WorkflowName | None, agent: Agent) -> WorkflowName:
     """Return the workflow of a new run: the stated one, or the one that fits the agent."""
-    if stated == SETTLE.name:
-        raise RunFault("workflow", "settle: it follows an estimate run, see: akg-tui settle RUN")
     searches = agent.model == SWEEP
     if searches and writes(stated):
         why = f"{stated}: the sweep agent cannot write a kernel; name a model"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from akg_tui import __version__
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
-from akg_tui.core.phases import MAX_MEASUREMENTS, SETTLE, Mode
+from akg_tui.core.phases import MAX_MEASUREMENTS, TUNE, Mode
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Agent, Backend, Policy, Task
 from akg_tui.store.context_files import copy_context
@@ -191,7 +191,7 @@ def settling_task(state: RunState, backend: str) -> Task:
     return replace(
         state.task,
         estimate="",
-        workflow=SETTLE.name,
+        workflow=TUNE.name,
         target=replace(state.task.target, backend=cast(Backend, backend)),
         agent=Agent(),
         policy=Policy(max_rounds=rounds),

@@ -194,8 +194,6 @@ def test_an_unknown_arch_and_a_dsl_that_is_not_compiled_are_refused(
     assert "no estimator for 'fake_arch'; there are: sm_80" in capsys.readouterr().err
     assert main(["tune", str(task), "--headless", "--estimate", "sm_90"]) == 2
     assert "kernels in torch are not compiled for sm_90" in capsys.readouterr().err
-    assert main(["tune", str(task), "--headless", "--workflow", "settle"]) == 2
-    assert "it follows an estimate run" in capsys.readouterr().err
     assert not (task / "runs").exists()
 
 

@@ -139,7 +139,7 @@ def test_the_gate_keep_asks_before_a_kernel_is_shortlisted() -> None:
 
 
 def settling(*blobs: str, **changes: object) -> SimulatedRun:
-    run = SimulatedRun(workflow="settle", **changes)  # type: ignore[arg-type]
+    run = SimulatedRun(**changes)  # type: ignore[arg-type]
     run.tell(shortlist(*blobs))
     return run
 
@@ -210,6 +210,8 @@ def test_nobody_plans_edits_or_asks_in_a_run_that_settles(command: cmd.Command) 
     assert isinstance(run.next(), fx.Step)
 
 
-def test_only_a_run_that_settles_takes_a_shortlist() -> None:
+def test_only_a_new_run_takes_a_shortlist() -> None:
+    run = SimulatedRun()
+    run.until_agent()
     with pytest.raises(OutOfOrder):
-        SimulatedRun().tell(shortlist("k1"))
+        run.tell(shortlist("k1"))

@@ -356,6 +356,7 @@ class Walk(RuleBasedStateMachine):
 
     workflow: WorkflowName = "tune"
     estimate: str = ""
+    settles: bool = False
 
     @initialize(
         mode=st.sampled_from(list(Mode)),
@@ -374,7 +375,7 @@ class Walk(RuleBasedStateMachine):
             workflow=self.workflow,
             estimate=self.estimate,
         )
-        if self.workflow == "settle":
+        if self.settles:
             self.run.tell(shortlist("k1", "k2", "k3"))
         for gate in sorted(gates):
             self.run.send(cmd.SetGate(gate, on=True))
@@ -404,7 +405,7 @@ class Walk(RuleBasedStateMachine):
         if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
-            assert self.workflow != "settle"
+            assert not self.settles
             self.turns += 1
             if script:
                 run.send(cmd.RequestScript(script, "ls", "python"))
@@ -553,7 +554,7 @@ class WalkOfEstimates(Walk):
 
 
 class WalkOfSettling(Walk):
-    workflow = "settle"
+    settles = True
 
 
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
