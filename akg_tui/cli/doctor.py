@@ -146,25 +146,25 @@ def _add_toolchain(arguments: argparse.Namespace) -> int:
     import sys
 
     from akg_tui.core.sanitize import one_line
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, add
 
     def tell(line: str) -> None:
         print(one_line(line, 200), file=sys.stderr, flush=True)
 
     try:
-        toolchains.add(arguments.name, tell)
-    except toolchains.ToolchainError as error:
+        add(arguments.name, tell)
+    except ToolchainError as error:
         fail(error)
     return EXIT_OK
 
 
 def _remove_toolchain(arguments: argparse.Namespace) -> int:
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, remove
 
     try:
-        if not toolchains.remove(arguments.name):
+        if not remove(arguments.name):
             raise UsageError(f"the toolchain {arguments.name} is not installed")
-    except toolchains.ToolchainError as error:
+    except ToolchainError as error:
         fail(error)
     print(f"removed {arguments.name}")
     return EXIT_OK

@@ -20,6 +20,7 @@ from akg_tui.evaluate.evidence.ascend.pipe_model import (
 from akg_tui.evaluate.evidence.ascend.pipes import Core, simulate
 from akg_tui.evaluate.evidence.ascend.program import Program, Step, program_of
 
+from . import hybrid_mask_steps
 from .recorded_hivm import texts
 
 NONE = None
@@ -49,6 +50,15 @@ def test_each_finding_of_the_seed_lowers_the_estimate() -> None:
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == 4
     assert times[0] > 3 * times[1]
+
+
+def test_each_finding_lowers_the_estimate_of_the_seeds_kernel_too() -> None:
+    """The same three in a kernel of their own, whose mask is not skipped anywhere."""
+    arguments = (NONE,) * 5 + (256, 128, 64, NONE)
+    steps = [hybrid_mask_steps.recorded(step) for step in hybrid_mask_steps.STEPS]
+    times = [estimate("attend", arguments, 8, 2, text=text).us for text in steps]
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == 4
 
 
 def test_an_estimate_says_what_moves_and_what_binds() -> None:

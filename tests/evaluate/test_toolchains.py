@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import machine_checks, main
-from akg_tui.evaluate.targets import toolchains
+from akg_tui.evaluate.targets import toolchain_install, toolchains
 from akg_tui.store.checkup import Health
 
 PIP = """#!/bin/sh
 # Stands in for the Python of a new environment, of which pip and the version are asked.
 here="$(dirname "$0")/.."
 case "$*" in
-    *platform*) echo 3.11.7 ;;
+    *base_prefix*) echo /opt/python ;;
+    *python_version*) echo 3.11.7 ;;
     *pip*install*)
         echo "Collecting {pins}"
         {work}
@@ -53,7 +54,7 @@ def environments(
         python.write_text(PIP.format(pins="$*", work=work, answer=answer, status=status))
         python.chmod(0o755)
 
-    monkeypatch.setattr(toolchains, "_make_environment", make)
+    monkeypatch.setattr(toolchain_install, "_make_environment", make)
 
 
 def left(data: Path) -> list[str]:
@@ -74,6 +75,7 @@ def test_a_toolchain_is_added_found_and_removed(
     assert nvcc.is_relative_to(data / "cuda")
     assert subprocess.run([nvcc], check=True, capture_output=True).stdout == b"1.0\n"
     assert toolchains.toolchain_program("cuda", "gcc") is None
+    assert toolchains.places("cuda") == (str(data / "cuda"), "/opt/python")
     assert main(["toolchain", "add", "cuda"]) == 0
     assert "is installed already" in capsys.readouterr().err
     assert main(["toolchain", "list"]) == 0
@@ -127,7 +129,7 @@ def test_a_killed_add_leaves_nothing_that_looks_complete(
     script = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from akg_tui.evaluate.targets import toolchains
+        from akg_tui.evaluate.targets import toolchain_install
         def make(_, at):
             (at / "bin").mkdir(parents=True)
             python = at / "bin" / "python"
@@ -136,8 +138,8 @@ def test_a_killed_add_leaves_nothing_that_looks_complete(
         def wait(*_):
             print("here", flush=True)
             sys.stdin.read()
-        toolchains._make_environment, toolchains._check = make, wait
-        toolchains.add("cuda", lambda _: None)
+        toolchain_install._make_environment, toolchain_install._check = make, wait
+        toolchain_install.add("cuda", lambda _: None)
     """)
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -161,7 +163,7 @@ def test_a_toolchain_of_other_versions_is_told_and_replaced(
 ) -> None:
     environments(monkeypatch)
     assert main(["toolchain", "add", "cuda"]) == 0
-    mark = data / "cuda" / toolchains._MARK
+    mark = data / "cuda" / toolchains.MARK
     mark.write_text(mark.read_text().replace("13.5.37", "12.0.1"))
     assert toolchains.toolchain_program("cuda", "nvcc") is None
     check = machine_checks.check_toolchains()
@@ -185,7 +187,7 @@ def test_packages_of_few_pythons_are_refused_where_there_is_none_of_them(
     assert "ascend exists for Python 3.10 or 3.11 alone" in capsys.readouterr().err
     # The other version works.
     switch.rename(tmp_path / "python3.10").write_text("#!/bin/sh\necho 3.10.4\n")
-    found = toolchains._python_for(toolchains.TOOLCHAINS["ascend"])
+    found = toolchain_install._python_for(toolchains.TOOLCHAINS["ascend"])
     assert found == str(tmp_path / "python3.10")
 
 

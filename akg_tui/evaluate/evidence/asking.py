@@ -131,24 +131,24 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 
 
 async def compile_report(
-    task: Task, reference: str, kernel: str, arches: Sequence[str]
+    task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
 ) -> CompileReport:
     """Compile the Triton kernels that a task's kernel launches, for devices of these arches.
 
-    Raises one of `NO_ANSWER`.
+    With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
-    toolchain = ""
+    toolchain: tuple[str, ...] = ()
     if any(map(is_ascend, arches)):
         if why := toolchains.missing("ascend"):
             raise Lost(why)
-        toolchain = str(toolchains.home("ascend").resolve())
+        toolchain = toolchains.places("ascend")
     request = CompileFor(
         **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
     )
     # Not the interpreter's variable: with it nothing can be compiled.
     environment = adapters(task)[0].environment(task.timing.threads)
     module = "akg_tui.evaluate.evidence.compile_process"
-    answer = await _confined(module, task, request, environment)
+    answer = await _confined(module, task, request, environment, idle=idle)
     try:
         found = msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:

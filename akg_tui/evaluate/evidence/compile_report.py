@@ -78,10 +78,13 @@ class HostWork(Struct, frozen=True):
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`. `toolchain` is the folder of Ascend's, if it is needed."""
+    """A request for a `CompileReport`.
+
+    `toolchain` are the folders of Ascend's toolchain, its own first, if it is needed.
+    """
 
     arches: tuple[str, ...]
-    toolchain: str = ""
+    toolchain: tuple[str, ...] = ()
 
 
 class Compiled(Struct, frozen=True, kw_only=True):

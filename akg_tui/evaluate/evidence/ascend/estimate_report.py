@@ -17,7 +17,7 @@ from akg_tui.evaluate.evidence.ascend.pipe_model import (
     Timeline,
     estimate_launch,
 )
-from akg_tui.evaluate.evidence.ascend.pipe_picture import busiest, picture
+from akg_tui.evaluate.evidence.ascend.pipe_picture import by_share, picture
 
 COLUMNS = 96
 NOTE = "an estimate of the pipe model: it ranks kernels, and is no measurement"
@@ -45,7 +45,7 @@ def fields(estimate: LaunchEstimate) -> Fields:
         "estimate": {
             "note": NOTE,
             "binds": one_line(estimate.binds, 200),
-            "busy": {one_line(name, 20): round(share, 3) for name, share in busiest(estimate)},
+            "busy": {one_line(name, 20): round(share, 3) for name, share in by_share(estimate)},
             "overlap": None if estimate.overlap is None else round(estimate.overlap, 3),
             "programs": estimate.programs,
             "cores": estimate.cores,

@@ -81,7 +81,10 @@ class Timeline(Struct, frozen=True):
 class LaunchEstimate(Struct, frozen=True, kw_only=True):
     """The estimate of one launch.
 
-    `us` is the time of one launch, infinite with a `problem`. `busy` is the share of the programs'
+    `us` is the time of one launch, infinite with a `problem`. `limit` is what binds: "pipe" for the
+    busiest one, "order" if pipes wait for one another, "launch" if the launch takes longest,
+    "problem" if it cannot run; `binds` is the same in words. `cores` of `of_cores` have a program.
+    `busy` is the share of the programs'
     time in which a pipe works, by core and pipe. `overlap` is the share of the shorter one of
     loading and computing that is hidden behind the other, None without both. `assumed` counts
     decisions of the control flow without known values.
@@ -92,10 +95,12 @@ class LaunchEstimate(Struct, frozen=True, kw_only=True):
     launches: int = 1
     programs: int = 0
     cores: int = 0
+    of_cores: int = 0
     waves: int = 0
     program_us: float = 0.0
     busy: dict[str, float] = {}
     binds: str = ""
+    limit: str = ""
     overlap: float | None = None
     loaded: float = 0.0
     stored: float = 0.0
@@ -162,16 +167,19 @@ def estimate_launch(launch: NpuLaunch) -> LaunchEstimate:
     both = [(r.hidden, s) for r, s in zip(runs, nearest, strict=True) if r.hidden is not None]
     shown = max(range(len(runs)), key=lambda n: (runs[n].cycles, -n))
     us = math.inf if problem else rates.LAUNCH_US + waves / rates.CYCLES_A_MICROSECOND
+    limit = "problem" if problem else _limit(busy, us)
     return LaunchEstimate(
         name=launch.name,
         us=us,
         launches=launch.launches,
         programs=programs,
         cores=active,
+        of_cores=cores,
         waves=-(-programs // cores),
         program_us=total / programs / rates.CYCLES_A_MICROSECOND,
         busy=busy,
-        binds=f"it cannot run: {problem}" if problem else _binds(busy, us, programs, cores),
+        binds=_words(limit, problem, busy, programs, cores),
+        limit=limit,
         overlap=math.fsum(h * s for h, s in both) / math.fsum(s for _, s in both) if both else None,
         loaded=math.fsum(r.loaded * s for r, s in zip(runs, nearest, strict=True)),
         stored=math.fsum(r.stored * s for r, s in zip(runs, nearest, strict=True)),
@@ -221,16 +229,35 @@ def _waves(samples: Sequence[int], times: Sequence[float], programs: int, cores:
     return total
 
 
-def _binds(busy: dict[str, float], us: float, programs: int, cores: int) -> str:
-    """Return what binds a launch, in words."""
+def busiest(busy: dict[str, float]) -> tuple[str, float]:
+    """Return the pipe that works the most, and its share of the time."""
+    return max(busy.items(), key=lambda each: each[1], default=("", 0.0))
+
+
+def leaves_cores(programs: int, cores: int) -> bool:
+    """Tell whether at most half of the cores have a program."""
+    return programs * 2 <= cores
+
+
+def _limit(busy: dict[str, float], us: float) -> str:
     if us < 2 * rates.LAUNCH_US:
+        return "launch"
+    return "pipe" if busiest(busy)[1] >= BINDS else "order"
+
+
+def _words(limit: str, problem: str, busy: dict[str, float], programs: int, cores: int) -> str:
+    """Return what binds a launch, in words."""
+    if limit == "problem":
+        return f"it cannot run: {problem}"
+    if limit == "launch":
         return "the launch: it takes longer than the work"
-    name, share = max(busy.items(), key=lambda each: each[1], default=("", 0.0))
-    pipe = name.rpartition(" ")[2]
-    told = f"{name}: {WORK.get(pipe, 'work')} ({share:.0%} busy)"
-    if share < BINDS:
+    name, share = busiest(busy)
+    if limit == "pipe":
+        pipe = name.rpartition(" ")[2]
+        told = f"{name}: {WORK.get(pipe, 'work')} ({share:.0%} busy)"
+    else:
         told = f"waits between pipes: the busiest, {name}, works {share:.0%} of the time"
-    if programs * 2 <= cores:
+    if leaves_cores(programs, cores):
         told += f"; only {programs} of {cores} cores work"
     return told
 

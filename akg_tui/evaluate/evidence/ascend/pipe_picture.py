@@ -72,6 +72,6 @@ def scale(timeline: Timeline, gutter: int, room: int) -> str:
     return " " * gutter + first + what.center(max(1, middle)) + last
 
 
-def busiest(estimate: LaunchEstimate) -> Sequence[tuple[str, float]]:
+def by_share(estimate: LaunchEstimate) -> Sequence[tuple[str, float]]:
     """Return the pipes with their busy shares, the busiest first."""
     return sorted(estimate.busy.items(), key=lambda each: (-each[1], each[0]))
