@@ -119,8 +119,8 @@ class AscendEstimator(TritonEstimator):
             for compiled in launch.compiled if launch.launches else ():
                 found = estimate_of(launch, compiled)
                 if found is None or not math.isfinite(found.us):
-                    problem = found.problem if found is not None else "its program can't be read"
-                    raise Refused(f"{self.arch}: {launch.kernel}: no estimate: {problem}")
+                    why = found.problem if found is not None else "its program cannot be read"
+                    raise Refused(f"{self.arch}: {launch.kernel} has no estimate: {why}")
                 spent = found.us * launch.launches
                 total += spent
                 if spent > longest:
@@ -141,5 +141,5 @@ def estimator_for(arch: str) -> Estimator:
         return found
     if is_ascend(arch):
         return AscendEstimator(arch)
-    names = f"{', '.join(ESTIMATORS)}, Ascend910B1 and others of Ascend's"
+    names = ", ".join((*ESTIMATORS, "Ascend910B1", "…"))
     raise UnknownArch(f"there is no estimator for {arch!r}; there are: {names}")
