@@ -73,7 +73,7 @@ def make_task(folder: Path, *, arch: str = FAKE_ARCH) -> Path:
     folder.mkdir(parents=True)
     (folder / "task.toml").write_text(
         f'op = "waves"\nestimate = "{arch}"\n\n[target]\ndsl = "torch"\n\n'
-        "[timing]\nbudget_s = 1.0\nmin_gain = 0.05\n\n"
+        "[timing]\nbudget_s = 0.4\nmin_gain = 0.05\n\n"
         '[correctness]\ntrials = 1\nvalues = "drawn"\nfixed_shape = true\n\n'
         "[policy]\nmax_rounds = 2\n"
     )
