@@ -328,7 +328,7 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
             f"{formatting.sign(found)}{formatting.times(found.over_seed.ratio)}" if found else "-"
         )
         if told.estimate is not None:
-            best = str(formatting.estimated(told.estimate, short=True))
+            best = _narrow(told.estimate.us)
         eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
@@ -349,6 +349,12 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
             text = last_part(text, room - sum(cells(t) for t, _ in spans))
         spans.append((text, role))
     return fit(tuple(spans), room)
+
+
+def _narrow(us: float) -> str:
+    """Return an estimate in at most six columns: ``~8.8µs``, ``~120µs``, ``~1.2ms``."""
+    value, unit = (us, "µs") if us < 999.5 else (us / 1000, "ms")
+    return f"~{value:.1f}{unit}" if value < 9.95 else f"~{value:.0f}{unit}"
 
 
 def last_part(text: str, room: int) -> str:
