@@ -86,7 +86,7 @@ class EstimatingJudge:
         task, estimator = self._task, self._estimator
         try:
             compiled = await estimator.compiled(task, self._reference, kernel)
-            estimate = estimator.estimate(compiled, task.files.editable)
+            estimate = estimator.estimate(compiled, task.files.kernel)
         except Refused as refused:
             found = replace(
                 found,
