@@ -75,7 +75,7 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     findings = await kernel_findings(task, reference, kernel)
     if task.target.dsl != "triton":
         return Evidence(found, findings)
-    arch = task.target.arch
+    arch = task.estimate or task.target.arch
     arches = [arch] if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
     try:
         return Evidence(found, findings, await compile_report(task, reference, kernel, arches))

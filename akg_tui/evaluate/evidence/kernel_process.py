@@ -187,8 +187,10 @@ def said(error: BaseException) -> str:
     return text.partition("\0")[0][:300]
 
 
-def first_call(request: Request) -> Callable[[], object]:
-    """Call the kernel on the reference's inputs; return what calls it again."""
+def first_call(
+    request: Request, around: contextlib.AbstractContextManager[object] | None = None
+) -> Callable[[], object]:
+    """Call the kernel on the reference's inputs, in `around`; return what calls it again."""
     import torch
 
     from akg_tui.evaluate.child.input_generator import ReferenceServer
@@ -221,7 +223,8 @@ def first_call(request: Request) -> Callable[[], object]:
     called = kernel.construct("ModelNew", given)
     _copy_weights(called, weights)
     try:
-        called(*inputs)
+        with around or contextlib.nullcontext():
+            called(*inputs)
     except BaseException as error:
         from akg_tui.evaluate.child.protocol import Status
 
