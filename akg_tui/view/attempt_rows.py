@@ -152,7 +152,7 @@ class AttemptColumns(OnDemand[Line]):
         heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
         self._rows = [(head, heads), *rows]
         widest = max((cells(name) for name, _ in self._rows), default=0)
-        self._wide = min(widest, max(6, room // 3))
+        self._wide = min(widest, max(6, room // 3, room - len(attempts) * (cell + 1)))
         self._empty, self._cell, self._room = empty, cell, room
 
     def __len__(self) -> int:
@@ -260,7 +260,7 @@ def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
     return AttemptColumns(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
 
 
-_METRIC_CELL = 9
+_METRIC_CELL = 13
 
 
 def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> AttemptColumns:
