@@ -22,7 +22,11 @@ def add_eval(add: Callable[..., Any]) -> None:
     """Declare `eval`; `add` creates a command."""
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
-    evaluate.add_argument("--kernel", type=Path, help="kernel file to use instead of the task's")
+    evaluate.add_argument(
+        "--kernel",
+        type=Path,
+        help="kernel file to use instead of the task's; of several files: a folder, or one of them",
+    )
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
     evaluate.add_argument(
         "--profile",
@@ -33,20 +37,27 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these GPUs, which need not be here, such as "
-        "sm_90,gfx942, and tell what the compiler says",
+        help="compile the Triton kernels for these devices, which need not be here, such as "
+        "sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
+    from akg_tui.evaluate.targets import toolchains
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
-        if arch not in ARCHES:
-            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+        if is_ascend(arch):
+            # Without the toolchain no name is known; then the command ends with its own line.
+            known = toolchains.ascend_arches()
+            if known and arch not in known:
+                raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
+        elif arch not in ARCHES:
+            known = (*ARCHES, "Ascend910B1 (and others of Ascend's)")
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
     return arches
 
 
@@ -57,6 +68,8 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -70,12 +83,15 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
+        wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+        if wants_ascend and (why := toolchains.missing("ascend")):
+            raise UsageError(why)
         if arguments.compile_report and folder.task.target.dsl != "triton":
             raise UsageError(
                 f"--compile-report is for Triton kernels; this task's DSL is "
                 f"{folder.task.target.dsl}"
             )
-    kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
+    kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
 
@@ -90,14 +106,16 @@ def _eval(arguments: argparse.Namespace) -> int:
 
     async def profiled(measured: Measurement) -> Fields:
         from akg_tui.evaluate.evidence import asking, page
+        from akg_tui.kernel_files import places_of_several
 
         found = await asking.evidence(folder.task, folder.reference, kernel)
-        return page.fields(found, measured, folder.task.files.editable)
+        at = places_of_several(folder.task.files.names, kernel)
+        return page.fields(found, measured, folder.task.files.kernel, at)
 
     report = _compiled(folder, kernel, arguments.compile_report)
     if no_device:
         if report is not None:
-            _print_report(report, folder.task.files.editable, as_json=arguments.json)
+            _print_report(report, folder.task.files.kernel, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -105,10 +123,30 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.editable
+    file = folder.task.files.kernel
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _kernel(folder: TaskFolder, path: Path | None) -> str:
+    """Return the kernel to judge: the task's, with the files at `path` instead of its own."""
+    from akg_tui.kernel_files import NotJoinable, join_files
+
+    names = folder.task.files.names
+    if path is None:
+        return folder.kernel
+    if len(names) == 1:
+        return read_text(path)
+    if path.is_dir():
+        texts = {name: read_text(path / name) for name in names}
+    else:
+        name = path.name if path.name in names else names[0]
+        texts = folder.kernels | {name: read_text(path)}
+    try:
+        return join_files(texts)
+    except NotJoinable as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _compiled(

@@ -30,15 +30,39 @@ Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]
 
 
-class Files(Struct, frozen=True, forbid_unknown_fields=True):
-    """File names inside the task folder. An agent may change only the file `editable`.
+Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]
+"""The name of the editable file, or the names of several."""
 
+
+def names_of(editable: Editable) -> tuple[str, ...]:
+    """Return the names in a value of `Files.editable`."""
+    return (editable,) if isinstance(editable, str) else editable
+
+
+class Files(Struct, frozen=True, forbid_unknown_fields=True):
+    """File names inside the task folder. An agent may change only the files `editable`.
+
+    `editable` is one file, or a list whose first file is the kernel that the judge loads.
     `context` are globs of text files in the folder that the agent may read and search.
     """
 
     reference: str = "reference.py"
-    editable: str = "kernel.py"
+    editable: Editable = "kernel.py"
     context: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.names) == 1:  # so that a list of one file is that file in the journal too
+            force_setattr(self, "editable", self.names[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The editable files; the kernel that the judge loads is the first."""
+        return names_of(self.editable)
+
+    @property
+    def kernel(self) -> str:
+        """The file that the judge loads."""
+        return self.names[0]
 
 
 class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):

@@ -329,7 +329,7 @@ def check_target(task: Task, path: Path) -> None:
 
 def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> None:
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
-    path = folder.path / task.files.editable
+    path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
         from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
 

@@ -32,6 +32,7 @@ from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
+from akg_tui.kernel_files import split_files
 
 VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
@@ -281,7 +282,9 @@ class Evaluation:
             kind = FailureKind.CALL
         message = failed.message
         if kind is FailureKind.CRASH and "SIGSEGV" in message:
-            message = kernel_text.with_untyped_call(message, self._kernel)
+            names = self._task.files.names
+            first = split_files(names, self._kernel)[names[0]]
+            message = kernel_text.with_untyped_call(message, first)
         if self._target.device and kind in MAY_HARM_A_DEVICE:
             if why := fault_of_device(self._pool, self.shared.cases[0].reference):
                 message = f"the device can't be used any more: {why} (after: {message})"

@@ -305,11 +305,12 @@ class Reference:
 
     def kernel_plan(self, source: str) -> Plan:
         """Return the plan of a kernel with the reference's arguments and weights."""
-        known = self.description
+        known, files = self.description, self._pool.task.files
         return Plan(
             kind="kernel",
             source=source,
-            filename=self._pool.task.files.editable,
+            filename=files.kernel,
+            files=files.names,
             seed=self._seed,
             arguments=known.arguments,
             weights=known.weights,

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
 from akg_tui.core.summary import Ratios
+from akg_tui.core.task import Editable
 
 SCHEMA = 1
 
@@ -264,7 +265,7 @@ class Report(Struct, frozen=True, kw_only=True):
     environment: dict[str, tuple[str, ...]]
     noise: Noise
     sandbox: Sandbox
-    kernel_file: str
+    kernel_file: Editable
     seed: Source
     best: Source
     reference_sha256: str

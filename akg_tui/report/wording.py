@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import InputError, Interval, nearest_errors
 from akg_tui.core.phases import WRITE
+from akg_tui.core.task import names_of
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
@@ -184,11 +185,18 @@ def rule(r: Rule) -> str:
 
 def reproduce(report: Report) -> list[str]:
     """Return shell commands. RUN stands for the run's folder; no text in them is untrusted."""
-    kernel = report.kernel_file
+    names = names_of(report.kernel_file)
+    kernel = names[0] if len(names) == 1 else "files"
     lines = ["cp -r RUN/task again"]
     git = "git -C RUN/history.git"
-    lines.append(f"{git} cat-file blob {report.seed.blob} > again/{kernel}")
-    if report.best.attempt:
+    if len(names) > 1:
+        lines.append(f"{git} archive {report.seed.blob} | tar -x -C again")
+    else:
+        lines.append(f"{git} cat-file blob {report.seed.blob} > again/{kernel}")
+    if report.best.attempt and len(names) > 1:
+        unpack = f"{git} archive {report.best.blob} | tar -x -C best_{kernel}"
+        lines.append(f"mkdir best_{kernel} && {unpack}")
+    elif report.best.attempt:
         lines.append(f"{git} cat-file blob {report.best.blob} > best_{kernel}")
     lines.append("akg-tui eval again                       # the seed against the reference")
     if report.best.attempt:

@@ -206,10 +206,19 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
     measured = json.loads(good.stdout)
     assert measured["outcome"] == "correct"
     assert measured["ratio"]["low"] <= measured["ratio"]["ratio"] <= measured["ratio"]["high"]
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"'))
+    # A kernel in two files, of which the second has what makes it wrong.
+    toml = folder / "task.toml"
+    files = '["kernel.py", "scores.py"]'
+    toml.write_text(toml.read_text().replace('editable = "kernel.py"', f"editable = {files}"))
+    (folder / "scores.py").write_text('SCORES = "scale_after"\n')
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    (wrong / "kernel.py").write_text(
+        re.sub(r"^SCORES = .*$", "from scores import SCORES", kernel, flags=re.M)
+    )
+    (wrong / "scores.py").write_text('SCORES = "bfloat16"\n')
     bad = akg("eval", folder, "--kernel", wrong)
-    assert bad.returncode == 1
+    assert bad.returncode == 1, bad.stderr
     assert "wrong values" in bad.stdout
     (folder / "reference.py").write_text(
         (folder / "reference.py").read_text().replace("def forward(", "def forward(self_, ")

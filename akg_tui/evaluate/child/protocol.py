@@ -160,6 +160,8 @@ class Layout(Struct, frozen=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """The content of a LOAD request. `kind` is kernel, reference, metrics or idle.
 
+    `source` is the text of the file `filename`, or, joined, that of all `files` of a kernel.
+
     An idle child returns results made beforehand, to measure the fixed cost of a call. A plan
     without `inputs` is of a reference that only draws them.
     """
@@ -168,6 +170,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     source: str
     filename: str
     seed: int
+    files: tuple[str, ...] = ()
     arguments: Layout | None = None
     weights: Layout | None = None
     inputs: Layout | None = None
