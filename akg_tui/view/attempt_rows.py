@@ -291,9 +291,9 @@ def error_rows(found: Measurement, room: int) -> list[Line]:
     """Return a row for each case and dtype of a measurement: the error nearest to its bound."""
     rows: list[Line] = []
     for each in nearest_errors(found.errors):
-        place = " ".join(filter(None, (one_line(each.case), each.dtype)))
+        place = " ".join(filter(None, (tr("error"), one_line(each.case), each.dtype)))
         text, role = _error(each)
-        lead = line((f"{tr('error')} {place} ", "muted"), (f"{text} ", role))
+        lead = line((f"{place} ", "muted"), (f"{text} ", role))
         rows += hang(retold(one_line(each.name)), room, lead, "faint")
     return rows
 
