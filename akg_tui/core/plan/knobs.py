@@ -90,8 +90,8 @@ def knobs_in(files: Sequence[str], text: str) -> tuple[Knob, ...]:
         if not at:
             raise
         place = at[error.line - 1]
-        why = str(error).replace(f"line {error.line}:", f"{place.file} line {place.line}:", 1)
-        raise BadKnob(why, place.line) from None
+        why = re.sub(r"\d+", str(place.line), str(error), count=1)
+        raise BadKnob(f"{place.file} {why}", place.line) from None
 
 
 def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
