@@ -39,6 +39,7 @@ LONG = {
     "samples": "samples",
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",
+    "ascend_report": "ascend_report",
 }
 
 

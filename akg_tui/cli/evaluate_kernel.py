@@ -37,20 +37,27 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these GPUs, which need not be here, such as "
-        "sm_90,gfx942, and tell what the compiler says",
+        help="compile the Triton kernels for these devices, which need not be here, such as "
+        "sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
+    from akg_tui.evaluate.targets import toolchains
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
-        if arch not in ARCHES:
-            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+        if is_ascend(arch):
+            # Without the toolchain no name is known; then the command ends with its own line.
+            known = toolchains.ascend_arches()
+            if known and arch not in known:
+                raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
+        elif arch not in ARCHES:
+            known = (*ARCHES, "Ascend910B1 (and others of Ascend's)")
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
     return arches
 
 
@@ -61,6 +68,8 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -74,6 +83,9 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
+        wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+        if wants_ascend and (why := toolchains.missing("ascend")):
+            raise UsageError(why)
         if arguments.compile_report and folder.task.target.dsl != "triton":
             raise UsageError(
                 f"--compile-report is for Triton kernels; this task's DSL is "
@@ -219,7 +231,7 @@ def _print_measurement(
         )
     for note in measured.noise:
         print(f"noise: {one_line(note, 200)}")
-    _print_errors(measured)
+    _print_metrics_and_errors(measured)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
     for protection in measured.sandbox_missing:
@@ -242,21 +254,27 @@ def seen_of(measured: Measurement) -> str:
     return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
 
 
-def _print_errors(measured: Measurement) -> None:
-    """Print the correct kinds of input in one line, each wrong or untried kind, the tolerance."""
+def _print_metrics_and_errors(measured: Measurement) -> None:
+    """Print the task's metrics, the errors nearest to their bounds, and each kind of input that was
+    wrong or not tried.
+    """
+    from akg_tui.core.measurement import nearest_errors
     from akg_tui.core.sanitize import one_line
 
+    for metric in measured.metrics:
+        print(f"{one_line(metric.name)}: {one_line(str(metric), 200)}")
     errors: Any = measured.errors
-    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    good = [each for each in errors if each.share is not None and each.share <= 1]
     if good:
-        nearest = max(good, key=lambda each: each.error / each.tolerance)
         print(
-            f"right on {len(good)} kinds of input; nearest to its limit: "
-            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+            f"right on {len({each.label for each in good})} kinds of input; nearest to its limit:"
         )
+    for near in nearest_errors(good):
+        share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
+        print(f"  {near.dtype or 'results'} {share}: {one_line(near.label, 120)}")
     for each in errors:
         if each not in good:
             off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
-            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")
+            print(f"{one_line(each.label, 120)}: {one_line(off, 200)}")
     if measured.tolerance is not None and measured.tolerance_from:
         print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")

@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.phases import WorkflowName
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
+from akg_tui.core.stopping.goals import METRICS
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -21,6 +22,9 @@ Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
+MetricName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
+]
 Backend = Literal["cpu", "cuda"]
 Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]
@@ -292,11 +296,13 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
     `baselines` are measured once a run, besides the seed against the reference. With `eager` the
     best kernel is timed against the reference when the run ends. With `compile` the reference under
-    `torch.compile` is timed when it begins.
+    `torch.compile` is timed when it begins. `metrics` are the names of numbers that the function
+    `metrics` of the reference returns for a correct kernel; a goal may name them.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
     baselines: tuple[Baseline, ...] = ()
+    metrics: Annotated[tuple[MetricName, ...], Meta(max_length=32)] = ()
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     cases: Annotated[tuple[Case, ...], Meta(max_length=32)] = ()
@@ -313,6 +319,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         names = [case.name for case in self.cases]
         if twice := next((name for name in names if names.count(name) > 1), ""):
             raise ValueError(f"two cases are named {twice!r}")
+        taken = (*METRICS, *self.metrics)
+        if again := next((name for name in self.metrics if taken.count(name) > 1), ""):
+            raise ValueError(f"two metrics are named {again!r}")
 
     def constants(self, case: Case | None = None) -> dict[str, int | float]:
         """Return the values that replace numbers of the reference, in a case or without one."""

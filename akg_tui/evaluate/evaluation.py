@@ -25,6 +25,7 @@ from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
+from akg_tui.evaluate.reference import metrics_in
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
@@ -135,6 +136,8 @@ class Evaluation:
         self._sandbox: tuple[str, ...] = ()
         self._sandbox_missing: tuple[str, ...] = ()
         self._errors = Errors()
+        self._metrics: list[dict[str, float | None]] = []
+        """The numbers of the task's metrics, for each ordinary input of each case."""
         self._timing = TimingResult()
 
     def run(self) -> Measurement:
@@ -179,6 +182,10 @@ class Evaluation:
             drawn = case.prefetched.verification_inputs()
             kept.callback(drawn.close)
             call_s = verification.verify(drawn, meanwhile=self._reserve if last else _nothing)
+            if verification.outputs is not None:
+                with contextlib.closing(verification.outputs) as outputs:
+                    of_case = drawn.ordinary.draw
+                    self._metrics += case.reference.metrics(of_case, outputs, self._kernel)
             if self.timed:
                 self._check_load(verification.load_s)
             return TimedCase(case, verification.held, call_s, drawn.in_turn())
@@ -307,6 +314,9 @@ class Evaluation:
             tolerance=errors.tolerance,
             tolerance_from=errors.origin,
             errors=errors.by_name,
+            metrics=metrics_in(self._task.metrics, self._metrics)
+            if outcome is Outcome.CORRECT
+            else (),
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,
             threads=threads,

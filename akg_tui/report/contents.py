@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Interval
+from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
 from akg_tui.core.summary import Ratios
 from akg_tui.core.task import Editable
 
@@ -83,7 +83,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 class Round(Struct, frozen=True, kw_only=True):
     """One settled round. `ratio` compares the candidate with the incumbent of its round.
 
-    `again_of` is the attempt whose kernel this round measured again.
+    `again_of` is the attempt whose kernel this round measured again. `errors` are those nearest to
+    their bound, one for each case and dtype.
     """
 
     round: int
@@ -106,6 +107,8 @@ class Round(Struct, frozen=True, kw_only=True):
     measured_s: float
     again_of: int | None = None
     cases: tuple[CaseTiming, ...] = ()
+    errors: tuple[InputError, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 class Direction(Struct, frozen=True, kw_only=True):
@@ -232,7 +235,11 @@ class Journal(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The whole report. `status` and `result` are under the export guard (`docs/policy.md`)."""
+    """The whole report. `status` and `result` are under the export guard (`docs/policy.md`).
+
+    `errors` and `metrics` are those of the best kernel: all errors by case, kind of input and
+    dtype, of its last verification.
+    """
 
     schema: int
     status: str
@@ -241,6 +248,8 @@ class Report(Struct, frozen=True, kw_only=True):
     about: About
     figures: Figures
     cases: tuple[CaseTiming, ...]
+    errors: tuple[InputError, ...] = ()
+    metrics: tuple[Metric, ...] = ()
     stop: Stop
     rounds: tuple[Round, ...]
     incumbents: tuple[Step, ...]

@@ -48,6 +48,30 @@ def check_reference(path: Path, source: bytes) -> None:
         _check_callable(path, name, function)
 
 
+METRICS_TAKES = ("inputs", "outputs", "expected", "kernel")
+"""The parameters that the function `metrics` of a reference may have, passed by name."""
+
+
+def check_metrics(path: Path, source: str, names: Sequence[str]) -> None:
+    """Check that a reference has the function that computes the metrics `names` of its task."""
+    if not names:
+        return
+    bound = bound_names(parse_python(path, source.encode()).body)
+    takes = ", ".join(METRICS_TAKES)
+    expected = f"def metrics({takes}) that returns {', '.join(map(repr, names))} by name"
+    function = _required(path, bound, "metrics", expected)
+    if not isinstance(function, ast.FunctionDef):
+        raise BadTask(path, function.lineno, "metrics", f"is no function, expected {expected}")
+    arguments = function.args
+    named = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+    odd = [each.arg for each in arguments.posonlyargs]
+    odd += [name for name in named if name not in METRICS_TAKES]
+    odd += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    if odd:
+        message = f"takes {', '.join(odd)}, expected only parameters of these names: {takes}"
+        raise BadTask(path, function.lineno, "metrics", message)
+
+
 def check_kernel(path: Path, source: bytes) -> None:
     """Check that a kernel parses and has ModelNew."""
     bound = bound_names(parse_python(path, source).body)
@@ -235,6 +259,7 @@ def load_task(
 
     check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
+    check_metrics(folder / task.files.reference, reference, task.metrics)
     _check_constants(path, task, reference, lines)
     tools = _tools(folder, task, lines)
     return TaskFolder(

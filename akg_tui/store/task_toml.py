@@ -16,7 +16,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy, doubts, read_automation
+from akg_tui.core.stopping.automation import (
+    AutomationPolicy,
+    BadPolicy,
+    doubts,
+    never_met,
+    read_automation,
+)
 from akg_tui.core.task import Task
 from akg_tui.store.errors import BadTask, RunFolderError
 
@@ -96,6 +102,8 @@ def _task(plain: dict[str, Any], bad: _Faults) -> Task:
         raise _explained(str(error), plain, bad) from None
     _check_files(task, bad)
     _check_automation(plain, bad)
+    for at, why in never_met(task.policy.automation, task.metrics):
+        raise bad(("policy", "automation", "goals", str(at), "metric"), why)
     return task
 
 

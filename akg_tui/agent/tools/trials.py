@@ -272,6 +272,7 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     if found.roofline is not None:
         share = f"{found.roofline.share:.0%} of the copy rate of {found.roofline.level}"
         lines.append(f"it moves its inputs and outputs at {share}")
+    lines += [f"{each.name}: {each}" for each in found.metrics]
     if found.detail:
         lines.append(found.detail[:MAX_DETAIL])
     if draft.told:

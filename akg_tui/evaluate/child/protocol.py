@@ -53,6 +53,7 @@ class Op(IntEnum):
     PLACE = 9  # on a device: copy the sealed input there
     RUN = 10  # on a device: unseal it with the key that is the seed, and call the model once
     FETCH = 11  # on a device: copy the results and the arguments to the host
+    MEASURE = 12  # the metrics of count items; fds: inputs, results, reference's results, kernel
 
 
 class Want(IntEnum):
@@ -157,7 +158,7 @@ class Layout(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The content of a LOAD request. `kind` is kernel, reference or idle.
+    """The content of a LOAD request. `kind` is kernel, reference, metrics or idle.
 
     `source` is the text of the file `filename`, or, joined, that of all `files` of a kernel.
 
