@@ -355,10 +355,10 @@ def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> Non
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
-        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
+        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, knobs_in
 
         try:
-            if not find_knobs(folder.kernel.split("\n")):
+            if not knobs_in(folder.task.files.names, folder.kernel):
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
