@@ -33,8 +33,8 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these GPUs, which need not be here, such as "
-        "sm_90,gfx942, and tell what the compiler says",
+        help="compile kernels in Triton or CUDA C++ for these GPUs, which need not be here, such "
+        "as sm_90,gfx942, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
@@ -57,6 +57,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.evidence.asking import COMPILED_BY
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -70,10 +71,10 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        if arguments.compile_report and folder.task.target.dsl != "triton":
+        if arguments.compile_report and folder.task.target.dsl not in COMPILED_BY:
             raise UsageError(
-                f"--compile-report is for Triton kernels; this task's DSL is "
-                f"{folder.task.target.dsl}"
+                f"--compile-report is for kernels in {' and '.join(COMPILED_BY)}; this task's DSL "
+                f"is {folder.task.target.dsl}"
             )
     kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
@@ -95,9 +96,14 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.editable)
 
     report = _compiled(folder, kernel, arguments.compile_report)
+    file = folder.task.files.editable
+    never_runs = _never_runs(folder, report, arguments.compile_report, file)
+    if report is not None and (no_device or never_runs):
+        _print_report(report, file, as_json=arguments.json)
+    if never_runs:
+        print(f"not evaluated: {never_runs}", file=sys.stderr)
+        return EXIT_NOT_CORRECT
     if no_device:
-        if report is not None:
-            _print_report(report, folder.task.files.editable, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -105,7 +111,6 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.editable
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
@@ -128,8 +133,20 @@ def _compiled(
         print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
         return None
     if not found.launches and not found.stopped:
-        raise UsageError("--compile-report: forward launches no Triton kernel")
+        raise UsageError("--compile-report: forward launches no kernel of the task's DSL")
     return found
+
+
+def _never_runs(
+    folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
+) -> str:
+    """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
+    from akg_tui.evaluate.evidence.compile_report import does_not_run
+
+    if report is None or folder.task.target.backend != "cuda":
+        return ""
+    reasons = [does_not_run(report, arch, file) for arch in arches or ()]
+    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

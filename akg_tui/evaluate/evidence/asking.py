@@ -47,7 +47,9 @@ WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
 USUAL_ARCHES = ("sm_80", "sm_90")
-"""The GPUs that a Triton kernel is compiled for where its task names none."""
+"""The GPUs that a kernel is compiled for where its task names none."""
+COMPILED_BY = {"triton": "compile_process", "cuda_cpp": "cuda_process"}
+"""The module of the process that makes the compile report of a DSL."""
 _HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
 
 
@@ -72,7 +74,7 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
     findings = await kernel_findings(task, reference, kernel)
-    if task.target.dsl != "triton":
+    if task.target.dsl not in COMPILED_BY:
         return Evidence(found, findings)
     arch = task.target.arch
     arches = [arch] if arch in ARCHES else USUAL_ARCHES
@@ -132,14 +134,15 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 async def compile_report(
     task: Task, reference: str, kernel: str, arches: Sequence[str]
 ) -> CompileReport:
-    """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
+    """Compile the GPU kernels that a task's kernel launches, for GPUs of these arches.
 
     Raises one of `NO_ANSWER`.
     """
     request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
-    # Not the interpreter's variable: with it nothing can be compiled.
-    environment = adapters(task)[0].environment(task.timing.threads)
-    module = "akg_tui.evaluate.evidence.compile_process"
+    target, language = adapters(task)
+    # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
+    environment = target.environment(task.timing.threads) | language.environment("cuda")
+    module = f"akg_tui.evaluate.evidence.{COMPILED_BY[task.target.dsl]}"
     answer = await _confined(module, task, request, environment)
     try:
         return msgspec.json.decode(answer, type=CompileReport)

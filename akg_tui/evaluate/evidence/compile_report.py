@@ -1,4 +1,4 @@
-"""What Triton's compiler tells of the kernels that a task launches, for GPUs that are not here.
+"""What a compiler tells of the kernels that a task launches, for GPUs that are not here.
 
 Plain data between the confined process and those who show it, and the page about it. Nothing is
 measured. All texts come from untrusted code and its compiler: they are sanitized here.
@@ -20,6 +20,8 @@ MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
 MOST_LINES = 120
 MOST_MIX = 8
+MOST_LOOP = 12
+"""The most rows of a loop for a person; JSON has more."""
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -33,17 +35,24 @@ class CompileFor(Request, frozen=True, kw_only=True):
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
-    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown)."""
+    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
+
+    `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
+    that was not launched, `stages` where a language has none.
+    """
 
     arch: Text
     failed: Text = ""
     line: Place = 0
-    warps: Annotated[int, Meta(ge=0, le=64)] = 0
+    warps: Annotated[int, Meta(ge=0, le=4096)] = 0
     stages: Place = 0
     shared: Size = 0
     instructions: Instructions | None = None
     resources: Resources | None = None
     remarks: Few = ()
+    refused: Text = ""
+    sass_instructions: Annotated[dict[Text, Size], Meta(max_length=32)] = {}
+    sass_loop: Few = ()
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -102,9 +111,11 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
     if compiled.failed:
         place = f"{file}:{compiled.line}: " if compiled.line else ""
         return told | {"does_not_compile": f"{place}{one_line(compiled.failed, 400)}"}
-    if arch is None or not compiled.warps:
+    if arch is None:
         return told | {"does_not_compile": "the answer about it cannot be"}
-    if compiled.shared > arch.shared_a_block:
+    if compiled.refused:
+        told["does_not_run"] = one_line(compiled.refused, 300)
+    elif compiled.shared > arch.shared_a_block:
         told["does_not_run"] = (
             f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
             f"{arch.shared_a_block}"
@@ -113,15 +124,14 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
         told["does_not_run"] = (
             f"a block has {compiled.warps * arch.warp} threads, the limit is 1024"
         )
-    told |= {
-        "threads": compiled.warps * arch.warp,
-        "num_warps": compiled.warps,
-        "num_stages": compiled.stages,
-        "shared_bytes": compiled.shared,
-    }
+    if compiled.warps:
+        told |= {"threads": compiled.warps * arch.warp, "num_warps": compiled.warps}
+    if compiled.stages:
+        told["num_stages"] = compiled.stages
+    told["shared_bytes"] = compiled.shared
     if (resources := compiled.resources) is not None:
         told |= {"registers": resources.registers, "spilled_bytes": resources.spilled}
-        if "does_not_run" not in told:
+        if "does_not_run" not in told and compiled.warps:
             found = occupancy(
                 arch,
                 warps=compiled.warps,
@@ -134,6 +144,11 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
                 "blocks_an_sm": found.blocks,
                 "occupancy_limited_by": list(found.limits),
             }
+            if not found.blocks:
+                told["does_not_run"] = (
+                    f"no block of {told['threads']} threads fits on a multiprocessor: "
+                    f"{' and '.join(found.limits)}"
+                )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
     if (code := compiled.instructions) is not None:
@@ -148,7 +163,28 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
                 one_line(k, 40): n for k, n in sorted(code.mix.items(), key=lambda e: -e[1])
             },
         }
+    if compiled.sass_instructions:
+        told["sass_instructions"] = {
+            one_line(k, 40): n
+            for k, n in sorted(compiled.sass_instructions.items(), key=lambda e: -e[1])
+        }
+        told["sass_loop"] = [one_line(text, 120) for text in compiled.sass_loop]
     return told
+
+
+def does_not_run(report: CompileReport, arch: str, file: str) -> str:
+    """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
+    reasons = []
+    for launch in report.launches:
+        for compiled in launch.compiled:
+            if compiled.arch != arch:
+                continue
+            facts = _compiled(compiled, file)
+            why = facts.get("does_not_compile") or facts.get("does_not_run")
+            if why is None:
+                return ""
+            reasons.append(f"{one_line(launch.kernel, 60)}: {why}")
+    return reasons[0] if reasons else ""
 
 
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
@@ -160,9 +196,9 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
     told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a GPU"]
     for launch in report.launches:
         facts = _launch(launch, file)
-        grid = "x".join(map(str, launch.grid))
-        times = "" if launch.launches == 1 else f", {launch.launches} launches"
-        told.append(f"{facts['place']} {facts['kernel']}: grid {grid}{times}")
+        grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
+        times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
+        told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
         told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
@@ -183,10 +219,10 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
     told = []
     if "does_not_run" in facts:
         told.append(f"{arch}: does not run: {facts['does_not_run']}")
-    size = (
-        f"{facts['threads']} threads ({compiled.warps} warps, {compiled.stages} stages), "
-        f"{compiled.shared} bytes of shared memory"
-    )
+    size = f"{compiled.shared} bytes of shared memory"
+    if compiled.warps:
+        stages = f", {compiled.stages} stages" if compiled.stages else ""
+        size = f"{facts['threads']} threads ({compiled.warps} warps{stages}), {size}"
     if (resources := compiled.resources) is not None:
         size = f"{resources.registers} registers, {resources.spilled} bytes spilled, {size}"
     told.append(f"{arch}: {size}")
@@ -205,6 +241,13 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
             f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
+    if compiled.sass_instructions:
+        told.append(f"  machine code: {_mix(compiled.sass_instructions)}")
+    if compiled.sass_loop:
+        told.append("  the busiest loop, by its instructions:")
+        told += [f"    {one_line(text, 120)}" for text in compiled.sass_loop[:MOST_LOOP]]
+        if more := len(compiled.sass_loop[MOST_LOOP:]):
+            told.append(f"    {more} more rows: --json has them")
     return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
 
 

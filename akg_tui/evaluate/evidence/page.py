@@ -32,7 +32,7 @@ Fields = dict[str, object]
 class Evidence(Struct, frozen=True):
     """Findings on a kernel (its machine code) and on its task (the limits by case).
 
-    `compiled` is there for a kernel in Triton.
+    `compiled` is there for a kernel in Triton or CUDA C++.
     """
 
     roofs: tuple[Roof, ...]
