@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +33,27 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile kernels in Triton or CUDA C++ for these GPUs, which need not be here, such "
-        "as sm_90,gfx942, and tell what the compiler says",
+        help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
+        "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
+    from akg_tui.evaluate.targets import toolchains
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
-        if arch not in ARCHES:
-            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+        if is_ascend(arch):
+            # Without the toolchain no name is known; then the command ends with its own line.
+            known = toolchains.ascend_arches()
+            if known and arch not in known:
+                raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
+        elif arch not in ARCHES:
+            known = (*ARCHES, "Ascend910B1 (and others of Ascend's)")
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
     return arches
 
 
@@ -57,7 +64,6 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.evidence.asking import COMPILED_BY
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -71,11 +77,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        if arguments.compile_report and folder.task.target.dsl not in COMPILED_BY:
-            raise UsageError(
-                f"--compile-report is for kernels in {' and '.join(COMPILED_BY)}; this task's DSL "
-                f"is {folder.task.target.dsl}"
-            )
+        _check_arches(folder.task.target.dsl, arguments.compile_report or ())
     kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
     profile: Fields | None = None
@@ -114,6 +116,22 @@ def _eval(arguments: argparse.Namespace) -> int:
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _check_arches(dsl: str, arches: Sequence[str]) -> None:
+    """Refuse a compile report that can't be made."""
+    from akg_tui.evaluate.evidence.asking import COMPILED_BY
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
+
+    if any(map(is_ascend, arches)) and (why := toolchains.missing("ascend")):
+        raise UsageError(why)
+    if arches and dsl not in COMPILED_BY:
+        told = " and ".join(COMPILED_BY)
+        raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
+    others = [arch for arch in arches if not arch.startswith("sm_")]
+    if others and dsl == "cuda_cpp":
+        raise UsageError(f"nvcc compiles for GPUs of NVIDIA, not for {others[0]}")
 
 
 def _compiled(

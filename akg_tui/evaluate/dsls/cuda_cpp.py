@@ -14,8 +14,17 @@ from pathlib import Path
 from akg_tui import dsl
 from akg_tui.evaluate.dsls.adapter import SYSTEM, Dsl, first_line, used_names
 from akg_tui.evaluate.kernel_text import Kernel, Remark
+from akg_tui.evaluate.targets.toolchains import toolchain_program
 
 COMPILING = frozenset({"compile_cuda", "load_inline", "load"})
+
+
+def find_nvcc() -> str:
+    """Return the path of nvcc: as `akg_tui.dsl` finds it, or the private toolchain's; "" if none.
+
+    A kernel's process finds the same one by the variable NVCC.
+    """
+    return dsl.find_nvcc() or str(toolchain_program("cuda", "nvcc") or "")
 
 
 class CudaCpp(Dsl):
@@ -27,27 +36,29 @@ class CudaCpp(Dsl):
         """Return that there is no nvcc, or that a target runs no CUDA."""
         if target != "cuda":
             return f'dsl = "cuda_cpp" runs on a GPU of NVIDIA: backend = "cuda", not "{target}"'
+        if find_nvcc():
+            return ""
         try:
             dsl.nvcc()
         except dsl.CompilerMissing as error:
-            return f'dsl = "cuda_cpp" needs {error}'
+            return f'dsl = "cuda_cpp" needs {error}, or: akg-tui toolchain add cuda'
         return ""
 
     def environment(self, target: str) -> dict[str, str]:
         """Return where nvcc and its toolkit are, for `compile_cuda` and for `load_inline`."""
-        path = dsl.find_nvcc()
+        path = find_nvcc()
         if target != "cuda" or not path:
             return {}
         return {"NVCC": path, "CUDA_HOME": str(Path(path).resolve().parents[1])}
 
     def versions(self, target: str) -> dict[str, str]:
         """Return the version of nvcc."""
-        path = dsl.find_nvcc()
+        path = find_nvcc()
         return {"nvcc": _version(path)} if target == "cuda" and path else {}
 
     def readable(self) -> tuple[str, ...]:
         """Return the folder of the CUDA toolkit, besides that of the host's compiler."""
-        path = dsl.find_nvcc()
+        path = find_nvcc()
         if not path:
             return super().readable()
         root = Path(path).resolve().parents[1]
@@ -57,7 +68,7 @@ class CudaCpp(Dsl):
 
     def toolchain_lacking(self) -> bool:
         """Return whether nvcc or the host's compiler, which it calls, is missing."""
-        return not dsl.find_nvcc() or super().toolchain_lacking()
+        return not find_nvcc() or super().toolchain_lacking()
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Yield a remark if no CUDA is compiled, or no call reaches what was compiled."""

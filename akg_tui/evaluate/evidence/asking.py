@@ -28,9 +28,10 @@ from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
 from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evaluate.targets import toolchains
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.machine_rates import Rates, kept_rates
 from akg_tui.evaluate.targets.roofline import Level
@@ -38,7 +39,7 @@ from akg_tui.store.reference_constants import UnknownConstant, with_constants
 
 T = TypeVar("T")
 
-MOST_ANSWER = 8 << 20
+MOST_ANSWER = 32 << 20
 MOST_KEPT = 400
 TOOLS_S = 90.0
 """The seconds for starting torch, and for disassembly and estimates, besides the build."""
@@ -77,7 +78,7 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     if task.target.dsl not in COMPILED_BY:
         return Evidence(found, findings)
     arch = task.target.arch
-    arches = [arch] if arch in ARCHES else USUAL_ARCHES
+    arches = [arch] if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
     try:
         return Evidence(found, findings, await compile_report(task, reference, kernel, arches))
     except NO_ANSWER as error:
@@ -134,11 +135,18 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 async def compile_report(
     task: Task, reference: str, kernel: str, arches: Sequence[str]
 ) -> CompileReport:
-    """Compile the GPU kernels that a task's kernel launches, for GPUs of these arches.
+    """Compile the kernels that a task's kernel launches, for devices of these arches.
 
     Raises one of `NO_ANSWER`.
     """
-    request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
+    toolchain = ""
+    if any(map(is_ascend, arches)):
+        if why := toolchains.missing("ascend"):
+            raise Lost(why)
+        toolchain = str(toolchains.home("ascend").resolve())
+    request = CompileFor(
+        **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
+    )
     target, language = adapters(task)
     # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
     environment = target.environment(task.timing.threads) | language.environment("cuda")

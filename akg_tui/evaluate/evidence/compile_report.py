@@ -12,9 +12,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.ascend import program_report
 from akg_tui.evaluate.evidence.findings import Place, Request, Text
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -29,9 +30,10 @@ Size = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`."""
+    """A request for a `CompileReport`. `toolchain` is the folder of Ascend's, if it is needed."""
 
     arches: tuple[str, ...]
+    toolchain: str = ""
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
@@ -39,6 +41,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
 
     `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
     that was not launched, `stages` where a language has none.
+    `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
 
     arch: Text
@@ -53,11 +56,13 @@ class Compiled(Struct, frozen=True, kw_only=True):
     refused: Text = ""
     sass_instructions: Annotated[dict[Text, Size], Meta(max_length=32)] = {}
     sass_loop: Few = ()
+    hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
     """A kernel with the types of its arguments and its constants, as it was launched.
 
+    `values` are those of its run-time arguments in order, None for each that is no integer.
     `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
     `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
     """
@@ -68,6 +73,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
     launches: Size = 1
+    values: Annotated[tuple[int | None, ...], Meta(max_length=256)] = ()
     compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
 
 
@@ -101,29 +107,26 @@ def _launch(launch: Launch, file: str) -> Fields:
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
         "constants": [one_line(text, 80) for text in launch.constants],
-        "arches": [_compiled(each, file) for each in launch.compiled],
+        "arches": [_compiled(each, launch, file) for each in launch.compiled],
     }
 
 
-def _compiled(compiled: Compiled, file: str) -> Fields:
+def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
         place = f"{file}:{compiled.line}: " if compiled.line else ""
-        return told | {"does_not_compile": f"{place}{one_line(compiled.failed, 400)}"}
+        why = program_report.refusal(compiled.failed, launch.constants)
+        return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
+    if is_ascend(compiled.arch):
+        told |= program_report.fields(compiled.hivm, compiled.remarks, file)
+        if compiled.remarks:
+            told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
+        return told
     if arch is None:
         return told | {"does_not_compile": "the answer about it cannot be"}
-    if compiled.refused:
-        told["does_not_run"] = one_line(compiled.refused, 300)
-    elif compiled.shared > arch.shared_a_block:
-        told["does_not_run"] = (
-            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
-            f"{arch.shared_a_block}"
-        )
-    elif compiled.warps * arch.warp > 1024:
-        told["does_not_run"] = (
-            f"a block has {compiled.warps * arch.warp} threads, the limit is 1024"
-        )
+    if why := _beyond_limits(compiled, arch):
+        told["does_not_run"] = why
     if compiled.warps:
         told |= {"threads": compiled.warps * arch.warp, "num_warps": compiled.warps}
     if compiled.stages:
@@ -172,6 +175,19 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
     return told
 
 
+def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
+    """Return why no block of a launch can run on an arch by its limits alone, or ""."""
+    if compiled.refused:
+        return one_line(compiled.refused, 300)
+    if compiled.shared > arch.shared_a_block:
+        return (
+            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
+            f"{arch.shared_a_block}"
+        )
+    threads = compiled.warps * arch.warp
+    return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
+
+
 def does_not_run(report: CompileReport, arch: str, file: str) -> str:
     """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
     reasons = []
@@ -179,7 +195,7 @@ def does_not_run(report: CompileReport, arch: str, file: str) -> str:
         for compiled in launch.compiled:
             if compiled.arch != arch:
                 continue
-            facts = _compiled(compiled, file)
+            facts = _compiled(compiled, launch, file)
             why = facts.get("does_not_compile") or facts.get("does_not_run")
             if why is None:
                 return ""
@@ -193,7 +209,7 @@ def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines for a person, at most `MOST_LINES`."""
-    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a GPU"]
+    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
         grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
@@ -202,7 +218,7 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
         told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
-            told += [f"  {line}" for line in _words(_compiled(compiled, file), compiled)]
+            told += [f"  {line}" for line in _words(_compiled(compiled, launch, file), compiled)]
     if report.left_out:
         told.append(f"{report.left_out} more launches were not compiled")
     if report.stopped:
@@ -216,6 +232,10 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
     arch = facts["arch"]
     if "does_not_compile" in facts:
         return [f"{arch}: does not compile: {facts['does_not_compile']}"]
+    remarks = [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    if is_ascend(compiled.arch):
+        first, *rest = program_report.words(facts)
+        return [f"{arch}: {first}", *rest, *remarks]
     told = []
     if "does_not_run" in facts:
         told.append(f"{arch}: does not run: {facts['does_not_run']}")
@@ -248,7 +268,7 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
         told += [f"    {one_line(text, 120)}" for text in compiled.sass_loop[:MOST_LOOP]]
         if more := len(compiled.sass_loop[MOST_LOOP:]):
             told.append(f"    {more} more rows: --json has them")
-    return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    return told + remarks
 
 
 def _widths(counts: Mapping[int, int]) -> str:
