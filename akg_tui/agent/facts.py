@@ -19,17 +19,17 @@ def facts_text(state: RunState) -> str:
     return "\n".join([_HEAD, *(f"- {row}" for row in rows)])
 
 
+_OF_DEVICE = ("gpu", "gpu clock limit", "gpu power limit", "mig", "nvcc")
+"""The entries of a measurement's fingerprint that tell of a device, whose compiler included."""
+
+
 def _machine(state: RunState) -> list[str]:
-    described, measured = state.machine, state.baseline
-    if described is not None:
-        known = described.facts
-    elif measured is not None:
-        wanted = ("cpu", "cpus", "caches", "memory", "gpu", "compiler", "nvcc")
-        known = {
-            name: measured.environment[name] for name in wanted if name in measured.environment
-        }
+    environment = state.baseline.environment if state.baseline is not None else {}
+    if state.machine is not None:
+        known, wanted = dict(state.machine.facts), _OF_DEVICE
     else:
-        known = {}
+        known, wanted = {}, ("cpu", "cpus", "caches", "memory", "compiler", *_OF_DEVICE)
+    known |= {name: environment[name] for name in wanted if name in environment}
     return [f"{name}: {text}." for name, text in known.items()]
 
 
