@@ -47,6 +47,13 @@ class Dsl:
         """Return one line on why no kernel can be loaded for a target here, or ""."""
         return ""
 
+    def instead(self) -> str:
+        """Return what can be done with kernels in this DSL where the device is missing."""
+        if why := self.lacking("cpu"):
+            return why
+        done = "verifies" if self.untimed("cpu") else "times"
+        return f'backend = "cpu" {done} kernels in dsl = "{self.name}" here'
+
     def untimed(self, target: str) -> str:
         """Return why times on a target would be meaningless, or "": then kernels are timed."""
         return ""

@@ -34,6 +34,15 @@ class Triton(Dsl):
             return ""
         return "this task's DSL is Triton, which is not installed: pip install 'akg-tui[triton]'"
 
+    def instead(self) -> str:
+        """Return that the interpreter verifies, and that the compiler says much."""
+        if why := self.lacking("cpu"):
+            return why
+        return (
+            'backend = "cpu" verifies kernels in dsl = "triton" here, and '
+            "`akg-tui eval --compile-report` compiles them"
+        )
+
     def untimed(self, target: str) -> str:
         """Return, on the CPU, that the interpreter's times are meaningless: it has no compiler."""
         return INTERPRETED if target == "cpu" else ""

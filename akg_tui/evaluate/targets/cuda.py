@@ -46,24 +46,16 @@ class Cuda(Cpu):
         self._folder = devices
 
     def lacking(self) -> str:
-        """Return what is missing of GPU, PyTorch for CUDA and Triton, and what works instead."""
+        """Return what is missing of GPU, PyTorch for CUDA and Triton."""
         if not list(self._folder.glob("nvidia[0-9]*")):
             return (
                 f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
-                '/nvidia0 is missing); backend = "cpu" times torch and C++ kernels here, and '
-                "verifies Triton kernels untimed"
+                "/nvidia0 is missing)"
             )
         if torch_is_for_cpu():
-            return (
-                'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs; '
-                'backend = "cpu" times torch and C++ kernels here, and verifies Triton kernels '
-                "untimed"
-            )
+            return 'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs'
         if importlib.util.find_spec("triton") is None:
-            return (
-                'backend = "cuda" needs Triton, which is not installed: pip install triton; '
-                'backend = "cpu" times torch and C++ kernels here'
-            )
+            return 'backend = "cuda" needs Triton, which is not installed: pip install triton'
         return ""
 
     def environment(self, threads: int) -> dict[str, str]:
