@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,21 +137,30 @@ class Ascend(Cpu):
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint, what `npu-smi` says of the NPU, and versions."""
+        return super().fingerprint(torch_version, threads) | self.device_facts()
+
+    def device_facts(self) -> dict[str, str]:
+        """Return name, health, power, temperature and memory of the NPU, and versions."""
         said = npu_smi_says()
-        chips, driver = read_npus(said), read_driver(said)
-        first = chips[0] if chips else Npu("", "", "")
+        chips = read_npus(said)
+        seen = [chip for chip in chips if chip.number == first_visible()] or chips
+        npu = seen[0] if seen else Npu("", "", "")
         known = {
-            "npu": f"Ascend{first.name.removeprefix('Ascend')}" if first.name else "",
-            "npu health": first.health,
-            "npu power": first.power and f"{first.power} W",
-            "npu temperature": first.temperature and f"{first.temperature} C",
-            "npu memory": first.memory and f"{first.memory} MB",
-            "driver": driver,
+            "npu": f"Ascend{npu.name.removeprefix('Ascend')}" if npu.name else "",
+            "npu health": npu.health,
+            "npu power": npu.power and f"{npu.power} W",
+            "npu temperature": npu.temperature and f"{npu.temperature} C",
+            "npu memory": npu.memory and f"{npu.memory} MB",
+            "driver": read_driver(said),
             "cann": cann_version(),
             "torch_npu": _version("torch_npu"),
         }
-        host = super().fingerprint(torch_version, threads)
-        return host | {name: value for name, value in known.items() if value}
+        return {name: value for name, value in known.items() if value}
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return that the NPU's health is not OK, if `npu-smi` says so."""
+        health = facts.get("npu health", "OK")
+        return "" if health == "OK" else f"npu-smi says of the NPU's health: {health}"
 
     def levels(self) -> list[Level]:
         """Return no levels: a kernel does not move data in the host's memory."""

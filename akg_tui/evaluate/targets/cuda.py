@@ -79,7 +79,11 @@ class Cuda(Cpu):
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint and the fields that `nvidia-smi` reports of the GPU."""
-        return super().fingerprint(torch_version, threads) | _queried()
+        return super().fingerprint(torch_version, threads) | self.device_facts()
+
+    def device_facts(self) -> dict[str, str]:
+        """Return the fields that `nvidia-smi` reports of the GPU."""
+        return _queried()
 
     def levels(self) -> list[Level]:
         """Return no levels: a kernel does not move data in the host's memory."""

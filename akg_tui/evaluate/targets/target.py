@@ -7,6 +7,7 @@ import torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ class Target(ABC):
     @abstractmethod
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the properties of machine and software that a measurement records."""
+
+    def device_facts(self) -> dict[str, str]:
+        """Return what the driver says of the device now, by the names that a fingerprint has."""
+        return {}
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return what these facts say against the device, or ""."""
+        return ""
 
     def levels(self) -> list[Level]:
         """Return the levels of memory with their bandwidths; []: no time is impossible."""
