@@ -1,0 +1,9 @@
+"""The profiler of each target that has one."""
+
+from __future__ import annotations
+
+from akg_tui.evaluate.evidence.profilers import Profiler
+from akg_tui.evaluate.evidence.profilers.msprof import Msprof
+
+PROFILERS: dict[str, Profiler] = {"ascend": Msprof()}
+"""By the target's name."""
