@@ -25,10 +25,8 @@ _OF_DEVICE = ("gpu", "gpu clock limit", "gpu power limit", "mig", "nvcc")
 
 def _machine(state: RunState) -> list[str]:
     environment = state.baseline.environment if state.baseline is not None else {}
-    if state.machine is not None:
-        known, wanted = dict(state.machine.facts), _OF_DEVICE
-    else:
-        known, wanted = {}, ("cpu", "cpus", "caches", "memory", "compiler", *_OF_DEVICE)
+    known = {} if state.machine is None else dict(state.machine.facts)
+    wanted = _OF_DEVICE if known else ("cpu", "cpus", "caches", "memory", "compiler", *_OF_DEVICE)
     known |= {name: environment[name] for name in wanted if name in environment}
     return [f"{name}: {text}." for name, text in known.items()]
 

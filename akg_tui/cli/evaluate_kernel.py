@@ -64,13 +64,13 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.targets.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
     from akg_tui.store.task_folder import load_task
 
     with options_at_fault(arguments):
         folder = load_task(arguments.task)
         target, language = adapters(folder.task)
-        no_device = target.lacking()
+        no_device = target_lacking(target, language)
         # The report needs the language alone.
         if no_device and not arguments.compile_report:
             raise UsageError(no_device)

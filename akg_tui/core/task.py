@@ -21,7 +21,7 @@ Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
-Backend = Literal["cpu", "cuda"]
+Backend = Literal["cpu", "cuda", "ascend"]
 Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "cuda_cpp", "torch", "triton"]
 

@@ -307,10 +307,10 @@ def check_sandbox(task: Task, *, required: bool = False) -> None:
 
 def check_target(task: Task, path: Path) -> None:
     """Raise `RunFault` unless this machine can run and time the kernels of the task at `path`."""
-    from akg_tui.evaluate.targets.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
 
     target, dsl = adapters(task)
-    if why := target.lacking():
+    if why := target_lacking(target, dsl):
         raise RunFault("backend", why)
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)

@@ -33,15 +33,6 @@ needs_triton = pytest.mark.skipif(
 needs_no_gpu = pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a GPU")
 
 
-@pytest.fixture
-def on_cuda(tmp_path: Path) -> Path:
-    folder = shutil.copytree(sample("hybrid_attention_mask"), tmp_path / "task")
-    toml = folder / "task.toml"
-    toml.write_text(toml.read_text().replace('backend = "cpu"', 'backend = "cuda"'))
-    assert load_task(folder).task.target.backend == "cuda"
-    return folder
-
-
 @needs_triton
 def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
     done = akg("eval", sample(TRITON), "--json", "--compile-report", "sm_90")
@@ -190,27 +181,6 @@ def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -
 def test_a_sample_that_cannot_be_timed_is_no_demo(tmp_path: Path) -> None:
     refused(akg("demo", TRITON, "--headless", cwd=tmp_path), INTERPRETED, "akg-tui eval ")
     assert not list(tmp_path.iterdir())
-
-
-@needs_no_gpu
-@pytest.mark.parametrize("command", ["eval", "tune"])
-def test_a_task_for_a_gpu_is_refused_where_there_is_none(command: str, on_cuda: Path) -> None:
-    refused(akg(command, on_cuda), "needs an NVIDIA GPU, and this machine has none")
-    assert not (on_cuda / "runs").exists()
-
-
-@needs_no_gpu
-def test_new_makes_a_task_for_another_machine_and_says_that_it_is(tmp_path: Path) -> None:
-    made = akg(
-        *("new", tmp_path / "t", "--backend", "cuda", "--dsl", "triton"),
-        *("--reference", sample(TRITON) / "reference.py"),
-        *("--kernel", sample(TRITON) / "kernel.py"),
-    )
-    assert made.returncode == 0, made
-    target = load_task(tmp_path / "t").task.target
-    assert (target.backend, target.dsl) == ("cuda", "triton")
-    assert "not here: " in made.stderr
-    assert "needs an NVIDIA GPU" in made.stderr
 
 
 def test_new_offers_every_backend_and_dsl_that_a_task_may_have() -> None:

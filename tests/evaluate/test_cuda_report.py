@@ -9,11 +9,12 @@ import pytest
 
 from akg_tui import dsl
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence import asking, compile_report, cuda_process
+from akg_tui.evaluate.evidence import asking, compile_report
 from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
+from akg_tui.evaluate.evidence.cuda import cuda_process
+from akg_tui.evaluate.evidence.cuda.launch_recorder import Noted
+from akg_tui.evaluate.evidence.cuda.sass import MOST_LOOP_ROWS, read_sass
 from akg_tui.evaluate.evidence.gpu_assembly import Entry, Instructions, Resources, read_entries
-from akg_tui.evaluate.evidence.launch_recorder import Noted
-from akg_tui.evaluate.evidence.sass import MOST_LOOP_ROWS, read_sass
 from tests.evaluate import cuda_kernels as kernels
 from tests.evaluate.test_compile_report import REFERENCE
 from tests.lab import fake_nvcc

@@ -15,9 +15,10 @@ from akg_tui.core.task import Dsl, Guard, Target, Task
 from akg_tui.evaluate import Judge, static_guard
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.dsls.triton import INTERPRETED
-from akg_tui.evaluate.targets import adapters
+from akg_tui.evaluate.targets import TARGETS, adapters
 from tests.evaluate import cuda_kernels
 from tests.evaluate import triton_kernels as kernels
+from tests.evaluate.ascend_records import COMPILER_REFUSES
 from tests.evaluate.kernels import kernel
 
 
@@ -161,14 +162,14 @@ def test_cuda_lacks_a_gpu_or_nvcc_in_one_line(
 
 def test_times_are_taken_wherever_the_code_runs_itself() -> None:
     timed = {(name, target): not each.untimed(target) for name, each in DSLS.items()
-             for target in ("cpu", "cuda")}  # fmt: skip
+             for target in TARGETS}  # fmt: skip
     assert [pair for pair, is_timed in timed.items() if not is_timed] == [("triton", "cpu")]
     assert DSLS["triton"].untimed("cpu") == INTERPRETED
 
 
 def test_only_a_task_in_triton_loads_triton() -> None:
     for name, each in DSLS.items():
-        for target in ("cpu", "cuda"):
+        for target in TARGETS:
             asks = [*each.preloaded(target), *each.environment(target), *each.versions(target)]
             needs = name == "triton" or (name, target) == ("cuda_cpp", "cuda")
             assert needs or not asks
@@ -226,3 +227,13 @@ def test_tritons_compiler_and_interpreter_report_their_own_errors() -> None:
     assert told is not None
     assert (told.kind, told.text, told.at) == ("call", "ValueError: range", inner)
     assert triton.report(ValueError("what")) is None
+
+
+def test_what_ascends_compiler_refuses_is_told_in_its_own_words() -> None:
+    """A contract fake: triton-ascend is not installed, its exception is one by name and module."""
+    refused = type("MLIRCompilationError", (Exception,), {"__module__": "triton.compiler.errors"})
+    told = DSLS["triton"].report(refused(COMPILER_REFUSES))
+    assert told is not None
+    assert told.kind == "build"
+    assert "ub overflow, requires 3145984 bits while 1572864 bits available!" in told.text
+    assert "///" not in told.text + told.output

@@ -200,6 +200,7 @@ FAULTS: tuple[tuple[dict[str, str], str, str], ...] = (
     ({"folder": "."}, "task folder", "has files in it"),
     ({"folder": "kernel.py"}, "task folder", "Not a directory"),
     ({"backend": "cuda"}, "target", 'backend = "cuda"'),
+    ({"backend": "ascend"}, "target", 'backend = "ascend"'),
     ({"backend": "tpu"}, "target", "'tpu' is none of cpu, cuda"),
     ({"dsl": "triton"}, "DSL", "there is nothing to tune by"),
     ({"kernel": "knobless.py"}, "kernel", "sweep turns knobs and this kernel declares none"),

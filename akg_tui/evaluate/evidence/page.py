@@ -17,6 +17,7 @@ from akg_tui.evaluate.evidence import compile_report
 from akg_tui.evaluate.evidence.compile_report import CompileReport
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CodeFunction, KernelFindings, Loop
+from akg_tui.evaluate.evidence.profilers import Profile
 from akg_tui.evaluate.evidence.roof import Roof
 
 MOST_LINES = 120
@@ -32,12 +33,13 @@ Fields = dict[str, object]
 class Evidence(Struct, frozen=True):
     """Findings on a kernel (its machine code) and on its task (the limits by case).
 
-    `compiled` is there for a kernel in Triton or CUDA C++.
+    `compiled` is there for a kernel in Triton or CUDA C++, `profile` where a device's profiler ran.
     """
 
     roofs: tuple[Roof, ...]
     findings: KernelFindings
     compiled: CompileReport | None = None
+    profile: Profile | None = None
 
 
 def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
@@ -70,6 +72,8 @@ def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
             ]
     if evidence.compiled is not None:
         told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
+    if evidence.profile is not None:
+        told["profiler"] = [one_line(line, 200) for line in evidence.profile.lines]
     if left_out:
         told["left_out"] = {name: one_line(why, 300) for name, why in left_out.items()}
     return told

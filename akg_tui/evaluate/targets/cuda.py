@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,24 +38,16 @@ class Cuda(Cpu):
         self._folder = devices
 
     def lacking(self) -> str:
-        """Return what is missing of GPU, PyTorch for CUDA and Triton, and what works instead."""
+        """Return what is missing of GPU, PyTorch for CUDA and Triton."""
         if not list(self._folder.glob("nvidia[0-9]*")):
             return (
                 f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
-                '/nvidia0 is missing); backend = "cpu" times torch and C++ kernels here, and '
-                "verifies Triton kernels untimed"
+                "/nvidia0 is missing)"
             )
         if torch_is_for_cpu():
-            return (
-                'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs; '
-                'backend = "cpu" times torch and C++ kernels here, and verifies Triton kernels '
-                "untimed"
-            )
+            return 'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs'
         if importlib.util.find_spec("triton") is None:
-            return (
-                'backend = "cuda" needs Triton, which is not installed: pip install triton; '
-                'backend = "cpu" times torch and C++ kernels here'
-            )
+            return 'backend = "cuda" needs Triton, which is not installed: pip install triton'
         return ""
 
     def environment(self, threads: int) -> dict[str, str]:
@@ -78,9 +71,17 @@ class Cuda(Cpu):
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint and what NVML tells of the GPU, or why it tells nothing."""
+        return super().fingerprint(torch_version, threads) | self.device_facts()
+
+    def device_facts(self) -> dict[str, str]:
+        """Return what NVML tells of the GPU, or why it tells nothing."""
         gpu = Gpu.first()
-        told = {"nvml": gpu} if isinstance(gpu, str) else gpu.facts()
-        return super().fingerprint(torch_version, threads) | told
+        return {"nvml": gpu} if isinstance(gpu, str) else gpu.facts()
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return what holds the GPU's clock down now, or ""."""
+        why = facts.get("gpu throttled by")
+        return f"the GPU is throttled now: {why}" if why else ""
 
     def monitor(self) -> Monitor | None:
         """Return what watches the GPU by NVML, or None."""

@@ -7,6 +7,7 @@ import torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -70,6 +71,14 @@ class Target(ABC):
     def monitor(self) -> Monitor | None:
         """Return what watches the device from now on; None if nothing does."""
         return None
+
+    def device_facts(self) -> dict[str, str]:
+        """Return what the driver says of the device now, by the names that a fingerprint has."""
+        return {}
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return what these facts say against the device, or ""."""
+        return ""
 
     def levels(self) -> list[Level]:
         """Return the levels of memory with their bandwidths; []: no time is impossible."""

@@ -8,11 +8,14 @@ nothing, and a profiler never runs beside a timed call.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from akg_tui.evaluate.evidence.findings import Text
+from akg_tui.evaluate.evidence.findings import Request, Text
 
 MOST_LINES = 10
 MOST_KERNELS = 64
@@ -107,6 +110,47 @@ class Profile(Struct, frozen=True):
                 f"{counted(len(self.kernels) - TOLD_KERNELS, 'more kernel')}: {rest:.4g} us"
             )
         return told[:MOST_LINES]
+
+
+class ProfileFor(Request, frozen=True, kw_only=True):
+    """A request for `Profiled`: the target, PyTorch's device, and the modules that register it."""
+
+    target: str
+    device: str
+    preloaded: tuple[str, ...] = ()
+
+
+class Profiled(Struct, frozen=True):
+    """A profile, or why there is none."""
+
+    profile: Profile | None = None
+    why: Text = ""
+
+
+class Profiler(ABC):
+    """One vendor's profiler, which runs a program that calls the kernel."""
+
+    program: str
+    """Its name on PATH."""
+
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders of its programs, besides the usual ones."""
+        return ()
+
+    @abstractmethod
+    def command(self, program: str, folder: Path, application: Sequence[str]) -> list[str]:
+        """Return the command that profiles an application; `folder` is for its files."""
+
+    @abstractmethod
+    def read(self, folder: Path, printed: str, calls: int) -> Profile:
+        """Return what was found: of its files, or of what it printed on standard output.
+
+        The application called the kernel so many times. Raises `NoProfile`.
+        """
+
+
+class NoProfile(Exception):
+    """A profiler left nothing to read; the message is one line."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -21,7 +21,7 @@ import msgspec
 
 from akg_tui import dsl
 from akg_tui.cuda_calls import EPILOGUE, BadDeclaration, CudaLibrary, read_functions
-from akg_tui.evaluate.evidence import gpu_assembly, launch_recorder
+from akg_tui.evaluate.evidence import gpu_assembly
 from akg_tui.evaluate.evidence.compile_report import (
     MOST_LAUNCHES,
     Compiled,
@@ -29,11 +29,12 @@ from akg_tui.evaluate.evidence.compile_report import (
     CompileReport,
     Launch,
 )
+from akg_tui.evaluate.evidence.cuda import launch_recorder
+from akg_tui.evaluate.evidence.cuda.launch_recorder import Noted
+from akg_tui.evaluate.evidence.cuda.sass import Sass, read_sass
 from akg_tui.evaluate.evidence.gpu_assembly import Entry
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.evidence.kernel_process import confined, first_call, run_tool, said
-from akg_tui.evaluate.evidence.launch_recorder import Noted
-from akg_tui.evaluate.evidence.sass import Sass, read_sass
 from akg_tui.evaluate.evidence.source_lines import lines_in_file
 
 MOST_UNITS = 4
