@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +33,27 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these GPUs, which need not be here, such as "
-        "sm_90,gfx942, and tell what the compiler says",
+        help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
+        "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
+    from akg_tui.evaluate.targets import toolchains
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
-        if arch not in ARCHES:
-            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+        if is_ascend(arch):
+            # Without the toolchain no name is known; then the command ends with its own line.
+            known = toolchains.ascend_arches()
+            if known and arch not in known:
+                raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
+        elif arch not in ARCHES:
+            known = (*ARCHES, "Ascend910B1 (and others of Ascend's)")
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
     return arches
 
 
@@ -70,11 +77,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        if arguments.compile_report and folder.task.target.dsl != "triton":
-            raise UsageError(
-                f"--compile-report is for Triton kernels; this task's DSL is "
-                f"{folder.task.target.dsl}"
-            )
+        _check_arches(folder.task.target.dsl, arguments.compile_report or ())
     kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
     profile: Fields | None = None
@@ -95,9 +98,14 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.editable)
 
     report = _compiled(folder, kernel, arguments.compile_report)
+    file = folder.task.files.editable
+    never_runs = _never_runs(folder, report, arguments.compile_report, file)
+    if report is not None and (no_device or never_runs):
+        _print_report(report, file, as_json=arguments.json)
+    if never_runs:
+        print(f"not evaluated: {never_runs}", file=sys.stderr)
+        return EXIT_NOT_CORRECT
     if no_device:
-        if report is not None:
-            _print_report(report, folder.task.files.editable, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -105,10 +113,25 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.editable
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _check_arches(dsl: str, arches: Sequence[str]) -> None:
+    """Refuse a compile report that can't be made."""
+    from akg_tui.evaluate.evidence.asking import COMPILED_BY
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
+
+    if any(map(is_ascend, arches)) and (why := toolchains.missing("ascend")):
+        raise UsageError(why)
+    if arches and dsl not in COMPILED_BY:
+        told = " and ".join(COMPILED_BY)
+        raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
+    others = [arch for arch in arches if not arch.startswith("sm_")]
+    if others and dsl == "cuda_cpp":
+        raise UsageError(f"nvcc compiles for GPUs of NVIDIA, not for {others[0]}")
 
 
 def _compiled(
@@ -128,8 +151,20 @@ def _compiled(
         print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
         return None
     if not found.launches and not found.stopped:
-        raise UsageError("--compile-report: forward launches no Triton kernel")
+        raise UsageError("--compile-report: forward launches no kernel of the task's DSL")
     return found
+
+
+def _never_runs(
+    folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
+) -> str:
+    """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
+    from akg_tui.evaluate.evidence.compile_report import does_not_run
+
+    if report is None or folder.task.target.backend != "cuda":
+        return ""
+    reasons = [does_not_run(report, arch, file) for arch in arches or ()]
+    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ def test_there_is_something_to_read_for_every_dsl_and_backend() -> None:
         ("cpp", "cpu"),
         ("torch", "cpu"),
         ("triton", "cuda"),
+        ("cuda_cpp", "cuda"),
         ("triton", "ascend"),
     ):
         assert len([p for p in pages if p.fits(dsl, backend)]) >= 4
@@ -62,6 +63,10 @@ def test_what_was_not_run_on_the_hardware_says_so() -> None:
         ("num_warps block size", "triton", "cuda", "triton-blocks"),
         ("coalesced loads mask", "triton", "cuda", "triton-memory"),
         ("tl.dot tiles", "triton", "cuda", "triton-matmul"),
+        ("coalesced wide loads float4", "cuda_cpp", "cuda", "cuda-memory"),
+        ("bank conflicts padding", "cuda_cpp", "cuda", "cuda-shared-memory"),
+        ("registers spill block size occupancy", "cuda_cpp", "cuda", "cuda-occupancy"),
+        ("tensor cores wgmma", "cuda_cpp", "cuda", "cuda-tensor-cores"),
         ("unified buffer alignment", "triton", "ascend", "triton-ascend"),
         ("permute contiguous copy", "torch", "cpu", "torch-views"),
         ("int8 VNNI vpdpbusd saturates", "cpp", "cpu", "cpp-int8"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -14,9 +15,10 @@ from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.targets import TARGETS, adapters, ascend, cuda
 from akg_tui.evaluate.targets.ascend import Ascend, Npu, read_driver, read_npus
-from akg_tui.evaluate.targets.cuda import QUERY, Cuda, read_query
+from akg_tui.evaluate.targets.cuda import Cuda
 from tests.evaluate.ascend_records import NPU_SMI_A2, NPU_SMI_A3
 from tests.evaluate.kernels import PLAIN, REFERENCE
+from tests.lab.fake_nvml import FakeNvml
 
 
 def test_every_word_of_task_toml_has_its_adapter() -> None:
@@ -69,17 +71,20 @@ def test_a_gpu_is_found_by_its_device_files_and_needs_a_pytorch_for_it(
     assert "needs Triton" in gpu.lacking()
 
 
-def test_what_nvidia_smi_says_is_read_and_what_it_does_not_know_left_out() -> None:
-    found = read_query("NVIDIA H200, 570.10, 345 MHz, [N/A], Enabled\n")
-    assert found == {
-        "gpu": "NVIDIA H200",
-        "driver": "570.10",
-        "gpu clock": "345 MHz",
-        "persistence": "Enabled",
-    }
-    assert len(QUERY) == 5
-    assert read_query("No devices were found\n") == {}
-    assert read_query("") == {}
+def test_the_fingerprint_of_a_gpu_is_what_nvml_tells_or_why_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    described = Cuda().fingerprint("2.0", 1)
+    assert described["nvml"] == "nvidia-ml-py is not installed: pip install 'akg-tui[cuda]'"
+    assert described["cpu"]
+    assert Cuda().monitor() is None
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    described = Cuda().fingerprint("2.0", 1)
+    assert "nvml" not in described
+    assert described["gpu uuid"] == "GPU-0000"
+    assert Cuda().monitor() is not None
 
 
 def test_each_part_that_an_npu_needs_is_told_when_it_is_missing(

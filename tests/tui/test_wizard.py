@@ -412,6 +412,8 @@ async def test_a_field_with_a_list_is_picked_with_the_arrows(
     [
         ("import triton\nimport torch\n", "triton"),
         ("from akg_tui.dsl import compile_cpp\nimport torch\n", "cpp"),
+        ("from akg_tui.dsl import compile_cuda\nimport torch\n", "cuda_cpp"),
+        ("import torch\nx = load_inline('x', cuda_sources=S)\n", "cuda_cpp"),
         ("import torch\n", "torch"),
         ("class ModelNew: pass\n", ""),
     ],

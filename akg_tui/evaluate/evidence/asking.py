@@ -29,11 +29,12 @@ from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
 from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.evaluate.evidence.profilers import Profile, Profiled, ProfileFor
 from akg_tui.evaluate.evidence.profilers.by_target import PROFILERS
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evaluate.targets import toolchains
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import package_path
 from akg_tui.evaluate.targets.lease import held, lease_of
@@ -43,7 +44,7 @@ from akg_tui.store.reference_constants import UnknownConstant, with_constants
 
 T = TypeVar("T")
 
-MOST_ANSWER = 8 << 20
+MOST_ANSWER = 32 << 20
 MOST_KEPT = 400
 TOOLS_S = 90.0
 """The seconds for starting torch, and for disassembly and estimates, besides the build."""
@@ -52,7 +53,9 @@ WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
 USUAL_ARCHES = ("sm_80", "sm_90")
-"""The GPUs that a Triton kernel is compiled for where its task names none."""
+"""The GPUs that a kernel is compiled for where its task names none."""
+COMPILED_BY = {"triton": "compile_process", "cuda_cpp": "cuda.cuda_process"}
+"""The module of the process that makes the compile report of a DSL."""
 _HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
 
 
@@ -79,9 +82,9 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     findings = await kernel_findings(task, reference, kernel)
     left_out = dict(findings.left_out)
     compiled = profiled = None
-    if task.target.dsl == "triton":
+    if task.target.dsl in COMPILED_BY:
         arch = task.target.arch
-        arches = [arch] if arch in ARCHES else USUAL_ARCHES
+        arches = [arch] if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
         try:
             compiled = await compile_report(task, reference, kernel, arches)
         except NO_ANSWER as error:
@@ -193,14 +196,22 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 async def compile_report(
     task: Task, reference: str, kernel: str, arches: Sequence[str]
 ) -> CompileReport:
-    """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
+    """Compile the kernels that a task's kernel launches, for devices of these arches.
 
     Raises one of `NO_ANSWER`.
     """
-    request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
-    # Not the interpreter's variable: with it nothing can be compiled.
-    environment = adapters(task)[0].environment(task.timing.threads)
-    module = "akg_tui.evaluate.evidence.compile_process"
+    toolchain = ""
+    if any(map(is_ascend, arches)):
+        if why := toolchains.missing("ascend"):
+            raise Lost(why)
+        toolchain = str(toolchains.home("ascend").resolve())
+    request = CompileFor(
+        **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
+    )
+    target, language = adapters(task)
+    # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
+    environment = target.environment(task.timing.threads) | language.environment("cuda")
+    module = f"akg_tui.evaluate.evidence.{COMPILED_BY[task.target.dsl]}"
     answer = await _confined(module, task, request, environment)
     try:
         return msgspec.json.decode(answer, type=CompileReport)

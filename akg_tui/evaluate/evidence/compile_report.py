@@ -1,4 +1,4 @@
-"""What Triton's compiler tells of the kernels that a task launches, for GPUs that are not here.
+"""What a compiler tells of the kernels that a task launches, for GPUs that are not here.
 
 Plain data between the confined process and those who show it, and the page about it. Nothing is
 measured. All texts come from untrusted code and its compiler: they are sanitized here.
@@ -12,14 +12,17 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.ascend import program_report
 from akg_tui.evaluate.evidence.findings import Place, Request, Text
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
 MOST_LINES = 120
 MOST_MIX = 8
+MOST_LOOP = 12
+"""The most rows of a loop for a person; JSON has more."""
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -27,28 +30,39 @@ Size = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`."""
+    """A request for a `CompileReport`. `toolchain` is the folder of Ascend's, if it is needed."""
 
     arches: tuple[str, ...]
+    toolchain: str = ""
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
-    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown)."""
+    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
+
+    `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
+    that was not launched, `stages` where a language has none.
+    `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
+    """
 
     arch: Text
     failed: Text = ""
     line: Place = 0
-    warps: Annotated[int, Meta(ge=0, le=64)] = 0
+    warps: Annotated[int, Meta(ge=0, le=4096)] = 0
     stages: Place = 0
     shared: Size = 0
     instructions: Instructions | None = None
     resources: Resources | None = None
     remarks: Few = ()
+    refused: Text = ""
+    sass_instructions: Annotated[dict[Text, Size], Meta(max_length=32)] = {}
+    sass_loop: Few = ()
+    hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
     """A kernel with the types of its arguments and its constants, as it was launched.
 
+    `values` are those of its run-time arguments in order, None for each that is no integer.
     `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
     `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
     """
@@ -59,6 +73,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
     launches: Size = 1
+    values: Annotated[tuple[int | None, ...], Meta(max_length=256)] = ()
     compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
 
 
@@ -92,36 +107,34 @@ def _launch(launch: Launch, file: str) -> Fields:
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
         "constants": [one_line(text, 80) for text in launch.constants],
-        "arches": [_compiled(each, file) for each in launch.compiled],
+        "arches": [_compiled(each, launch, file) for each in launch.compiled],
     }
 
 
-def _compiled(compiled: Compiled, file: str) -> Fields:
+def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
         place = f"{file}:{compiled.line}: " if compiled.line else ""
-        return told | {"does_not_compile": f"{place}{one_line(compiled.failed, 400)}"}
-    if arch is None or not compiled.warps:
+        why = program_report.refusal(compiled.failed, launch.constants)
+        return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
+    if is_ascend(compiled.arch):
+        told |= program_report.fields(compiled.hivm, compiled.remarks, file)
+        if compiled.remarks:
+            told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
+        return told
+    if arch is None:
         return told | {"does_not_compile": "the answer about it cannot be"}
-    if compiled.shared > arch.shared_a_block:
-        told["does_not_run"] = (
-            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
-            f"{arch.shared_a_block}"
-        )
-    elif compiled.warps * arch.warp > 1024:
-        told["does_not_run"] = (
-            f"a block has {compiled.warps * arch.warp} threads, the limit is 1024"
-        )
-    told |= {
-        "threads": compiled.warps * arch.warp,
-        "num_warps": compiled.warps,
-        "num_stages": compiled.stages,
-        "shared_bytes": compiled.shared,
-    }
+    if why := _beyond_limits(compiled, arch):
+        told["does_not_run"] = why
+    if compiled.warps:
+        told |= {"threads": compiled.warps * arch.warp, "num_warps": compiled.warps}
+    if compiled.stages:
+        told["num_stages"] = compiled.stages
+    told["shared_bytes"] = compiled.shared
     if (resources := compiled.resources) is not None:
         told |= {"registers": resources.registers, "spilled_bytes": resources.spilled}
-        if "does_not_run" not in told:
+        if "does_not_run" not in told and compiled.warps:
             found = occupancy(
                 arch,
                 warps=compiled.warps,
@@ -134,6 +147,11 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
                 "blocks_an_sm": found.blocks,
                 "occupancy_limited_by": list(found.limits),
             }
+            if not found.blocks:
+                told["does_not_run"] = (
+                    f"no block of {told['threads']} threads fits on a multiprocessor: "
+                    f"{' and '.join(found.limits)}"
+                )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
     if (code := compiled.instructions) is not None:
@@ -148,7 +166,41 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
                 one_line(k, 40): n for k, n in sorted(code.mix.items(), key=lambda e: -e[1])
             },
         }
+    if compiled.sass_instructions:
+        told["sass_instructions"] = {
+            one_line(k, 40): n
+            for k, n in sorted(compiled.sass_instructions.items(), key=lambda e: -e[1])
+        }
+        told["sass_loop"] = [one_line(text, 120) for text in compiled.sass_loop]
     return told
+
+
+def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
+    """Return why no block of a launch can run on an arch by its limits alone, or ""."""
+    if compiled.refused:
+        return one_line(compiled.refused, 300)
+    if compiled.shared > arch.shared_a_block:
+        return (
+            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
+            f"{arch.shared_a_block}"
+        )
+    threads = compiled.warps * arch.warp
+    return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
+
+
+def does_not_run(report: CompileReport, arch: str, file: str) -> str:
+    """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
+    reasons = []
+    for launch in report.launches:
+        for compiled in launch.compiled:
+            if compiled.arch != arch:
+                continue
+            facts = _compiled(compiled, launch, file)
+            why = facts.get("does_not_compile") or facts.get("does_not_run")
+            if why is None:
+                return ""
+            reasons.append(f"{one_line(launch.kernel, 60)}: {why}")
+    return reasons[0] if reasons else ""
 
 
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
@@ -157,16 +209,16 @@ def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines for a person, at most `MOST_LINES`."""
-    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a GPU"]
+    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
-        grid = "x".join(map(str, launch.grid))
-        times = "" if launch.launches == 1 else f", {launch.launches} launches"
-        told.append(f"{facts['place']} {facts['kernel']}: grid {grid}{times}")
+        grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
+        times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
+        told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
         told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
-            told += [f"  {line}" for line in _words(_compiled(compiled, file), compiled)]
+            told += [f"  {line}" for line in _words(_compiled(compiled, launch, file), compiled)]
     if report.left_out:
         told.append(f"{report.left_out} more launches were not compiled")
     if report.stopped:
@@ -180,13 +232,17 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
     arch = facts["arch"]
     if "does_not_compile" in facts:
         return [f"{arch}: does not compile: {facts['does_not_compile']}"]
+    remarks = [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    if is_ascend(compiled.arch):
+        first, *rest = program_report.words(facts)
+        return [f"{arch}: {first}", *rest, *remarks]
     told = []
     if "does_not_run" in facts:
         told.append(f"{arch}: does not run: {facts['does_not_run']}")
-    size = (
-        f"{facts['threads']} threads ({compiled.warps} warps, {compiled.stages} stages), "
-        f"{compiled.shared} bytes of shared memory"
-    )
+    size = f"{compiled.shared} bytes of shared memory"
+    if compiled.warps:
+        stages = f", {compiled.stages} stages" if compiled.stages else ""
+        size = f"{facts['threads']} threads ({compiled.warps} warps{stages}), {size}"
     if (resources := compiled.resources) is not None:
         size = f"{resources.registers} registers, {resources.spilled} bytes spilled, {size}"
     told.append(f"{arch}: {size}")
@@ -205,7 +261,14 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
             f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
-    return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    if compiled.sass_instructions:
+        told.append(f"  machine code: {_mix(compiled.sass_instructions)}")
+    if compiled.sass_loop:
+        told.append("  the busiest loop, by its instructions:")
+        told += [f"    {one_line(text, 120)}" for text in compiled.sass_loop[:MOST_LOOP]]
+        if more := len(compiled.sass_loop[MOST_LOOP:]):
+            told.append(f"    {more} more rows: --json has them")
+    return told + remarks
 
 
 def _widths(counts: Mapping[int, int]) -> str:

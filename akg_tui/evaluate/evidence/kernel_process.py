@@ -368,12 +368,14 @@ def confined(
     kind: type[AnyRequest],
     answer: Callable[[AnyRequest, Path], Struct],
     before: Callable[[], object] = lambda: None,
+    programs: Callable[[AnyRequest], tuple[str, ...]] = lambda _: (),
     *,
     loads_torch: bool = True,
 ) -> int:
     """Confine this process, and answer the request of this kind on standard input.
 
     `before` is called before the sandbox is entered; torch is loaded before, as it reads much.
+    `programs` are paths that it may execute from besides the usual ones.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -398,7 +400,7 @@ def confined(
     folder = wanted.folder.absolute()
     rights = confinement.Confinement(
         folder=str(folder),
-        programs=confinement.programs(),
+        programs=(*confinement.programs(), *programs(request)),
         data=(*confinement.DATA, *request.readable),
         devices=request.devices,
         memory_bytes=wanted.memory_bytes,

@@ -33,7 +33,7 @@ Fields = dict[str, object]
 class Evidence(Struct, frozen=True):
     """Findings on a kernel (its machine code) and on its task (the limits by case).
 
-    `compiled` is there for a kernel in Triton, `profile` where a device's profiler ran.
+    `compiled` is there for a kernel in Triton or CUDA C++, `profile` where a device's profiler ran.
     """
 
     roofs: tuple[Roof, ...]

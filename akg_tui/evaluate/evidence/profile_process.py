@@ -87,7 +87,13 @@ def call_on_device(request: ProfileFor) -> None:
 def main(arguments: list[str]) -> int:
     """Answer the request on standard input; or, as the application, call a request's kernel."""
     if len(arguments) != 2:
-        return confined(arguments, ProfileFor, profiled, loads_torch=False)
+        return confined(
+            arguments,
+            ProfileFor,
+            profiled,
+            programs=lambda request: PROFILERS[request.target].folders(),
+            loads_torch=False,
+        )
     asked, failed = map(Path, arguments)
     request = msgspec.json.decode(asked.read_bytes(), type=ProfileFor)
     try:

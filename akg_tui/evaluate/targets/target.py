@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
+
+
+class Monitor(Protocol):
+    """Watches a device during one comparison."""
+
+    def sample(self) -> None:
+        """Read the device's state; called after each cluster."""
+
+    def settled(self) -> bool:
+        """Return whether the device's clock has come to rest: then the comparison begins."""
+
+    def disturbances(self) -> list[str]:
+        """Return a sentence on each disturbance since the comparison began."""
 
 
 class Target(ABC):
@@ -54,6 +67,10 @@ class Target(ABC):
     @abstractmethod
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the properties of machine and software that a measurement records."""
+
+    def monitor(self) -> Monitor | None:
+        """Return what watches the device from now on; None if nothing does."""
+        return None
 
     def device_facts(self) -> dict[str, str]:
         """Return what the driver says of the device now, by the names that a fingerprint has."""

@@ -133,6 +133,10 @@ class Profiler(ABC):
     program: str
     """Its name on PATH."""
 
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders of its programs, besides the usual ones."""
+        return ()
+
     @abstractmethod
     def command(self, program: str, folder: Path, application: Sequence[str]) -> list[str]:
         """Return the command that profiles an application; `folder` is for its files."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from akg_tui.evaluate.evidence.profilers import Profiler
 from akg_tui.evaluate.evidence.profilers.msprof import Msprof
+from akg_tui.evaluate.evidence.profilers.ncu import Ncu
 
-PROFILERS: dict[str, Profiler] = {"ascend": Msprof()}
+PROFILERS: dict[str, Profiler] = {"ascend": Msprof(), "cuda": Ncu()}
 """By the target's name."""
