@@ -71,6 +71,8 @@ def test_what_was_not_run_on_the_hardware_says_so() -> None:
         ("permute contiguous copy", "torch", "cpu", "torch-views"),
         ("int8 VNNI vpdpbusd saturates", "cpp", "cpu", "cpp-int8"),
         ("weight packing panels", "cpp", "cpu", "cpp-weights"),
+        ("512 bytes alignment of transfers", "triton", "ascend", "ascend-memory"),
+        ("double buffering overlaps transfer and arithmetic", "triton", "ascend", "ascend-pipes"),
         ("cumsum prefix scan", "triton", "cuda", "scans"),
         ("attention over keys without the score matrix", "cpp", "cpu", "attention"),
         ("depthwise conv winograd", "cpp", "cpu", "convolution"),
