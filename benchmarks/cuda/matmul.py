@@ -58,7 +58,8 @@ product(const half *__restrict__ a, const half *__restrict__ b, float *__restric
   }
 }
 
-extern "C" cudaError_t multiply(const half *a, const half *b, float *c, int n, cudaStream_t stream) {
+extern "C" cudaError_t multiply(const half *a, const half *b, float *c, int n,
+                               cudaStream_t stream) {
   product<<<dim3(n / TILE, n / TILE), 32 * WARPS, 0, stream>>>(a, b, c, n);
   return cudaGetLastError();
 }
@@ -70,7 +71,7 @@ library = compile_cuda(SOURCE, ["multiply"], "-O3")
 class ModelNew(torch.nn.Module):
     """Square matrices whose size is a multiple of 64."""
 
-    def forward(self, a, b):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         c = torch.empty(a.shape, dtype=torch.float32, device=a.device)
         library.multiply(a, b, c, a.shape[0])
         return c

@@ -1,6 +1,6 @@
 """The compile report of two kernels in CUDA C++: `python -m benchmarks cuda_reports [ARCH …]`.
 
-Needs nvcc and no GPU. Prints a JSON line for each kernel: what the report tells, and the CPU seconds.
+Needs nvcc and no GPU. Prints a JSON line for each kernel: what the report tells, and CPU seconds.
 """
 
 from __future__ import annotations
