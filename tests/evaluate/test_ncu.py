@@ -40,7 +40,7 @@ def test_ten_lines_say_what_binds_what_warps_wait_for_and_what_limits_them() -> 
         ": warps stall: waits for global or local memory 62%, waits at barriers 12%; at most 8 "
         "blocks a multiprocessor, limited by registers and threads"
     )
-    assert lines[6].endswith(": at most 1 blocks a multiprocessor, limited by registers")
+    assert lines[6].endswith(": at most 1 block a multiprocessor, limited by registers")
 
 
 @pytest.mark.parametrize(("unit", "value"), [("us", "30.5"), ("usecond", "30.5"), ("ms", "0.0305")])

@@ -19,6 +19,7 @@ from akg_tui.evaluate.evidence.profilers import (
     Profile,
     ProfiledKernel,
     Profiler,
+    counted,
     number_of,
 )
 
@@ -191,5 +192,6 @@ def _notes(limits: Sequence[Metric], stalls: Sequence[Metric]) -> tuple[str, ...
     if limits:
         least = min(each.value for each in limits)
         names = " and ".join(each.label for each in limits if each.value == least)
-        parts.append(f"at most {least:g} blocks a multiprocessor, limited by {names}")
+        blocks = counted(int(least), "block")
+        parts.append(f"at most {blocks} a multiprocessor, limited by {names}")
     return ("; ".join(parts),) if parts else ()
