@@ -6,6 +6,7 @@ Must not import torch: the engine's side uses it too.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from akg_tui.evaluate.targets.roofline import Level
 
 MODULE = "tests.lab.device.in_judge"
 """The module that a judge imports to have this target."""
+
+
+WATCHED = "LABDEV_WATCHED"
+"""The variable with the path of a file, in a judge's process."""
 
 
 class _OnLab(Target):
@@ -49,9 +54,38 @@ class _OnLab(Target):
 
 
 class LabDevice(_OnLab, Cpu):
-    """A device that is not the CPU in PyTorch's eyes, although its work is done there."""
+    """A device that is not the CPU in PyTorch's eyes, although its work is done there.
+
+    While the file that `WATCHED` names is there, a comparison is watched: it has a line for each
+    reading, and the clock comes to rest with the second one.
+    """
 
     name = "cuda"
+
+    def monitor(self) -> Watched | None:
+        """Return what watches the device, if a test wants that."""
+        path = Path(os.environ.get(WATCHED, os.devnull))
+        return Watched(path) if path.is_file() else None
+
+
+class Watched:
+    """A `Monitor` that writes down what it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def sample(self) -> None:
+        with self._path.open("a") as opened:
+            opened.write("sample\n")
+
+    def settled(self) -> bool:
+        rests = self._path.read_text().count("sample") >= 2
+        with self._path.open("a") as opened:
+            opened.write("rests\n" if rests else "moves\n")
+        return rests
+
+    def disturbances(self) -> list[str]:
+        return ["the device was warm"]
 
 
 class LabNpu(_OnLab, Ascend):
