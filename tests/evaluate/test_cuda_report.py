@@ -10,11 +10,17 @@ import pytest
 from akg_tui import dsl
 from akg_tui.core.task import Target, Task
 from akg_tui.evaluate.evidence import asking, compile_report
-from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
+from akg_tui.evaluate.evidence.compile_report import (
+    Compiled,
+    CompileFor,
+    CompileReport,
+    Launch,
+)
 from akg_tui.evaluate.evidence.cuda import cuda_process
 from akg_tui.evaluate.evidence.cuda.launch_recorder import Noted
 from akg_tui.evaluate.evidence.cuda.sass import MOST_LOOP_ROWS, read_sass
 from akg_tui.evaluate.evidence.gpu_assembly import Entry, Instructions, Resources, read_entries
+from akg_tui.kernel_files import join_files
 from tests.evaluate import cuda_kernels as kernels
 from tests.evaluate.test_compile_report import REFERENCE
 from tests.lab import fake_nvcc
@@ -90,6 +96,24 @@ def test_matrix_instructions_and_other_loops_in_machine_code() -> None:
     }  # fmt: skip
     assert len(found.loop) == MOST_LOOP_ROWS
     assert found.loop[-1] == "29 more instructions"
+
+
+def test_a_kernel_in_several_files_has_its_lines_in_the_one_that_holds_the_cuda(
+    tmp_path: Path,
+) -> None:
+    source = (RECORDED / "scale.cu").read_text()
+    text = join_files({"kernel.py": "import torch\n\n# reads scale.cu\n", "scale.cu": source})
+    request = CompileFor(
+        reference="", reference_name="reference.py", kernel=text, kernel_name="kernel.py",
+        files=("kernel.py", "scale.cu"), threads=1, arches=("sm_90",),
+    )  # fmt: skip
+    recorder = cuda_process.Recorder(request, tmp_path)
+    file, line = recorder._line(source, "scale")
+    assert (file, source.splitlines()[line - 1][:6]) == ("scale.cu", "scale(")
+    assert recorder._in_file(source, 2) == ("scale.cu", 2)
+    launch = Launch(kernel="k", file=file, line=line, arguments=(), constants=(), grid=(1,))
+    (told,) = compile_report.fields(CompileReport(launches=(launch,)), "kernel.py")["kernels"]  # type: ignore[misc]
+    assert told["place"] == f"scale.cu:{line}"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ class CompileFor(Request, frozen=True, kw_only=True):
 class Compiled(Struct, frozen=True, kw_only=True):
     """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
 
-    `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
+    `file` is the file with the line, where a kernel has several; "": the kernel's own. `refused` is
+    why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
     that was not launched, `stages` where a language has none.
     `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
@@ -51,6 +52,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
     arch: Text
     failed: Text = ""
     line: Place = 0
+    file: Text = ""
     warps: Annotated[int, Meta(ge=0, le=4096)] = 0
     stages: Place = 0
     shared: Size = 0
@@ -73,6 +75,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
     kernel: Text
     line: Place
+    file: Text = ""
     arguments: Few
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
@@ -108,7 +111,7 @@ def fields(report: CompileReport, file: str) -> Fields:
 def _launch(launch: Launch, file: str) -> Fields:
     return {
         "kernel": one_line(launch.kernel, 80),
-        "place": f"{file}:{launch.line}" if launch.line else file,
+        "place": _place(launch.file or file, launch.line),
         "grid": list(launch.grid),
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
@@ -117,11 +120,15 @@ def _launch(launch: Launch, file: str) -> Fields:
     }
 
 
+def _place(file: str, line: int) -> str:
+    return one_line(f"{file}:{line}" if line else file, 120)
+
+
 def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
-        place = f"{file}:{compiled.line}: " if compiled.line else ""
+        place = f"{_place(compiled.file or file, compiled.line)}: " if compiled.line else ""
         why = program_report.refusal(compiled.failed, launch.constants)
         return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
     if is_ascend(compiled.arch):
