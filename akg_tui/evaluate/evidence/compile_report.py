@@ -259,7 +259,8 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
         times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
         told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
-        told.append(f"  {one_line(', '.join(words), 300)}")
+        if words:
+            told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
             words = _words(_compiled(compiled, launch, file), compiled)
             if (estimate := estimate_of(launch, compiled)) is not None:
