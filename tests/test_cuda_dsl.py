@@ -85,7 +85,7 @@ def test_what_would_be_misread_is_refused_before_the_call(nvcc: Path) -> None:
         library.scale(x, x, 1.5, 1.0, 0.0, mask)
     with pytest.raises(ValueError, match="x: is on cpu, expected cuda"):
         built().scale(x, x, 4, 1.0, 0.0, mask, 0)
-    with pytest.raises(AttributeError, match="no function other: name it in compile_cuda"):
+    with pytest.raises(AttributeError, match="no function other: name it in `functions`"):
         library.other()
 
 

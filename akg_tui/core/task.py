@@ -23,7 +23,7 @@ Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
 Backend = Literal["cpu", "cuda", "ascend"]
 Baseline = Literal["eager", "compile"]
-Dsl = Literal["cpp", "cuda_cpp", "torch", "triton"]
+Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton"]
 
 
 class Files(Struct, frozen=True, forbid_unknown_fields=True):
