@@ -36,17 +36,23 @@ def add_doctor(add: Callable[..., Any]) -> None:
 
 def add_toolchain(add: Callable[..., Any]) -> None:
     """Declare the commands on toolchains; `add` creates a command."""
-    from akg_tui.evaluate.targets.toolchains import TOOLCHAINS
-
-    what = "; ".join(f"{each.name}: {each.about}" for each in TOOLCHAINS.values())
     for verb, run, about in (
         ("add", _add_toolchain, "install a compiler for a target that is not here"),
         ("remove", _remove_toolchain, "remove a compiler that `toolchain add` installed"),
     ):
         command = add(f"toolchain {verb}", run, about)
-        command.add_argument("name", choices=tuple(TOOLCHAINS), metavar="NAME", help=what)
+        command.add_argument("name", type=_toolchain, metavar="NAME", help="ascend or cuda")
     listed = add("toolchain list", _list_toolchains, "tell which compilers are installed")
     listed.add_argument("--json", action="store_true", help="one JSON object a toolchain")
+
+
+def _toolchain(text: str) -> str:
+    """Return the name of a toolchain."""
+    from akg_tui.evaluate.targets.toolchains import TOOLCHAINS
+
+    if text not in TOOLCHAINS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(TOOLCHAINS)}")
+    return text
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -140,25 +146,25 @@ def _add_toolchain(arguments: argparse.Namespace) -> int:
     import sys
 
     from akg_tui.core.sanitize import one_line
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, add
 
     def tell(line: str) -> None:
         print(one_line(line, 200), file=sys.stderr, flush=True)
 
     try:
-        toolchains.add(arguments.name, tell)
-    except toolchains.ToolchainError as error:
+        add(arguments.name, tell)
+    except ToolchainError as error:
         fail(error)
     return EXIT_OK
 
 
 def _remove_toolchain(arguments: argparse.Namespace) -> int:
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, remove
 
     try:
-        if not toolchains.remove(arguments.name):
+        if not remove(arguments.name):
             raise UsageError(f"the toolchain {arguments.name} is not installed")
-    except toolchains.ToolchainError as error:
+    except ToolchainError as error:
         fail(error)
     print(f"removed {arguments.name}")
     return EXIT_OK

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
-ARCHIVE = Path(__file__).parents[1] / "recorded" / "hivm.zip"
+ARCHIVE = Path(__file__).with_suffix(".zip")
 
 
 @cache

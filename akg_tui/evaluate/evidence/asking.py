@@ -194,17 +194,17 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 
 
 async def compile_report(
-    task: Task, reference: str, kernel: str, arches: Sequence[str]
+    task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
 ) -> CompileReport:
     """Compile the kernels that a task's kernel launches, for devices of these arches.
 
-    Raises one of `NO_ANSWER`.
+    With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
-    toolchain = ""
+    toolchain: tuple[str, ...] = ()
     if any(map(is_ascend, arches)):
         if why := toolchains.missing("ascend"):
             raise Lost(why)
-        toolchain = str(toolchains.home("ascend").resolve())
+        toolchain = toolchains.places("ascend")
     request = CompileFor(
         **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
     )
@@ -212,11 +212,15 @@ async def compile_report(
     # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
     environment = target.environment(task.timing.threads) | language.environment("cuda")
     module = f"akg_tui.evaluate.evidence.{COMPILED_BY[task.target.dsl]}"
-    answer = await _confined(module, task, request, environment)
+    answer = await _confined(module, task, request, environment, idle=idle)
     try:
-        return msgspec.json.decode(answer, type=CompileReport)
+        found = msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:
         raise Lost("the process that compiled the kernel ended without an answer") from None
+    if toolchain:
+        pins = toolchains.TOOLCHAINS["ascend"].pins
+        return replace(found, compiler=f"{found.compiler}, {', '.join(pins)}")
+    return found
 
 
 def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Recorder:
 
         self._kernel = request.kernel
         self._arches = request.arches
-        self._toolchain = Path(request.toolchain)
+        self._toolchain = Path(*request.toolchain[:1])
         self._driver = _Driver([GPUTarget(*_target(name)) for name in request.arches])
         self._interpreter = _Interpreter()
         self._only_compile = False
@@ -369,7 +369,7 @@ def main(arguments: list[str]) -> int:
         CompileFor,
         compile_launches,
         before=_import_triton,
-        programs=lambda request: (request.toolchain,) if request.toolchain else (),
+        programs=lambda request: request.toolchain,
     )
 
 

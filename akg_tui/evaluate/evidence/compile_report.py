@@ -12,7 +12,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.evaluate.evidence.ascend import program_report
+from akg_tui.evaluate.evidence.ascend import estimate_report, program_report
+from akg_tui.evaluate.evidence.ascend.pipe_model import LaunchEstimate
 from akg_tui.evaluate.evidence.findings import Place, Request, Text
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
@@ -30,10 +31,13 @@ Size = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`. `toolchain` is the folder of Ascend's, if it is needed."""
+    """A request for a `CompileReport`.
+
+    `toolchain` are the folders of Ascend's toolchain, its own first, if it is needed.
+    """
 
     arches: tuple[str, ...]
-    toolchain: str = ""
+    toolchain: tuple[str, ...] = ()
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
@@ -89,9 +93,11 @@ class CompileReport(Struct, frozen=True, kw_only=True):
 def fields(report: CompileReport, file: str) -> Fields:
     """Return the report as JSON's values, by the field's names."""
     told: Fields = {
-        "compiler": one_line(report.compiler, 80),
+        "compiler": one_line(report.compiler, 120),
         "kernels": [_launch(launch, file) for launch in report.launches],
     }
+    if totals := estimates_us(report):
+        told["estimate_us"] = {arch: round(us, 3) for arch, us in totals.items()}
     if report.left_out:
         told["launches_left_out"] = report.left_out
     if report.stopped:
@@ -120,6 +126,8 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
         return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
     if is_ascend(compiled.arch):
         told |= program_report.fields(compiled.hivm, compiled.remarks, file)
+        if (estimate := estimate_of(launch, compiled)) is not None:
+            told |= estimate_report.fields(estimate)
         if compiled.remarks:
             told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
         return told
@@ -203,13 +211,41 @@ def does_not_run(report: CompileReport, arch: str, file: str) -> str:
     return reasons[0] if reasons else ""
 
 
+def estimate_of(launch: Launch, compiled: Compiled) -> LaunchEstimate | None:
+    """Return the estimate of a launch that was compiled for Ascend, None without a program."""
+    if not compiled.hivm:
+        return None
+    return estimate_report.estimated(launch.kernel, compiled.hivm, launch.grid, launch.values)
+
+
+def estimates_us(report: CompileReport) -> dict[str, float]:
+    """Return the estimated time of all launches by arch, for each arch that has estimates.
+
+    Configurations that an autotuner only tried are not among them.
+    """
+    made = [launch for launch in report.launches if launch.launches]
+    totals = {}
+    for arch in {each.arch: None for launch in made for each in launch.compiled}:
+        if not is_ascend(arch):
+            continue
+        found = [
+            (estimate_of(launch, each), launch.launches)
+            for launch in made
+            for each in launch.compiled
+            if each.arch == arch
+        ]
+        if (total := estimate_report.total_us(found)) is not None:
+            totals[arch] = total
+    return totals
+
+
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(width): counts[width] for width in sorted(counts, reverse=True)}
 
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines for a person, at most `MOST_LINES`."""
-    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a device"]
+    told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
         grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
@@ -218,7 +254,13 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
         told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
-            told += [f"  {line}" for line in _words(_compiled(compiled, launch, file), compiled)]
+            words = _words(_compiled(compiled, launch, file), compiled)
+            if (estimate := estimate_of(launch, compiled)) is not None:
+                words += estimate_report.words(estimate)
+            told += [f"  {line}" for line in words]
+    if len(report.launches) > 1:
+        totals = estimates_us(report).items()
+        told += [f"{arch}: estimate of all launches {us:.1f} us" for arch, us in totals]
     if report.left_out:
         told.append(f"{report.left_out} more launches were not compiled")
     if report.stopped:

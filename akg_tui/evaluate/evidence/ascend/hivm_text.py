@@ -7,6 +7,7 @@ limited, and what is not understood is kept as an instruction like any other.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ _MEMREF = re.compile(r"memref<([^<>]*(?:<[^<>]*>[^<>]*)*)>")
 _STRIDES = re.compile(r"strided<\[([^\]]*)\]")
 _SPACE = re.compile(r"address_space<(\w+)>")
 _FUNCTION = re.compile(r"func\.func (?:private |public )?@([\w$.-]+)\((.*)")
-_ARGUMENT = re.compile(rf"({_NAME}): ((?:memref<|[\w!])[^{{]*)")
+_ARGUMENT = re.compile(rf"({_NAME}): (memref<[^<>]*(?:<[^<>]*>[^<>]*)*>|[\w!.]+)")
 _MAP = re.compile(r"(#\w+) = affine_map<\(([^()]*)\)(?:\[([^\]]*)\])? -> \((.*)\)>")
 _LOCATION = re.compile(r" loc\((#loc\d{0,9})\)$")
 _ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
@@ -102,6 +103,7 @@ class _Open(Struct):
     regions: list[list[Instruction]]
 
 
+@lru_cache(maxsize=4096)
 def memref_type(text: str) -> MemrefType | None:
     """Return the last memref type in a text."""
     all_types = _MEMREF.findall(text)
@@ -242,10 +244,7 @@ class _Reader:
 
 
 def _arguments(text: str) -> tuple[tuple[str, str], ...]:
-    # A type ends at its attributes, or at the next argument.
-    return tuple(
-        (name, kind.split(", %")[0].rstrip(" ,)")) for name, kind in _ARGUMENT.findall(text)
-    )
+    return tuple(_ARGUMENT.findall(text))
 
 
 def _instruction(number: int, line: str, location: str) -> Instruction:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import is_
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -142,6 +144,7 @@ class Values:
         self._maps = maps
         self._known: dict[str, Value] = dict(arguments)
         self._block, self._sub_block = block, sub_block
+        self._memory: dict[tuple[str, int], tuple[list[Value], Any]] = {}
 
     def number(self, name: str) -> Number:
         """Return an integer: the value of a name, or a literal."""
@@ -169,15 +172,37 @@ class Values:
         if not instruction.results:
             return
         operation = instruction.operation
-        if operation == "memref.extract_strided_metadata":
-            self._metadata(instruction)
-            return
         if operation.startswith("memref.") or operation == "hivm.hir.pointer_cast":
-            value: Value = self._place(instruction)
-        else:
-            value = self._computed(instruction)
+            # Places are the same in most iterations of a loop.
+            found = self.remembered("places", instruction)
+            if found is None:
+                found = self._places(instruction)
+                self.remember("places", instruction, found)
+            for name, value in zip(instruction.results, found, strict=True):
+                self._known[name] = value
+            return
+        value = self._computed(instruction)
         for name in instruction.results:
             self._known[name] = value
+
+    def remembered(self, what: str, instruction: Instruction) -> Any:
+        """Return what was remembered of an instruction with the values that it has now, or None."""
+        memory = self._memory.get((what, id(instruction)))
+        if memory is None:
+            return None
+        known = self._known
+        same = all(map(is_, memory[0], [known.get(name) for name in instruction.operands]))
+        return memory[1] if same else None
+
+    def remember(self, what: str, instruction: Instruction, found: object) -> None:
+        """Remember something that depends on an instruction and its values alone."""
+        inputs = [self._known.get(name) for name in instruction.operands]
+        self._memory[what, id(instruction)] = inputs, found
+
+    def _places(self, instruction: Instruction) -> list[Value]:
+        if instruction.operation == "memref.extract_strided_metadata":
+            return self._metadata(instruction)
+        return [self._place(instruction)] * len(instruction.results)
 
     def _computed(self, instruction: Instruction) -> Value:
         operation, names = instruction.operation, instruction.operands
@@ -245,27 +270,29 @@ class Values:
         source = self.place(instruction.operands[0]) if instruction.operands else None
         if source is None:
             return of_type(kind)
-        lists = [found[1].split(",") for found in _LIST.finditer(_head(instruction.text))]
+        lists = _lists(instruction.text)
         if operation == "memref.cast":
             return _filled(kind, source.sizes, source.strides, source)
         if operation == "memref.subview" and len(lists) >= 2:
             return self._subview(kind, source, lists)
         if operation == "memref.reinterpret_cast" and len(lists) >= 3:
-            sizes = tuple(self.number(each.strip()) for each in lists[1] if each.strip())
-            strides = tuple(self.number(each.strip()) for each in lists[2] if each.strip())
+            sizes = tuple(self.number(each) for each in lists[1] if each)
+            strides = tuple(self.number(each) for each in lists[2] if each)
             return _filled(kind, sizes, strides, source)
         if operation == "memref.collapse_shape":
             return _collapsed(kind, source, instruction.text)
         return replace(of_type(kind), address=source.address)
 
-    def _subview(self, kind: MemrefType, source: Memref, lists: list[list[str]]) -> Memref:
+    def _subview(
+        self, kind: MemrefType, source: Memref, lists: tuple[tuple[str, ...], ...]
+    ) -> Memref:
         sizes = []
         for at, name in enumerate(lists[1]):
-            size = self.number(name.strip())
+            size = self.number(name)
             if size is None:
                 size = source.sizes[at] if at < len(source.sizes) else None
             sizes.append(None if size is None else max(size, 0))
-        steps = [self.number(each.strip()) for each in lists[2]] if len(lists) > 2 else []
+        steps = [self.number(each) for each in lists[2]] if len(lists) > 2 else []
         strides = [
             None if stride is None or step is None else _limited(stride * step)
             for stride, step in zip(source.strides, steps, strict=False)
@@ -273,30 +300,30 @@ class Values:
         # Sizes of 1 may be dropped by the type.
         kept = list(zip(sizes, strides, strict=False))
         for at in range(len(kept) - 1, -1, -1):
-            if len(kept) > len(kind.sizes) and lists[1][at].strip() == "1":
+            if len(kept) > len(kind.sizes) and lists[1][at] == "1":
                 kept.pop(at)
         return _filled(
             kind, tuple(size for size, _ in kept), tuple(stride for _, stride in kept), source
         )
 
-    def _metadata(self, instruction: Instruction) -> None:
+    def _metadata(self, instruction: Instruction) -> list[Value]:
+        """Return a base, an offset, then sizes and strides."""
         source = self.place(instruction.operands[0]) if instruction.operands else None
-        for name in instruction.results:
-            self._known[name] = None
         if source is None:
-            return
-        # A base, an offset, then sizes and strides.
-        base, _, *rest = (*instruction.results, "", "")
-        self._known[base] = Memref(source.space, source.element, (), (), source.address)
-        told = (*source.sizes, *source.strides)
-        for name, value in zip(rest, told, strict=False):
-            if name:
-                self._known[name] = value
+            return [None] * len(instruction.results)
+        base = Memref(source.space, source.element, (), (), source.address)
+        told: list[Value] = [base, None, *source.sizes, *source.strides]
+        told += [None] * len(instruction.results)
+        return told[: len(instruction.results)]
 
 
-def _head(text: str) -> str:
-    """Return the text before the types."""
-    return text.split(" : ", maxsplit=1)[0]
+@lru_cache(maxsize=4096)
+def _lists(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the lists in brackets before the types."""
+    head = text.split(" : ", maxsplit=1)[0]
+    return tuple(
+        tuple(each.strip() for each in found[1].split(",")) for found in _LIST.finditer(head)
+    )
 
 
 def _filled(

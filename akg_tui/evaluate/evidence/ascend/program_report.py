@@ -246,7 +246,11 @@ def _moved(facts: Fields, name: str) -> str:
 
 def _rows(facts: Fields) -> str:
     """Return the shortest pieces without a gap, which cost the most."""
-    runs = [_int(_dict(each)["bytes_without_a_gap"]) for each in _list(facts["transfers"])]
+    runs = [
+        _int(_dict(each)["bytes_without_a_gap"])
+        for each in _list(facts["transfers"])
+        if _dict(each)["bytes"]
+    ]
     return f"; shortest piece without a gap {min(runs):,} bytes" if runs else ""
 
 
