@@ -1,6 +1,6 @@
-"""Calls functions of a compiled CUDA library: tensors as addresses, the current stream, errors.
+"""Calls functions of a compiled CUDA or Ascend C library: tensors as addresses, streams, errors.
 
-Reads the declarations of `extern "C"` functions in a CUDA source, so that the types of arguments
+Reads the declarations of `extern "C"` functions in a source, so that the types of arguments
 stand once, in the source. Pure but for the calls themselves; must never import torch at import
 time.
 """
@@ -66,7 +66,8 @@ _DTYPES = {
     "bool": "bool",
 }  # fmt: skip
 """The dtype of the tensors whose elements a pointer of this type reads; others take any tensor."""
-_STREAM = "cudaStream_t"
+_STREAMS = ("cudaStream_t", "aclrtStream")
+_STATUSES = ("cudaError_t", "aclError")
 
 
 class BadDeclaration(ValueError):
@@ -125,8 +126,8 @@ def _read(code: str, name: str) -> Function:
     before = re.sub(r'^[^\S\n]*#.*$|extern\s+"C"|\b(?:static|inline|__host__)\b', " ",
                     found["before"], flags=re.M)  # fmt: skip
     returns = " ".join(before.split())
-    if returns not in _NUMBERS and returns not in ("void", "cudaError_t"):
-        what = f"{name} returns {returns or 'nothing'}: expected void, cudaError_t or a number"
+    if returns not in _NUMBERS and returns not in ("void", *_STATUSES):
+        what = f"{name} returns {returns or 'nothing'}: expected void, {_STATUSES[0]} or a number"
         raise BadDeclaration(line, what)
     given = [part.strip() for part in found["given"].split(",")]
     if given in ([""], ["void"]):
@@ -147,13 +148,13 @@ def _parameter(text: str, function: str, line: int) -> Parameter:
     if pointer:
         dtype = _DTYPES.get(kind, "") if tail.count("*") == 0 else ""
         return Parameter(name, ctypes.c_void_p, is_pointer=True, dtype=dtype)
-    if kind == _STREAM:
+    if kind in _STREAMS:
         return Parameter(name, ctypes.c_void_p, is_stream=True)
     if kind not in _NUMBERS:
         # `int` alone: a type without a name was taken for a name.
         if f"{kind} {name}" in _NUMBERS:
             return Parameter(name, _NUMBERS[f"{kind} {name}"])
-        what = f"{function} takes {text!r}: expected a pointer, a number or {_STREAM}"
+        what = f"{function} takes {text!r}: expected a pointer, a number or {_STREAMS[0]}"
         raise BadDeclaration(line, what)
     return Parameter(name, _NUMBERS[kind])
 
@@ -181,14 +182,13 @@ class CudaLibrary:
             setattr(self, function.name, _callable(library, function, place))
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"the CUDA library has no function {name}: name it in compile_cuda's `functions`"
-        )
+        raise AttributeError(f"the library has no function {name}: name it in `functions`")
 
 
 def _callable(library: ctypes.CDLL, function: Function, place: str) -> Callable[..., Any]:
     native = getattr(library, function.name)
-    last_error = getattr(library, LAST_ERROR)
+    # A library for an NPU has none: PyTorch tells the error when it waits for the launch.
+    last_error: Any = getattr(library, LAST_ERROR, lambda: None)
     last_error.restype = ctypes.c_char_p
     native.argtypes = [each.kind for each in function.parameters]
     returns = function.returns
@@ -212,8 +212,9 @@ def _callable(library: ctypes.CDLL, function: Function, place: str) -> Callable[
             ))  # fmt: skip
         if (error := last_error()) is not None:
             raise CudaError(f"{function.name}: CUDA says: {error.decode('utf-8', 'replace')}")
-        if returns == "cudaError_t" and result:
-            raise CudaError(f"{function.name} returned CUDA's error {result}")
+        if returns in _STATUSES and result:
+            whose = "CUDA" if returns == _STATUSES[0] else "CANN"
+            raise CudaError(f"{function.name} returned {whose}'s error {result}")
         return result
 
     call.__name__ = function.name
@@ -241,8 +242,9 @@ def address(tensor: torch.Tensor, place: str, name: str, dtype: str) -> int:
 
 
 def _current_stream(place: str) -> int:
-    if place != "cuda":
+    if place not in ("cuda", "npu"):
         return 0
     import torch
 
-    return int(torch.cuda.current_stream().cuda_stream)
+    stream = torch.get_device_module(place).current_stream()
+    return int(stream.npu_stream if place == "npu" else stream.cuda_stream)

@@ -1,4 +1,4 @@
-"""Compiles kernels that hold C++ or CUDA as a string, and passes tensors to them.
+"""Compiles kernels that hold C++, CUDA or Ascend C as a string, and passes tensors to them.
 
 Owns the cache of shared objects: the cache key of a file is made of source, flags, compiler and
 CPU, and a file is trusted only if its bytes still match the digest in its name. It may run the
@@ -29,8 +29,16 @@ from akg_tui.cuda_calls import EPILOGUE, BadDeclaration, CudaError, CudaLibrary,
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CompileError", "CompilerMissing", "CudaError", "CudaLibrary", "compile_cpp",
-           "compile_cuda", "pointer"]  # fmt: skip
+__all__ = [
+    "CompileError",
+    "CompilerMissing",
+    "CudaError",
+    "CudaLibrary",
+    "compile_ascendc",
+    "compile_cpp",
+    "compile_cuda",
+    "pointer",
+]  # fmt: skip
 
 OUTPUT_LIMIT = 16_384
 """Maximum number of characters of compiler output in an error."""
@@ -89,6 +97,26 @@ CUDA = Language(
         re.M,
     ),
 )
+
+ASCENDC = Language(
+    "Ascend C",
+    "kernel.asc",
+    re.compile(r"^kernel\.asc:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M),
+)
+ASCENDC_FLAGS = ("-shared", "-fPIC", "-fdiagnostics-color=never")
+NPU_ARCHES = {
+    "Ascend950": "dav-3510",
+    "Ascend910_95": "dav-3510",
+    "Ascend910_93": "dav-2201",
+    "Ascend910B": "dav-2201",
+    "Ascend310B": "dav-3002",
+    "Ascend310P": "dav-2002",
+    "Ascend910": "dav-1001",
+}
+"""The architecture of NPUs by the beginning of their names, in this order: the table of
+``__NPU_ARCH__`` in CANN's guide to Ascend C."""
+
+CANN_HINT = "install CANN's toolkit and source its set_env.sh"
 
 
 def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
@@ -184,6 +212,63 @@ def compile_cuda(
         if not hasattr(library, name):
             raise CompileError(f'CUDA: {name} is compiled as C++: define it as extern "C"')
     return CudaLibrary(library, called)
+
+
+def compile_ascendc(
+    source: str, functions: Sequence[str], flags: str | Sequence[str] = ()
+) -> CudaLibrary:
+    """Compile Ascend C with CANN's bisheng and load it; later calls only load it from the cache.
+
+    Written from CANN's documentation ("Compilation Using BiSheng Command Lines"), and run with a
+    contract fake of bisheng only.
+
+    Parameters
+    ----------
+    source
+        A whole ``.asc`` file. The functions that Python calls are host functions that launch
+        kernels with ``<<<blocks, nullptr, stream>>>``, defined as ``extern "C"`` with pointers
+        (``void *`` takes a tensor of any dtype), numbers and ``aclrtStream`` as parameters.
+    functions
+        The names of these functions, which are the attributes of the result.
+    flags
+        Flags for bisheng, as a sequence or as one string in shell syntax, after ``-shared -fPIC``
+        and the architecture of this machine's NPU. A flag ``--npu-arch`` replaces the latter.
+
+    Returns
+    -------
+    CudaLibrary
+        It is called as that of `compile_cuda`, with tensors in the memory of an NPU; a parameter
+        of type ``aclrtStream`` is left out in the call and is PyTorch's current stream.
+
+    Raises
+    ------
+    CompilerMissing
+        No bisheng is found: ``$BISHENG``, PATH, or below ``$ASCEND_HOME_PATH``.
+    CompileError
+        The source does not compile, does not load, or defines no such function.
+    """
+    words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
+    try:
+        called = read_functions(source, functions)
+    except BadDeclaration as error:
+        place = f"Ascend C line {error.line}: " if error.line else "Ascend C: "
+        raise CompileError(f"{place}{error}") from error
+    command, version = bisheng()
+    if not any(word.startswith("--npu-arch") for word in words):
+        words = (f"--npu-arch={npu_arch()}", *words)
+
+    def build(folder: Path) -> Path:
+        (folder / ASCENDC.file).write_text(source, "utf-8", "surrogateescape")
+        libraries, options = linked_last(words)
+        named = [ASCENDC.file, "-o", "kernel.so"]
+        run_compiler([*command, *ASCENDC_FLAGS, *options, *named, *libraries], folder, ASCENDC)
+        return folder / "kernel.so"
+
+    library = _shelved(ASCENDC, "ascendc", _key(source, words, version, ASCENDC_FLAGS), build)
+    for name in functions:
+        if not hasattr(library, name):
+            raise CompileError(f'Ascend C: {name} is compiled as C++: define it as extern "C"')
+    return CudaLibrary(library, called, place="npu")
 
 
 def _shelved(
@@ -328,6 +413,42 @@ def arch_flag(arch: str) -> str:
     ``-arch=sm_90a`` would add PTX for every GPU from 9.0 on, which can't have wgmma.
     """
     return f"-gencode=arch={arch.replace('sm_', 'compute_')},code={arch}"
+
+
+def cann_home() -> Path | None:
+    """Return the folder of CANN that its set_env.sh names, or None."""
+    named = os.environ.get("ASCEND_HOME_PATH") or os.environ.get("ASCEND_TOOLKIT_HOME")
+    return Path(named) if named and Path(named).is_absolute() else None
+
+
+def find_bisheng() -> str:
+    """Return the path of bisheng: ``$BISHENG``, PATH, CANN's folder; "" if there is none."""
+    if chosen := os.environ.get("BISHENG"):
+        return shutil.which(chosen) or ""
+    if found := shutil.which("bisheng"):
+        return found
+    home = cann_home()
+    path = home / "compiler/ccec_compiler/bin/bisheng" if home else None
+    return str(path) if path and os.access(path, os.X_OK) else ""
+
+
+def bisheng() -> tuple[list[str], str]:
+    """Return the command of bisheng and its version, or raise `CompilerMissing`."""
+    if path := find_bisheng():
+        return [path], _identity(path)
+    raise CompilerMissing(f"CANN's compiler bisheng (PATH, $ASCEND_HOME_PATH): {CANN_HINT}")
+
+
+def npu_arch() -> str:
+    """Return the architecture of the current NPU for bisheng, such as ``dav-2201``."""
+    import torch
+
+    npu = torch.get_device_module("npu")
+    name = str(npu.get_device_name())
+    for prefix, arch in NPU_ARCHES.items():
+        if name.startswith(prefix):
+            return arch
+    raise CompileError(f"Ascend C: of {name} no architecture is known: state it, as --npu-arch=…")
 
 
 def pointer(

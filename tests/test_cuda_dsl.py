@@ -85,7 +85,7 @@ def test_what_would_be_misread_is_refused_before_the_call(nvcc: Path) -> None:
         library.scale(x, x, 1.5, 1.0, 0.0, mask)
     with pytest.raises(ValueError, match="x: is on cpu, expected cuda"):
         built().scale(x, x, 4, 1.0, 0.0, mask, 0)
-    with pytest.raises(AttributeError, match="no function other: name it in compile_cuda"):
+    with pytest.raises(AttributeError, match="no function other: name it in `functions`"):
         library.other()
 
 
@@ -125,7 +125,7 @@ def test_an_error_has_the_line_of_the_python_file(nvcc: Path, tmp_path: Path) ->
     with pytest.raises(dsl.CompileError) as caught:
         exec(compile(text, str(file), "exec"), {})
     assert str(caught.value).startswith("CUDA line 6: ")
-    _, line, _ = faults.describe(caught.value, str(file))
+    _, line, _ = faults.describe(caught.value, [str(file)])
     wrong = next(n for n, row in enumerate(text.splitlines(), 1) if "missing_name" in row)
     assert line.startswith(f"{file}:{wrong}: CUDA line 6: ")
     assert "missing_name" in line

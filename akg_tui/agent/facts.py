@@ -129,6 +129,15 @@ _COMPILE_CUDA = (
     "pointer's type) and PyTorch's current stream, in which launches belong. A launch that fails "
     "raises. No -arch is needed; wgmma and TMA are there on compute capability 9.0 and later."
 )
+_COMPILE_ASCENDC = (
+    "`from akg_tui.dsl import compile_ascendc`: "
+    '`library = compile_ascendc(SOURCE, ["launch"], "-O2")` '
+    "compiles a .asc string with CANN's bisheng for this NPU, and loads it from a cache later. "
+    "`launch` is a host function that makes launches, `kernel<<<blocks, nullptr, stream>>>(x, y)`, "
+    'defined as extern "C" with void as result, and `void *` pointers, numbers and a last '
+    "aclrtStream as parameters: `library.launch(x, y, rows)` passes contiguous tensors by address "
+    "and PyTorch's current stream, in which launches belong. No --npu-arch is needed."
+)
 _INTERPRETED = (
     "Triton runs in its interpreter here: kernels are verified, never timed, so no attempt can be "
     "kept for its speed."
@@ -142,6 +151,8 @@ def _dsl(state: RunState) -> list[str]:
         return [*([_INTERPRETED] if target.backend == "cpu" else []), bound]
     if target.dsl == "cuda_cpp":
         return [f"{_COMPILE_CUDA} torch's `load_inline(cuda_sources=…)` works too. {bound}"]
+    if target.dsl == "ascendc":
+        return [f"{_COMPILE_ASCENDC} {bound}"]
     more = ', "-fopenmp"' if state.task.timing.threads > 1 else ""
     helper = _COMPILE.format(more=more)
     if target.dsl == "torch":

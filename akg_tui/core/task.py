@@ -27,7 +27,7 @@ MetricName = Annotated[
 ]
 Backend = Literal["cpu", "cuda", "ascend"]
 Baseline = Literal["eager", "compile"]
-Dsl = Literal["cpp", "cuda_cpp", "torch", "triton"]
+Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton"]
 
 
 Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]

@@ -10,8 +10,11 @@ import msgspec
 import pytest
 import torch
 
+from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Target, Task
 from akg_tui.evaluate.evidence import asking, profile_process
+from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.evaluate.evidence.page import Evidence, fields
 from akg_tui.evaluate.evidence.profile_process import CALLS
 from akg_tui.evaluate.evidence.profilers import (
     MOST_LINES,
@@ -142,3 +145,19 @@ async def test_without_msprof_its_absence_is_told(
     fake_msprof.unlink()
     with pytest.raises(asking.Lost, match="msprof is not on PATH"):
         await asking.profile(NPU, REFERENCE, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("candidate_ms", "says"),
+    [
+        (1.542, "in a call of 1542 us by the judge's clock: the device works 50% of a call"),
+        (0.5, "in a call of 500 us by the judge's clock: they disagree, the profiler slows"),
+    ],
+)
+def test_a_profile_is_checked_against_the_judges_clock(candidate_ms: float, says: str) -> None:
+    profile = read_summary(list(csv.DictReader(op_summary(5).splitlines())), 5)
+    found = Evidence((), KernelFindings(), profile=profile)
+    measured = Measurement(outcome=Outcome.CORRECT, candidate_ms=candidate_ms)
+    told = fields(found, measured, "kernel.py")
+    assert told["profiler"] == [line.strip() for line in TOLD]
+    assert str(told["profiler_and_judge"]).startswith(f"771 us on the device {says}")

@@ -134,6 +134,7 @@ def test_a_triton_for_ascend_is_known_by_its_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not ascend.triton_is_for_ascend()
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
     (tmp_path / "triton/backends/ascend").mkdir(parents=True)
     (tmp_path / "triton/__init__.py").write_text("raise ImportError('it was loaded')")
     monkeypatch.syspath_prepend(tmp_path)

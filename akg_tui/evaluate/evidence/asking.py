@@ -52,7 +52,7 @@ COUNTED_S = 0.5
 WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
-USUAL_ARCHES = ("sm_80", "sm_90")
+USUAL_ARCHES, USUAL_NPU = ("sm_80", "sm_90"), ("Ascend910B1",)
 """The GPUs that a kernel is compiled for where its task names none."""
 COMPILED_BY = {"triton": "compile_process", "cuda_cpp": "cuda.cuda_process"}
 """The module of the process that makes the compile report of a DSL."""
@@ -84,7 +84,8 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     compiled = profiled = None
     if task.target.dsl in COMPILED_BY:
         arch = task.target.arch
-        arches = [arch] if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
+        usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
+        arches = [arch] if arch in ARCHES or is_ascend(arch) else usual
         try:
             compiled = await compile_report(task, reference, kernel, arches)
         except NO_ANSWER as error:

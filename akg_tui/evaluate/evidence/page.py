@@ -25,6 +25,8 @@ MOST_LINES = 120
 MOST_REMARKS = 24
 MOST_CODE = 40
 MOST_OTHER_LOOPS = 6
+DISAGREES = 1.2
+"""How many times as long as the judge's a profiler's time may be: profiling has a cost."""
 NEAR = 0.3
 """The share of a limit from which on the limit is what binds."""
 
@@ -80,9 +82,22 @@ def fields(
         told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
     if evidence.profile is not None:
         told["profiler"] = [one_line(line, 200) for line in evidence.profile.lines]
+        # What is profiled is the first case.
+        first = measured.cases[0] if measured.cases else measured
+        if first.candidate_ms:
+            call_us = first.candidate_ms * 1e3
+            told["profiler_and_judge"] = _cross_check(evidence.profile.device_us, call_us)
     if left_out:
         told["left_out"] = {name: one_line(why, 300) for name, why in left_out.items()}
     return told
+
+
+def _cross_check(device_us: float, call_us: float) -> str:
+    """Return in words how a profiler's time of the device fits the judge's time of a call."""
+    told = f"{device_us:.4g} us on the device in a call of {call_us:.4g} us by the judge's clock"
+    if device_us > DISAGREES * call_us:
+        return f"{told}: they disagree, the profiler slows the kernel or counts work beside calls"
+    return f"{told}: the device works {device_us / call_us:.0%} of a call"
 
 
 def _roof(roof: Roof, measured: Measurement) -> Fields:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from akg_tui.dsl import cann_home
 from akg_tui.evaluate.targets.cpu import Cpu
 
 if TYPE_CHECKING:
@@ -170,12 +171,6 @@ class Ascend(Cpu):
 def first_visible() -> str:
     """Return the number of the NPU that a kernel gets: the first that the user lets be seen."""
     return os.environ.get(VISIBLE, "").split(",")[0].strip() or "0"
-
-
-def cann_home() -> Path | None:
-    """Return the folder of CANN that set_env.sh names, or None."""
-    named = os.environ.get("ASCEND_HOME_PATH") or os.environ.get("ASCEND_TOOLKIT_HOME")
-    return Path(named) if named and Path(named).is_absolute() else None
 
 
 def cann_version() -> str:

@@ -85,11 +85,16 @@ class Profile(Struct, frozen=True):
         return cls(tool, tuple(longest[:MOST_KERNELS]))
 
     @property
+    def device_us(self) -> float:
+        """The time of all launches of a call together."""
+        return math.fsum(kernel.duration_us for kernel in self.kernels)
+
+    @property
     def lines(self) -> list[str]:
         """The whole profile in at most `MOST_LINES` lines."""
         if not self.kernels:
             return [f"{self.tool}: nothing ran on the device"]
-        total = math.fsum(kernel.duration_us for kernel in self.kernels)
+        total = self.device_us
         launches = sum(kernel.launches for kernel in self.kernels)
         told = [
             f"{self.tool}: {counted(len(self.kernels), 'kernel')}, "
