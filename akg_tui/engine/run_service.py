@@ -336,13 +336,13 @@ def check_target(task: Task, path: Path) -> None:
     """Raise `RunFault` unless this machine can evaluate the kernels of the task at `path`: time
     them, or estimate them in an estimate run.
     """
-    from akg_tui.evaluate.targets.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
 
     if task.estimate:
         check_estimate(task)
         return
     target, dsl = adapters(task)
-    if why := target.lacking():
+    if why := target_lacking(target, dsl):
         raise RunFault("backend", why)
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)

@@ -28,7 +28,7 @@ from akg_tui.problems.formats import read_problem
 from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
 from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.problem import Problem, readme
-from akg_tui.problems.seeds import UNWRITTEN, kernel_from, model_text
+from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -213,7 +213,7 @@ class _Making:
     def kernel(self) -> str:
         """Return the text of the first kernel."""
         if self._wanted.unwritten:
-            return UNWRITTEN
+            return UNWRITTEN_CUDA if self._dsl == "cuda_cpp" else UNWRITTEN
         if self._generated is not None:
             return self._generated
         if self._wanted.seed is not None:

@@ -44,6 +44,22 @@ async def test_an_honest_kernel_is_correct_on_the_device(judges: Judges, honest:
         assert found.candidate_ms > 0
 
 
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_comparison_begins_when_the_devices_clock_is_at_rest(
+    judges: Judges, watched: Path
+) -> None:
+    watched.touch()
+    try:
+        found = await judges[SOFTMAX].probe(PLAIN, timed=True, samples=8)
+        asked = watched.read_text().split()
+    finally:
+        watched.unlink()
+    assert found.outcome is Outcome.CORRECT, found.message
+    assert asked[:4] == ["sample", "moves", "sample", "rests"]
+    assert asked.count("sample") >= 2 + found.clusters > 2
+    assert "the device was warm" in found.noise
+
+
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda each: each.name)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_cheat_of_the_device_is_refused(judges: Judges, cheat: Refused) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import main
+from akg_tui.core.task import Target, Task
+from akg_tui.cuda_calls import read_functions
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.evaluate.static_guard import findings
 from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
@@ -280,6 +283,20 @@ def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(BadTask) as refused:
         make_task(NewTask(folder=tmp_path, origin=SOFTMAX), lambda _: None)
     assert "has files in it" in str(refused.value)
+
+
+def test_a_kernel_in_cuda_that_is_to_be_written_has_its_frame_told(tmp_path: Path) -> None:
+    stated = ["--from", str(SOFTMAX), "--backend", "cuda", "--dsl", "cuda_cpp", "--seed", "write"]
+    assert main(["new", str(tmp_path / "task"), *stated]) == 0
+    kernel = load_task(tmp_path / "task").kernel
+    assert kernel.startswith(UNWRITTEN)
+    assert all(line.startswith("#") for line in kernel.splitlines())
+    frame = "\n".join(line[4:] for line in kernel[len(UNWRITTEN) :].splitlines()[3:])
+    frame = f"import torch\n{frame}"
+    source = frame.partition('r"""')[2].partition('"""')[0]
+    (function,) = read_functions(source, ["scale"])
+    assert [each.name for each in function.parameters] == ["x", "y", "n", "stream"]
+    assert findings(frame, Task(op="x", target=Target(dsl="cuda_cpp"))) == ()
 
 
 def test_a_task_can_be_made_without_a_kernel_for_a_model_to_write(
