@@ -12,14 +12,20 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.bank_conflicts import SharedAccesses
 from akg_tui.evaluate.evidence.findings import Place, Request, Text
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
+from akg_tui.evaluate.evidence.gpu_loops import HotLoop
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
+MOST_CODE = 12_000
+"""The most instructions of hot loops in a report."""
 MOST_LINES = 120
 MOST_MIX = 8
+MOST_CONFLICTS = 4
+MOST_HOT = 6
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -33,7 +39,10 @@ class CompileFor(Request, frozen=True, kw_only=True):
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
-    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown)."""
+    """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
+
+    `accesses` are those to shared memory, None for an arch of AMD's; `hot` is None without a loop.
+    """
 
     arch: Text
     failed: Text = ""
@@ -44,6 +53,8 @@ class Compiled(Struct, frozen=True, kw_only=True):
     instructions: Instructions | None = None
     resources: Resources | None = None
     remarks: Few = ()
+    accesses: SharedAccesses | None = None
+    hot: HotLoop | None = None
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -144,11 +155,36 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
             "vectorized": None if code.vectorized is None else round(code.vectorized, 3),
             "matrix_instructions": {one_line(k, 80): n for k, n in code.matrix.items()},
             "barriers": code.barriers,
-            "instructions": {
-                one_line(k, 40): n for k, n in sorted(code.mix.items(), key=lambda e: -e[1])
-            },
+            "instructions": _ordered(code.mix),
+        }
+    if (accesses := compiled.accesses) is not None:
+        told["shared_accesses"] = {"known": accesses.known, "unknown": accesses.unknown}
+        told["bank_conflicts"] = [
+            {
+                "place": f"{file}:{each.line}" if each.line else file,
+                "access": one_line(each.access, 40),
+                "ways": each.ways,
+                "instructions": each.times,
+            }
+            for each in accesses.conflicts
+        ]
+    if (hot := compiled.hot) is not None:
+        told["hot_loop"] = {
+            "language": one_line(hot.language, 40),
+            "instructions": hot.total,
+            "barriers": hot.barriers,
+            "by_class": _ordered(hot.mix),
+            "by_line": {str(line): number for line, number in hot.by_line.items()},
+            "code": [
+                f"{row.line or '':>5} {one_line(row.label, 16):<4} {one_line(row.text, 200)}"
+                for row in hot.rows
+            ],
         }
     return told
+
+
+def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
+    return {one_line(k, 40): n for k, n in sorted(mix.items(), key=lambda e: -e[1])}
 
 
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
@@ -205,7 +241,26 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
             f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
+    if (hot := compiled.hot) is not None:
+        lines = ", ".join(f"{n} of line {line}" for line, n in [*hot.by_line.items()][:MOST_HOT])
+        told += [
+            f"  hot loop: {hot.total} instructions of {one_line(hot.language, 40)}, "
+            f"{hot.barriers} barriers: {_mix(hot.mix)}",
+            f"    {lines}",
+        ]
+    if compiled.accesses is not None:
+        told += _conflict_words(compiled.accesses)
     return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
+
+
+def _conflict_words(accesses: SharedAccesses) -> list[str]:
+    told = [
+        f"line {each.line or '?'}: {each.times} × {one_line(each.access, 40)} in {each.ways} turns"
+        for each in accesses.conflicts[:MOST_CONFLICTS]
+    ]
+    if len(accesses.conflicts) > MOST_CONFLICTS:
+        told.append(f"{len(accesses.conflicts) - MOST_CONFLICTS} more")
+    return [f"  bank conflicts in shared memory: {'; '.join(told)}"] if told else []
 
 
 def _widths(counts: Mapping[int, int]) -> str:
