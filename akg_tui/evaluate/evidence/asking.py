@@ -22,11 +22,15 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
-from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
+from akg_tui.evaluate.evidence.compile_report import (
+    NO_COUNTERS,
+    CompileFor,
+    CompileReport,
+    as_findings,
+)
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.evidence.page import Evidence
@@ -61,26 +65,27 @@ NO_ANSWER = (Lost, UnknownConstant, OSError)
 
 def not_here(task: Task) -> str:
     """Return why there is no machine code to read for a task's target and DSL, or ""."""
-    if task.target.backend == "cuda":
-        return "the machine code of a GPU is not read"
-    if task.target.dsl == "triton":
-        return "Triton runs in its interpreter here, which makes no machine code"
+    if task.target.backend == "cuda" and task.target.dsl != "triton":
+        return "the machine code of a GPU is read of Triton kernels only"
     return ""
+
+
+def _arches(task: Task) -> tuple[str, ...]:
+    """Return the GPUs that a task's Triton kernel is compiled for."""
+    return (task.target.arch,) if task.target.arch in ARCHES else USUAL_ARCHES
 
 
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
-    findings = await kernel_findings(task, reference, kernel)
     if task.target.dsl != "triton":
-        return Evidence(found, findings)
-    arch = task.target.arch
-    arches = [arch] if arch in ARCHES else USUAL_ARCHES
+        return Evidence(found, await kernel_findings(task, reference, kernel))
+    left_out = {"counters": NO_COUNTERS}
     try:
-        return Evidence(found, findings, await compile_report(task, reference, kernel, arches))
+        report = await compile_report(task, reference, kernel, _arches(task))
     except NO_ANSWER as error:
-        left_out = findings.left_out | {"compile report": str(error)}
-        return Evidence(found, replace(findings, left_out=left_out))
+        return Evidence(found, KernelFindings(left_out=left_out | {"compile report": str(error)}))
+    return Evidence(found, KernelFindings(left_out=left_out), report)
 
 
 async def kernel_findings(
@@ -92,13 +97,16 @@ async def kernel_findings(
     What could not be found has its reason in `left_out`; nothing is raised.
     """
     if why := not_here(task):
-        counts = "counts of an interpreter or of a GPU's host say nothing of the kernel"
-        return KernelFindings(left_out={"machine code": why, "counters": counts}, ran=True)
+        return KernelFindings(left_out={"machine code": why, "counters": NO_COUNTERS}, ran=True)
     path = _kept_path(task, reference, kernel)
     if (kept := _read(path, KernelFindings)) is not None:
         return kept
     try:
-        found = await _inspected(task, reference, kernel, idle=idle)
+        if task.target.dsl == "triton":
+            arches = _arches(task)
+            found = as_findings(await compile_report(task, reference, kernel, arches, idle=idle))
+        else:
+            found = await _inspected(task, reference, kernel, idle=idle)
     except NO_ANSWER as error:
         why = str(error)
         return KernelFindings(left_out={"machine code": why, "counters": why})
@@ -130,17 +138,17 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 
 
 async def compile_report(
-    task: Task, reference: str, kernel: str, arches: Sequence[str]
+    task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
 ) -> CompileReport:
     """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
 
-    Raises one of `NO_ANSWER`.
+    With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
     request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
     # Not the interpreter's variable: with it nothing can be compiled.
     environment = adapters(task)[0].environment(task.timing.threads)
     module = "akg_tui.evaluate.evidence.compile_process"
-    answer = await _confined(module, task, request, environment)
+    answer = await _confined(module, task, request, environment, idle=idle)
     try:
         return msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:
@@ -291,6 +299,8 @@ def _kept_path(task: Task, reference: str, kernel: str) -> Path:
         *(repr(sorted(task.constants(case).items())), str(task.timing.threads)),
         *(reference, kernel, task.target.dsl, dsl.described_cpu(), *map(_stamp, _tools())),
     ]
+    if task.target.dsl == "triton":
+        told += [*_arches(task), *adapters(task)[1].versions(task.target.backend).values()]
     return _folder() / f"kernel-{_digest(told)}.json"
 
 

@@ -6,6 +6,7 @@ measured. All texts come from untrusted code and its compiler: they are sanitize
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -13,7 +14,17 @@ from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.bank_conflicts import SharedAccesses
-from akg_tui.evaluate.evidence.findings import Place, Request, Text
+from akg_tui.evaluate.evidence.findings import (
+    MOST_ROWS,
+    CodeFunction,
+    Fact,
+    KernelFindings,
+    Loop,
+    MachineCode,
+    Place,
+    Request,
+    Text,
+)
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
 from akg_tui.evaluate.evidence.gpu_loops import HotLoop
@@ -270,3 +281,91 @@ def _widths(counts: Mapping[int, int]) -> str:
 def _mix(mix: Mapping[str, int]) -> str:
     ordered = sorted(mix.items(), key=lambda each: -each[1])[:MOST_MIX]
     return ", ".join(f"{number} {one_line(kind, 40)}" for kind, number in ordered)
+
+
+NO_LAUNCH = "forward launches no Triton kernel"
+NO_COUNTERS = "counts of an interpreter or of a GPU's host say nothing of the kernel"
+
+
+def as_findings(report: CompileReport) -> KernelFindings:
+    """Return the report as machine code: each launch and arch is a function with its hot loop."""
+    functions: list[CodeFunction] = []
+    loops: list[Loop] = []
+    left, cut = MOST_ROWS, 0
+    seen: Counter[str] = Counter()
+    for launch in report.launches:
+        seen[launch.kernel] += 1
+        again = f" ({seen[launch.kernel]})" if seen[launch.kernel] > 1 else ""
+        for compiled in launch.compiled:
+            hot = compiled.hot
+            rows = hot.rows[:left] if hot is not None else ()
+            left -= len(rows)
+            cut += hot.total - len(rows) if hot is not None else 0
+            if rows:
+                lines = tuple(sorted({row.line for row in rows if row.line}))
+                loops.append(Loop(len(functions), 0, len(rows) - 1, 0, 0, lines))
+            name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
+            functions.append(CodeFunction(name, rows, _facts(compiled)))
+    left_out = {"counters": NO_COUNTERS}
+    if report.stopped and functions:
+        stopped = Fact("the call stopped", one_line(report.stopped, 300))
+        functions.append(CodeFunction("forward", (), (stopped,)))
+    elif not functions:
+        left_out["machine code"] = one_line(report.stopped, 300) or NO_LAUNCH
+    code = MachineCode(
+        compiler=one_line(report.compiler, 80),
+        functions=tuple(functions),
+        # More are never shown, and a report has no more rows.
+        loops=tuple(loops[:100]),
+        cut=cut,
+    )
+    return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
+
+
+def _facts(compiled: Compiled) -> tuple[Fact, ...]:
+    facts = _compiled(compiled, "")
+    told: dict[str, object] = {
+        name.replace("_", " "): str(facts[name]).removeprefix(":")
+        for name in ("does_not_compile", "does_not_run")
+        if name in facts
+    }
+    if "does_not_compile" not in facts:
+        told |= {
+            "registers": facts.get("registers", ""),
+            "spilled bytes": facts.get("spilled_bytes", ""),
+            "shared bytes": compiled.shared,
+            "threads": facts["threads"],
+            "stages": compiled.stages,
+        }
+    if (limits := facts.get("occupancy_limited_by")) is not None:
+        assert isinstance(limits, list)
+        told["occupancy"] = f"{facts['occupancy']:.0%}"
+        told["blocks at once"] = facts["blocks_an_sm"]
+        told["limited by"] = ", ".join(limits)
+    if (code := compiled.instructions) is not None:
+        told |= {
+            "global loads": _by_bits(code.loads),
+            "global stores": _by_bits(code.stores),
+            "matrix instructions": sum(code.matrix.values()),
+            "barriers": code.barriers,
+        }
+    if compiled.accesses is not None:
+        told["bank conflicts"] = _ways(compiled.accesses)
+    if (hot := compiled.hot) is not None:
+        told["hot loop"] = hot.total
+        told["barriers in it"] = hot.barriers
+        told["its instructions"] = _mix(hot.mix)
+    told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
+    return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
+
+
+def _by_bits(counts: Mapping[int, int]) -> str:
+    return ", ".join(f"{n} × {width} bit" for width, n in _by_width(counts).items()) or "0"
+
+
+def _ways(accesses: SharedAccesses) -> str:
+    """Return the accesses by the turns that their lanes take, the worst first."""
+    ways: Counter[int] = Counter()
+    for each in accesses.conflicts:
+        ways[each.ways] += each.times
+    return ", ".join(f"{n} × {turns}-way" for turns, n in sorted(ways.items(), reverse=True)) or "0"
