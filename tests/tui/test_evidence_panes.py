@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
+from akg_tui.view.language import speak
 from akg_tui.view.spans import plain, width
 
 from .script import KERNEL, FakeHandle, task
@@ -230,6 +232,20 @@ def test_what_two_reports_share_is_no_difference() -> None:
     signs = [row[8:11].strip() for row in rows]
     assert (signs.count("-"), signs.count("+")) == (4, 2)
     assert sum("LDS.128" in row for row in rows) == 1
+
+
+def test_a_compile_report_is_told_in_chinese() -> None:
+    one, other = reported("LANES = 16"), reported("")
+    try:
+        speak("zh")
+        compared = best_and_worked_on(other, one)
+        rows = [plain(compared[n]) for n in range(len(compared))]
+    finally:
+        speak("en")
+    assert any(row.split() == ["寄存器", "96", "→", "64"] for row in rows)
+    facts = [row for row in rows if row[11:13] == "  " and not re.search("▌|无法", row)]
+    assert len(facts) > 10
+    assert not re.search(r"registers|memory|float|limited|stages|barrier", "".join(facts))
 
 
 async def test_rounds_of_a_triton_kernel_are_compared_by_their_compile_reports() -> None:

@@ -354,7 +354,8 @@ def _facts(compiled: Compiled) -> tuple[Fact, ...]:
     if (hot := compiled.hot) is not None:
         told["hot loop"] = hot.total
         told["barriers in it"] = hot.barriers
-        told["its instructions"] = _mix(hot.mix)
+        # In one order, so that two reports can be compared.
+        told |= dict(sorted(hot.mix.items()))
     told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
     return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
 

@@ -20,8 +20,10 @@ from akg_tui.view.spans import Line, Span, cells
 
 # What shifts with every change elsewhere: labels, and distances to constants.
 _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
-# Another allocation of registers is no change of the code.
-_REGISTERS = re.compile(r"\b(UR|UP|R|P|B|SB|[asv])\[?\d+(?::\d+)?\]?(?:\.reuse)?")
+# Another allocation of registers, or place of a parameter, is no change of the code.
+_REGISTERS = re.compile(
+    r"\b(UR|UP|R|P|B|SB|[asv])\[?\d+(?::\d+)?\]?(?:\.reuse)?|\b(c)\[0x0\]\[0x[0-9a-f]+\]"
+)
 _GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
 _MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
@@ -42,7 +44,7 @@ _NAMES = {
         marked("occupancy"), marked("blocks at once"), marked("limited by"), marked("blocks"),
         marked("shared memory"), marked("global loads"), marked("global stores"),
         marked("matrix instructions"), marked("barriers"), marked("bank conflicts"),
-        marked("barriers in it"), marked("its instructions"), marked("the call stopped"),
+        marked("barriers in it"), marked("the call stopped"),
         marked("matrix"), marked("wait and barrier"), marked("warp exchange"), marked("control"),
         marked("compare and select"), marked("move and convert"), marked("global memory"),
         marked("local memory"), marked("other memory"), marked("float"), marked("integer"),
@@ -102,7 +104,7 @@ def code_rows(findings: KernelFindings, source: Sequence[str]) -> list[CodeRow]:
             inside = hot is not None and hot.function == number and hot.first <= index <= hot.last
             key = _SHIFTS.sub(".", each.text)
             if on_gpu:
-                key = _REGISTERS.sub(r"\1", key)
+                key = _REGISTERS.sub(r"\1\2", key)
             rows.append(CodeRow("code", clean(each.text), key, before, each.label, inside))
     if code.cut:
         cut = tr("{many} more instructions are not shown", many=code.cut)
