@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from akg_tui.evaluate.evidence.bank_conflicts import Conflict, SharedAccesses, read_accesses
-from akg_tui.evaluate.evidence.gpu_loops import (
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesses, read_accesses
+from akg_tui.evaluate.evidence.gpu.loops import (
     amd_statements,
     hot_loop,
     ptx_statements,

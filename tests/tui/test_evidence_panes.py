@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence.bank_conflicts import Conflict, SharedAccesses
 from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch, as_findings
 from akg_tui.evaluate.evidence.findings import (
     CodeFunction,
@@ -26,8 +25,9 @@ from akg_tui.evaluate.evidence.findings import (
     MachineCode,
     Throughput,
 )
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesses
+from akg_tui.evaluate.evidence.gpu.loops import hot_loop, sass_statements
 from akg_tui.evaluate.evidence.gpu_assembly import Instructions, Resources
-from akg_tui.evaluate.evidence.gpu_loops import hot_loop, sass_statements
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from akg_tui.evaluate.evidence import bank_conflicts, gpu_assembly, gpu_loops
+from akg_tui.evaluate.evidence import gpu_assembly
 from akg_tui.evaluate.evidence.compile_report import (
     MOST_CODE,
     MOST_LAUNCHES,
@@ -30,8 +30,10 @@ from akg_tui.evaluate.evidence.compile_report import (
     CompileReport,
     Launch,
 )
+from akg_tui.evaluate.evidence.gpu import bank_conflicts
+from akg_tui.evaluate.evidence.gpu import loops as gpu_loops
+from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
-from akg_tui.evaluate.evidence.gpu_loops import HotLoop
 from akg_tui.evaluate.evidence.kernel_process import (
     MOST_LISTING,
     confined,

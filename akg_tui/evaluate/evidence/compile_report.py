@@ -13,7 +13,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.evaluate.evidence.bank_conflicts import SharedAccesses
 from akg_tui.evaluate.evidence.findings import (
     MOST_ROWS,
     CodeFunction,
@@ -25,9 +24,10 @@ from akg_tui.evaluate.evidence.findings import (
     Request,
     Text,
 )
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import SharedAccesses
+from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
-from akg_tui.evaluate.evidence.gpu_loops import HotLoop
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -196,6 +196,33 @@ def _compiled(compiled: Compiled, file: str) -> Fields:
 
 def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
     return {one_line(k, 40): n for k, n in sorted(mix.items(), key=lambda e: -e[1])}
+
+
+def cannot_run(report: CompileReport, arch: str, file: str) -> str:
+    """Return why the launches of a report cannot run on an arch, or "".
+
+    Of the configurations of an autotuner one has to run; of other launches each.
+    """
+    by_kernel: dict[tuple[str, int], list[Launch]] = {}
+    for launch in report.launches:
+        by_kernel.setdefault((launch.kernel, launch.line), []).append(launch)
+    for (name, _), launches in by_kernel.items():
+        facts = [
+            _compiled(compiled, file)
+            for launch in launches
+            for compiled in launch.compiled
+            if compiled.arch == arch
+        ]
+        reasons = [
+            str(why)
+            for each in facts
+            if (why := each.get("does_not_compile") or each.get("does_not_run"))
+        ]
+        tuned = any(not launch.launches for launch in launches)
+        all_known = not report.left_out and not report.stopped
+        if reasons and (not tuned or (all_known and len(reasons) == len(facts))):
+            return f"{one_line(name, 80)} cannot run on {arch}: {reasons[0]}"
+    return ""
 
 
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from akg_tui.evaluate.evidence.findings import Place, Text
-from akg_tui.evaluate.evidence.gpu_loops import Statement
+from akg_tui.evaluate.evidence.gpu.loops import Statement
 
 LANES = 32
 BANKS = 32
