@@ -213,7 +213,9 @@ async def test_the_agents_profile_of_a_triton_kernel_has_the_report(
 ) -> None:
     requests: list[CompileFor] = []
 
-    async def answer(module: str, task: Task, request: CompileFor, *_: object) -> bytes:
+    async def answer(
+        module: str, task: Task, request: CompileFor, *_: object, **__: object
+    ) -> bytes:
         requests.append(request)
         if "lost" in request.kernel:
             raise asking.Lost("it took longer than 90 s")
