@@ -256,6 +256,16 @@ def test_a_sum_in_any_order_is_right(op: str, size: int) -> None:
         assert not wrong
 
 
+@pytest.mark.parametrize("op", ["sum", "mean", "rms norm"])
+def test_a_long_sum_of_equal_terms_one_by_one_is_right(op: str) -> None:
+    size = 65536
+    compared = found(op, size, kernel(STYLES.index("one by one")))
+    assert "constant rows" in {label for label, _ in compared}
+    assert not [(label, each.message) for label, each in compared if each.message]
+    for number, what in enumerate(LEFT_OUT[1:], start=2):
+        assert any(each.message for _, each in found(op, size, kernel(0, number))), what
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("op", OPS)
 def test_a_sum_that_leaves_terms_out_is_wrong(op: str, size: int) -> None:

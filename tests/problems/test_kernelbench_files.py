@@ -117,6 +117,42 @@ def test_a_fault_of_a_reference_is_told_with_its_line(probe: SizeProbe) -> None:
         assert f"4_softmax.py:{line}: AttributeError" in str(refused.value)
 
 
+def test_an_input_that_cannot_be_passed_is_refused_before_sizes_are_searched(
+    probe: SizeProbe,
+) -> None:
+    source = (SETS / "kernelbench" / "4_softmax.py").read_text().replace("4096", "4")
+    bad = source.replace("393216", "8").replace("return [x]", "return [x, object()]")
+    bad = bad.replace("forward(self, x)", "forward(self, x, y)")
+    assert bad.count("object()") == 1
+    for question in QUESTIONS:
+        with pytest.raises(ReferenceRefused, match="value 1 is a object; only tensors"):
+            probe.ask(question, TASK, bad, "4_softmax.py")
+
+
+UNDECIDED = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.rand(1024, 1024)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_refused_reference_leaves_no_memory_in_the_sizing_process() -> None:
+    with SizeProbe(TASK) as running:
+        with pytest.raises(ReferenceRefused):
+            running.ask("examine", TASK, UNDECIDED, "relu.py")
+        status = Path(f"/proc/{running.pid}/status").read_text()
+    shared = int(status.partition("RssShmem:")[2].split()[0])  # KiB
+    assert shared < 4 * 1024  # one input
+
+
 def test_the_largest_size_that_lowers_the_cost_is_halved_first() -> None:
     halved: list[dict[str, int]] = []
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.input_generator import ReferenceServer, _copies
 from akg_tui.evaluate.child.kernel_server import seed_all
 from akg_tui.evaluate.child.protocol import Status
@@ -46,11 +47,14 @@ class SizeServer(ReferenceServer):
             self._given = self._ask("get_init_inputs")
             self.model = self.construct("Model", self._given)
             inputs = self._ask("get_inputs")
+            for values in (self._given, inputs):
+                self._check_types(values)
             cost.restart(inputs)
             copies = _copies(inputs)
             start = time.perf_counter()
             results = self._as_tensors(self._called(copies))
             call_s = time.perf_counter() - start
+        self._check_types(results)
         written = [i for i, v in enumerate(copies) if isinstance(v, torch.Tensor) and v._version]
         if not fake and call_s < AGAIN_S:
             copies = _copies(inputs)
@@ -74,6 +78,13 @@ class SizeServer(ReferenceServer):
         text = msgspec.json.encode(needs)
         self.memory["report"][: len(text)] = text
         return len(text)
+
+    def _check_types(self, values: Sequence[object]) -> None:
+        """Refuse values that cannot be passed to a kernel before sizes are searched for them."""
+        try:
+            layouts.lay_out(values)
+        except layouts.Unsupported as error:
+            raise self._complaint(str(error)) from error
 
     def _called(self, inputs: Sequence[object]) -> object:
         try:

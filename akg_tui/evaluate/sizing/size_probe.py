@@ -81,6 +81,11 @@ class SizeProbe:
     ) -> None:
         self._closing.close()
 
+    @property
+    def pid(self) -> int:
+        """The sizing process."""
+        return self._process.pid
+
     def ask(self, question: Question, task: Task, source: str, filename: str) -> Needs | None:
         """Return the needs of a reference under the constants of a task; None for `examine`.
 

@@ -7,6 +7,7 @@ no secret, and answers one question after another over an inherited socket.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import secrets
 import shutil
@@ -90,6 +91,8 @@ def _serve(
         finally:
             pool.clear()
             shutil.rmtree(scratch, ignore_errors=True)
+        # A refused reference is in a cycle with its own error, which holds its inputs and results.
+        gc.collect()
         connection.sendall(msgspec.json.encode(answer) + b"\n")
 
 
