@@ -40,6 +40,7 @@ LONG = {
     "triton_samples": "triton_samples",
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",
+    "ascend_report": "ascend_report",
 }
 
 

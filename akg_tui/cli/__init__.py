@@ -31,6 +31,7 @@ DECLARED = (
     ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge", "learn")),
     ("doctor", "add_doctor", ("doctor", "salvage")),
+    ("doctor", "add_toolchain", ("toolchain add", "toolchain remove", "toolchain list")),
     ("appearance_options", "add_keys", ("keys",)),
     ("serve", "add_serve", ("serve",)),
     ("serve_mcp", "add_mcp", ("mcp",)),

@@ -1,4 +1,4 @@
-"""The commands `doctor` (this machine, a model's server, or a run) and `salvage`.
+"""The commands `doctor` (this machine, a model's server, or a run), `salvage` and `toolchain`.
 
 The checks themselves are in `akg_tui.cli.machine_checks` and `akg_tui.store.checkup`.
 """
@@ -32,6 +32,27 @@ def add_doctor(add: Callable[..., Any]) -> None:
     salvage.add_argument("run_folder", type=Path, metavar="RUN")
     salvage.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new run")
     salvage.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_toolchain(add: Callable[..., Any]) -> None:
+    """Declare the commands on toolchains; `add` creates a command."""
+    for verb, run, about in (
+        ("add", _add_toolchain, "install a compiler for a target that is not here"),
+        ("remove", _remove_toolchain, "remove a compiler that `toolchain add` installed"),
+    ):
+        command = add(f"toolchain {verb}", run, about)
+        command.add_argument("name", type=_toolchain, metavar="NAME", help="ascend or cuda")
+    listed = add("toolchain list", _list_toolchains, "tell which compilers are installed")
+    listed.add_argument("--json", action="store_true", help="one JSON object a toolchain")
+
+
+def _toolchain(text: str) -> str:
+    """Return the name of a toolchain."""
+    from akg_tui.evaluate.targets.toolchains import TOOLCHAINS
+
+    if text not in TOOLCHAINS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(TOOLCHAINS)}")
+    return text
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -119,3 +140,55 @@ def _salvage(arguments: argparse.Namespace) -> int:
         print(f"  {line}")
     print(f"made {saved.path}; go on with: akg-tui resume {saved.path}")
     return EXIT_OK
+
+
+def _add_toolchain(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from akg_tui.core.sanitize import one_line
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, add
+
+    def tell(line: str) -> None:
+        print(one_line(line, 200), file=sys.stderr, flush=True)
+
+    try:
+        add(arguments.name, tell)
+    except ToolchainError as error:
+        fail(error)
+    return EXIT_OK
+
+
+def _remove_toolchain(arguments: argparse.Namespace) -> int:
+    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, remove
+
+    try:
+        if not remove(arguments.name):
+            raise UsageError(f"the toolchain {arguments.name} is not installed")
+    except ToolchainError as error:
+        fail(error)
+    print(f"removed {arguments.name}")
+    return EXIT_OK
+
+
+def _list_toolchains(arguments: argparse.Namespace) -> int:
+    from akg_tui.evaluate.targets import toolchains
+
+    for name, toolchain in toolchains.TOOLCHAINS.items():
+        found = toolchains.installed(name)
+        if arguments.json:
+            told = {"installed": found is not None, "pins": toolchain.pins}
+            if found is not None:
+                told |= {"folder": str(toolchains.home(name)), "python": found.python}
+            print_json("toolchain", name=name, **told)
+            continue
+        print(f"{name}: {toolchain.about}")
+        print(f"  {toolchains.missing(name) or _installed_words(name)}")
+        print(f"  {', '.join(toolchain.pins)}")
+    return EXIT_OK
+
+
+def _installed_words(name: str) -> str:
+    from akg_tui.evaluate.targets import toolchains
+
+    size = toolchains.size_of(name) / (1 << 30)
+    return f"installed in {toolchains.home(name)}, {size:.1f} GiB"

@@ -33,20 +33,27 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these GPUs, which need not be here, such as "
-        "sm_90,gfx942, and tell what the compiler says",
+        help="compile the Triton kernels for these devices, which need not be here, such as "
+        "sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
+    from akg_tui.evaluate.targets import toolchains
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
-        if arch not in ARCHES:
-            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(ARCHES)}")
+        if is_ascend(arch):
+            # Without the toolchain no name is known; then the command ends with its own line.
+            known = toolchains.ascend_arches()
+            if known and arch not in known:
+                raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
+        elif arch not in ARCHES:
+            known = (*ARCHES, "Ascend910B1 (and others of Ascend's)")
+            raise argparse.ArgumentTypeError(f"{arch!r} is not one of {', '.join(known)}")
     return arches
 
 
@@ -57,6 +64,8 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
     from akg_tui.evaluate.targets.adapters import adapters
     from akg_tui.store.task_folder import load_task
 
@@ -70,6 +79,9 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
+        wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+        if wants_ascend and (why := toolchains.missing("ascend")):
+            raise UsageError(why)
         if arguments.compile_report and folder.task.target.dsl != "triton":
             raise UsageError(
                 f"--compile-report is for Triton kernels; this task's DSL is "

@@ -76,6 +76,24 @@ def check_headers() -> Check:
     return ok("headers", f"{told}, {sum(sizes) / (1 << 30):.1f} GiB in {headers.folder}")
 
 
+def check_toolchains() -> Check:
+    """Tell which compilers for targets that are not here are installed."""
+    from akg_tui.evaluate.targets import toolchains
+
+    told, mend = [], []
+    for name, toolchain in toolchains.TOOLCHAINS.items():
+        if found := toolchains.installed(name):
+            told.append(f"{name} ({toolchain.pins[0]}, Python {found.python})")
+        elif toolchains.is_outdated(name):
+            told.append(f"{name} (of other versions than this akg-tui pins)")
+            mend.append(toolchains.missing(name))
+        else:
+            told.append(f"no {name}")
+    if mend:
+        return warn("toolchains", ", ".join(told), "; ".join(mend))
+    return ok("toolchains", ", ".join(told))
+
+
 def _tried(code: str, **environment: str) -> tuple[str | None, float]:
     """Run Python `code` in a process; return why it failed ("": it did not) and its seconds.
 
@@ -163,7 +181,7 @@ def check_sandbox() -> list[Check]:
 
 def check_machine() -> list[Check]:
     toolchain = [check_python(), check_packages(), check_compiler()]
-    toolchain += [check_headers(), check_git()]
+    toolchain += [check_headers(), check_toolchains(), check_git()]
     return [*toolchain, check_terminal(), check_disk(), check_start(), *check_sandbox()]
 
 

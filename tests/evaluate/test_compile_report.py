@@ -229,7 +229,7 @@ async def test_the_agents_profile_of_a_triton_kernel_has_the_report(
     task = Task(op="softmax", target=Target(backend="cpu", dsl="triton", arch=arch))
     measured = Measurement(outcome=Outcome.CORRECT)
     told = page.fields(await asking.evidence(task, REFERENCE, "fine"), measured, "kernel.py")
-    assert told["compile_report"] == ["compile report by Triton 3; nothing ran on a GPU"]
+    assert told["compile_report"] == ["compile report by Triton 3; nothing ran on a device"]
     told = page.fields(await asking.evidence(task, REFERENCE, "lost"), measured, "kernel.py")
     assert "compile_report" not in told
     assert "it took longer" in str(told["left_out"])

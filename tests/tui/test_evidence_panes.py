@@ -31,10 +31,13 @@ from akg_tui.evaluate.evidence.gpu_assembly import Instructions, Resources
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
+from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
+from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import speak
 from akg_tui.view.spans import plain, width
 
+from ..evaluate.recorded_hivm import texts
 from .script import KERNEL, FakeHandle, task
 from .stage import Stage, on_stage
 from .test_deck import at_work
@@ -42,6 +45,7 @@ from .test_pictures import dressed, settled, under_evaluation
 
 SUM_LINE = 1 + next(n for n, row in enumerate(KERNEL.splitlines()) if "sum += y[i]" in row)
 MAX_LINE = SUM_LINE - 1
+NPU = "Ascend910B1"
 
 
 def findings(kernel: str) -> KernelFindings:
@@ -257,6 +261,87 @@ async def test_rounds_of_a_triton_kernel_are_compared_by_their_compile_reports()
     assert "registers: 64" in shown
     assert "registers: 96" in shown
     assert "FFMA R, R, R, R" in shown
+
+
+def compiled(name: str, *values: int | None) -> CompileReport:
+    """A report as the compiler for Ascend NPUs gives it."""
+    made = Compiled(arch=NPU, hivm=texts()[name])
+    launch = Launch(
+        kernel="add\x1b[2J",
+        line=7,
+        arguments=(),
+        constants=(),
+        grid=(1024,),
+        values=values,
+        compiled=(made,),
+    )
+    return CompileReport(launches=(launch,))
+
+
+async def test_a_kernel_for_an_npu_has_its_estimate_and_a_timeline_of_the_pipes() -> None:
+    slow = compiled("add_4096", None, None, None, 1 << 22)
+    fast = replace(
+        slow,
+        launches=(replace(slow.launches[0], grid=(128,), compiled=(
+            Compiled(arch=NPU, hivm=texts()["add_loop"]),
+        )),),
+    )  # fmt: skip
+    the_task = replace(task(), target=Target("cpu", "triton", arch=NPU))
+    asked: list[str] = []
+
+    async def find(_: Task, kernel: str) -> CompileReport:
+        asked.append(kernel)
+        return fast if "LANES = 16" in kernel else slow
+
+    async with on_stage(FakeHandle(the_task=the_task).to_phase(Phase.EDIT, settled=2)) as stage:
+        stage.deck.evidence.find_report = find  # type: ignore[method-assign]
+        await stage.press("9", "z")
+        shown = await until(stage, "MTE3")
+        for size in ((80, 24), (40, 10), (200, 50)):
+            await stage.resize(*size)
+            assert "cannot be shown" not in stage.text()
+    assert len(asked) == len(set(asked))
+    assert "9 estimate of the pipes" in shown
+    assert f"An estimate of a model of the pipes: nothing ran on {NPU}" in shown
+    assert "\x1b" not in shown
+    for pipe in ("MTE2", "V", "MTE3"):
+        assert any(f"{pipe} " in row and "█" in row and " %" in row for row in shown.splitlines())
+
+
+async def test_a_kernel_for_an_npu_without_its_compiler_says_how_to_get_it() -> None:
+    the_task = replace(task(), target=Target("cpu", "triton", arch=NPU))
+    why = "the toolchain ascend is not installed: akg-tui toolchain add ascend"
+
+    async def find(*_: object) -> str:
+        return why
+
+    async with on_stage(FakeHandle(the_task=the_task).to_phase(Phase.EDIT, settled=1)) as stage:
+        stage.deck.evidence.find_report = find  # type: ignore[assignment, method-assign]
+        await stage.press("9", "z")
+        assert f"no estimate: {why}" in await until(stage, "no estimate")
+
+
+def test_the_rows_of_an_estimate_name_what_binds_and_keep_to_their_room() -> None:
+    slow = compiled("add_4096", None, None, None, 1 << 22)
+    gather = replace(
+        slow.launches[0], grid=(16,), launches=3, values=(None, None, None, 1 << 14),
+        compiled=(Compiled(arch=NPU, hivm=texts()["gather"]),),
+    )  # fmt: skip
+    failed = replace(gather, compiled=(Compiled(arch=NPU, failed="ub overflow"),))
+    report = replace(slow, launches=(slow.launches[0], gather, failed), stopped="ValueError: no")
+    for room in (30, 60, 118):
+        rows = estimate_rows(EstimateView(NPU, report, slow), room)
+        assert max(map(width, rows)) <= room
+    told = "\n".join(map(plain, rows))
+    assert "the pipes wait for one another: the busiest, MTE2, works" in told
+    assert "S binds: scalar work" in told
+    assert "most cores have no program" in told
+    assert "does not compile: ub overflow" in told
+    assert "the call stopped: ValueError: no" in told
+    assert "best kernel:" in told
+    assert "all launches: ?" in told  # one of them does not compile
+    assert ascii_twin(told).isascii()
+    assert "#" in ascii_twin(told)
 
 
 async def test_the_roofline_shows_each_kernel_and_which_side_binds() -> None:

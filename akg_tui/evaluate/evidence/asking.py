@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
@@ -32,9 +33,10 @@ from akg_tui.evaluate.evidence.compile_report import (
     as_findings,
 )
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evaluate.targets import toolchains
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.machine_rates import Rates, kept_rates
 from akg_tui.evaluate.targets.roofline import Level
@@ -42,7 +44,7 @@ from akg_tui.store.reference_constants import UnknownConstant, with_constants
 
 T = TypeVar("T")
 
-MOST_ANSWER = 8 << 20
+MOST_ANSWER = 32 << 20
 MOST_KEPT = 400
 TOOLS_S = 90.0
 """The seconds for starting torch, and for disassembly and estimates, besides the build."""
@@ -71,8 +73,9 @@ def not_here(task: Task) -> str:
 
 
 def _arches(task: Task) -> tuple[str, ...]:
-    """Return the GPUs that a task's Triton kernel is compiled for."""
-    return (task.target.arch,) if task.target.arch in ARCHES else USUAL_ARCHES
+    """Return the devices that a task's Triton kernel is compiled for."""
+    arch = task.target.arch
+    return (arch,) if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
 
 
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
@@ -140,19 +143,30 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 async def compile_report(
     task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
 ) -> CompileReport:
-    """Compile the Triton kernels that a task's kernel launches, for GPUs of these arches.
+    """Compile the Triton kernels that a task's kernel launches, for devices of these arches.
 
     With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
-    request = CompileFor(**_named(task, reference, kernel), arches=tuple(arches))
+    toolchain: tuple[str, ...] = ()
+    if any(map(is_ascend, arches)):
+        if why := toolchains.missing("ascend"):
+            raise Lost(why)
+        toolchain = toolchains.places("ascend")
+    request = CompileFor(
+        **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
+    )
     # Not the interpreter's variable: with it nothing can be compiled.
     environment = adapters(task)[0].environment(task.timing.threads)
     module = "akg_tui.evaluate.evidence.compile_process"
     answer = await _confined(module, task, request, environment, idle=idle)
     try:
-        return msgspec.json.decode(answer, type=CompileReport)
+        found = msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:
         raise Lost("the process that compiled the kernel ended without an answer") from None
+    if toolchain:
+        pins = toolchains.TOOLCHAINS["ascend"].pins
+        return replace(found, compiler=f"{found.compiler}, {', '.join(pins)}")
+    return found
 
 
 def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from akg_tui.evaluate.evidence import gpu_assembly
+from akg_tui.evaluate.evidence.ascend.handover import Lowered, NotLowered, lower
+from akg_tui.evaluate.evidence.ascend.lowering import OPTIONS
 from akg_tui.evaluate.evidence.compile_report import (
     MOST_CODE,
     MOST_LAUNCHES,
@@ -33,7 +35,7 @@ from akg_tui.evaluate.evidence.compile_report import (
 from akg_tui.evaluate.evidence.gpu import bank_conflicts
 from akg_tui.evaluate.evidence.gpu import loops as gpu_loops
 from akg_tui.evaluate.evidence.gpu.loops import HotLoop
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.kernel_process import (
     MOST_LISTING,
     confined,
@@ -107,17 +109,14 @@ class Recorder:
         self._kernel, self._file = request.kernel, request.kernel_name
         self._code_left = MOST_CODE
         self._arches = request.arches
-        self._driver = _Driver([
-            GPUTarget("hip", name, ARCHES[name].warp)
-            if ARCHES[name].is_amd
-            else GPUTarget("cuda", int(name.removeprefix("sm_")), ARCHES[name].warp)
-            for name in request.arches
-        ])  # fmt: skip
+        self._toolchain = Path(*request.toolchain[:1])
+        self._driver = _Driver([GPUTarget(*_target(name)) for name in request.arches])
         self._interpreter = _Interpreter()
         self._only_compile = False
         self._asked: tuple[Any, dict[str, Any]] | None = None
         self._failures: dict[str, Exception] = {}
         self._logs: dict[int, str] = {}
+        self._for_ascend: dict[str, Any] = {}
         self._held: list[Any] = []
         self.launches: dict[tuple[object, ...], Launch] = {}
         self.left_out = 0
@@ -154,13 +153,18 @@ class Recorder:
     ) -> Any:
         options = kwargs.get("options") or {}
         self._asked = source, options
+        arch = self._arches[self._driver.device]
         key = f"{self._driver.device} {source.hash()} {sorted(options.items(), key=str)}"
+        key += f" {self._for_ascend}"
         if key in self._failures:
             raise self._failures[key]
         log = io.StringIO()
         try:
-            with contextlib.redirect_stdout(log):
-                compiled = compile_source(source, *args, **kwargs)
+            if is_ascend(arch):
+                compiled = lower(source, self._for_ascend, arch, self._toolchain, self._kernel)
+            else:
+                with contextlib.redirect_stdout(log):
+                    compiled = compile_source(source, *args, **kwargs)
         except Exception as error:
             self._failures[key] = error
             raise
@@ -172,6 +176,10 @@ class Recorder:
         self, launch: Callable[..., Any], function: Any, grid: Any, args: Any, kwargs: Any
     ) -> None:
         results: list[Any] = []
+        # Triton for Ascend has options that this Triton does not know.
+        own = {name for name in OPTIONS if name in kwargs and name not in function.arg_names}
+        self._for_ascend = {name: kwargs[name] for name in sorted(own)}
+        kwargs = {name: value for name, value in kwargs.items() if name not in own}
         hooks, function.pre_run_hooks = function.pre_run_hooks, []
         self._asked = None
         for number in range(len(self._arches)):
@@ -211,6 +219,7 @@ class Recorder:
                 constants=constants,
                 grid=_grid(function, grid, args, kwargs),
                 launches=times,
+                values=_values(function, source, args, kwargs),
                 compiled=tuple(
                     self._compiled(arch, found)
                     for arch, found in zip(self._arches, results, strict=True)
@@ -221,6 +230,8 @@ class Recorder:
         if isinstance(found, Exception):
             line, what = _located(found, self._kernel)
             return Compiled(arch=arch, failed=what[:MOST_TEXT], line=line)
+        if isinstance(found, Lowered):
+            return Compiled(arch=arch, hivm=found.hivm, remarks=found.notes)
         log = self._logs.get(id(found), "")
         accesses = None
         if ARCHES[arch].is_amd:
@@ -281,6 +292,19 @@ def _disassembled(cubin: bytes) -> str:
     return run_tool(words, MOST_LISTING)
 
 
+def _target(arch: str) -> tuple[str, int | str, int]:
+    """Return backend, arch and warp of Triton's name for an arch.
+
+    Arguments are bound for another backend where Triton has none, as for Ascend.
+    """
+    if is_ascend(arch):
+        return "cuda", 80, 32
+    known = ARCHES[arch]
+    if known.is_amd:
+        return "hip", arch, known.warp
+    return "cuda", int(arch.removeprefix("sm_")), known.warp
+
+
 def _same(found: Any) -> object:
     return str(found)[:MOST_TEXT] if isinstance(found, Exception) else id(found)
 
@@ -301,14 +325,28 @@ def _described(source: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(arguments[:64]), tuple(constants[:64])
 
 
+def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a launch by name, without the options of the launch."""
+    names = inspect.signature(function.fn).parameters
+    bound = inspect.signature(function.fn).bind(
+        *args, **{name: value for name, value in kwargs.items() if name in names}
+    )
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _values(function: Any, source: Any, args: Any, kwargs: Any) -> tuple[int | None, ...]:
+    """Return the integers among the run-time arguments, None for each other one."""
+    if source is None:
+        return ()
+    given = _bound(function, args, kwargs)
+    values = [given.get(name) for name, kind in source.signature.items() if kind != "constexpr"]
+    return tuple(int(each) if isinstance(each, int) else None for each in values)
+
+
 def _grid(function: Any, grid: Any, args: Any, kwargs: Any) -> tuple[int, ...]:
     if callable(grid):
-        names = inspect.signature(function.fn).parameters
-        bound = inspect.signature(function.fn).bind(
-            *args, **{name: value for name, value in kwargs.items() if name in names}
-        )
-        bound.apply_defaults()
-        grid = grid(dict(bound.arguments))
+        grid = grid(_bound(function, args, kwargs))
     return tuple(int(size) for size in grid)[:3]
 
 
@@ -318,6 +356,8 @@ def _located(error: Exception, kernel: str) -> tuple[int, str]:
     Errors are chained from the launched kernel to the function that it calls; the innermost one
     that lies in the file has the line.
     """
+    if isinstance(error, NotLowered):
+        return error.line, str(error)
     line, reason = 0, ""
     for each in _chain(error):
         source, node = getattr(each, "src", None), getattr(each, "node", None)
@@ -364,7 +404,13 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
 
 def main(arguments: list[str]) -> int:
     """Compile what the kernel of the request on standard input launches, and answer."""
-    return confined(arguments, CompileFor, compile_launches, before=_import_triton)
+    return confined(
+        arguments,
+        CompileFor,
+        compile_launches,
+        before=_import_triton,
+        programs=lambda request: request.toolchain,
+    )
 
 
 def _import_triton() -> None:

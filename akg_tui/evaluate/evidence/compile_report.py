@@ -13,6 +13,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.evidence.ascend import estimate_report, program_report
+from akg_tui.evaluate.evidence.ascend.pipe_model import LaunchEstimate
 from akg_tui.evaluate.evidence.findings import (
     MOST_ROWS,
     CodeFunction,
@@ -27,7 +29,7 @@ from akg_tui.evaluate.evidence.findings import (
 from akg_tui.evaluate.evidence.gpu.bank_conflicts import SharedAccesses
 from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES, occupancy
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend, occupancy
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -44,15 +46,20 @@ Size = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
-    """A request for a `CompileReport`."""
+    """A request for a `CompileReport`.
+
+    `toolchain` are the folders of Ascend's toolchain, its own first, if it is needed.
+    """
 
     arches: tuple[str, ...]
+    toolchain: tuple[str, ...] = ()
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
     """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
 
     `accesses` are those to shared memory, None for an arch of AMD's; `hot` is None without a loop.
+    `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
 
     arch: Text
@@ -66,11 +73,13 @@ class Compiled(Struct, frozen=True, kw_only=True):
     remarks: Few = ()
     accesses: SharedAccesses | None = None
     hot: HotLoop | None = None
+    hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
     """A kernel with the types of its arguments and its constants, as it was launched.
 
+    `values` are those of its run-time arguments in order, None for each that is no integer.
     `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
     `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
     """
@@ -81,6 +90,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
     launches: Size = 1
+    values: Annotated[tuple[int | None, ...], Meta(max_length=256)] = ()
     compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
 
 
@@ -96,9 +106,11 @@ class CompileReport(Struct, frozen=True, kw_only=True):
 def fields(report: CompileReport, file: str) -> Fields:
     """Return the report as JSON's values, by the field's names."""
     told: Fields = {
-        "compiler": one_line(report.compiler, 80),
+        "compiler": one_line(report.compiler, 120),
         "kernels": [_launch(launch, file) for launch in report.launches],
     }
+    if totals := estimates_us(report):
+        told["estimate_us"] = {arch: round(us, 3) for arch, us in totals.items()}
     if report.left_out:
         told["launches_left_out"] = report.left_out
     if report.stopped:
@@ -114,16 +126,24 @@ def _launch(launch: Launch, file: str) -> Fields:
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
         "constants": [one_line(text, 80) for text in launch.constants],
-        "arches": [_compiled(each, file) for each in launch.compiled],
+        "arches": [_compiled(each, launch, file) for each in launch.compiled],
     }
 
 
-def _compiled(compiled: Compiled, file: str) -> Fields:
+def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
         place = f"{file}:{compiled.line}: " if compiled.line else ""
-        return told | {"does_not_compile": f"{place}{one_line(compiled.failed, 400)}"}
+        why = program_report.refusal(compiled.failed, launch.constants)
+        return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
+    if is_ascend(compiled.arch):
+        told |= program_report.fields(compiled.hivm, compiled.remarks, file)
+        if (estimate := estimate_of(launch, compiled)) is not None:
+            told |= estimate_report.fields(estimate)
+        if compiled.remarks:
+            told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
+        return told
     if arch is None or not compiled.warps:
         return told | {"does_not_compile": "the answer about it cannot be"}
     if compiled.shared > arch.shared_a_block:
@@ -208,7 +228,7 @@ def cannot_run(report: CompileReport, arch: str, file: str) -> str:
         by_kernel.setdefault((launch.kernel, launch.line), []).append(launch)
     for (name, _), launches in by_kernel.items():
         facts = [
-            _compiled(compiled, file)
+            _compiled(compiled, launch, file)
             for launch in launches
             for compiled in launch.compiled
             if compiled.arch == arch
@@ -225,13 +245,41 @@ def cannot_run(report: CompileReport, arch: str, file: str) -> str:
     return ""
 
 
+def estimate_of(launch: Launch, compiled: Compiled) -> LaunchEstimate | None:
+    """Return the estimate of a launch that was compiled for Ascend, None without a program."""
+    if not compiled.hivm:
+        return None
+    return estimate_report.estimated(launch.kernel, compiled.hivm, launch.grid, launch.values)
+
+
+def estimates_us(report: CompileReport) -> dict[str, float]:
+    """Return the estimated time of all launches by arch, for each arch that has estimates.
+
+    Configurations that an autotuner only tried are not among them.
+    """
+    made = [launch for launch in report.launches if launch.launches]
+    totals = {}
+    for arch in {each.arch: None for launch in made for each in launch.compiled}:
+        if not is_ascend(arch):
+            continue
+        found = [
+            (estimate_of(launch, each), launch.launches)
+            for launch in made
+            for each in launch.compiled
+            if each.arch == arch
+        ]
+        if (total := estimate_report.total_us(found)) is not None:
+            totals[arch] = total
+    return totals
+
+
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(width): counts[width] for width in sorted(counts, reverse=True)}
 
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines for a person, at most `MOST_LINES`."""
-    told = [f"compile report by {one_line(report.compiler, 80)}; nothing ran on a GPU"]
+    told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
         grid = "x".join(map(str, launch.grid))
@@ -240,7 +288,13 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
         told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
-            told += [f"  {line}" for line in _words(_compiled(compiled, file), compiled)]
+            words = _words(_compiled(compiled, launch, file), compiled)
+            if (estimate := estimate_of(launch, compiled)) is not None:
+                words += estimate_report.words(estimate)
+            told += [f"  {line}" for line in words]
+    if len(report.launches) > 1:
+        totals = estimates_us(report).items()
+        told += [f"{arch}: estimate of all launches {us:.1f} us" for arch, us in totals]
     if report.left_out:
         told.append(f"{report.left_out} more launches were not compiled")
     if report.stopped:
@@ -254,6 +308,10 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
     arch = facts["arch"]
     if "does_not_compile" in facts:
         return [f"{arch}: does not compile: {facts['does_not_compile']}"]
+    remarks = [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    if is_ascend(compiled.arch):
+        first, *rest = program_report.words(facts)
+        return [f"{arch}: {first}", *rest, *remarks]
     told = []
     if "does_not_run" in facts:
         told.append(f"{arch}: does not run: {facts['does_not_run']}")
@@ -288,7 +346,7 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
         ]
     if compiled.accesses is not None:
         told += _conflict_words(compiled.accesses)
-    return told + [f"  {one_line(text, 200)}" for text in compiled.remarks]
+    return told + remarks
 
 
 def _conflict_words(accesses: SharedAccesses) -> list[str]:
@@ -332,7 +390,7 @@ def as_findings(report: CompileReport) -> KernelFindings:
                 lines = tuple(sorted({row.line for row in rows if row.line}))
                 loops.append(Loop(len(functions), 0, len(rows) - 1, 0, 0, lines))
             name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
-            functions.append(CodeFunction(name, rows, _facts(compiled)))
+            functions.append(CodeFunction(name, rows, _facts(compiled, launch)))
     left_out = {"counters": NO_COUNTERS}
     if report.stopped and functions:
         stopped = Fact("the call stopped", one_line(report.stopped, 300))
@@ -349,14 +407,16 @@ def as_findings(report: CompileReport) -> KernelFindings:
     return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
 
 
-def _facts(compiled: Compiled) -> tuple[Fact, ...]:
-    facts = _compiled(compiled, "")
+def _facts(compiled: Compiled, launch: Launch) -> tuple[Fact, ...]:
+    facts = _compiled(compiled, launch, "")
     told: dict[str, object] = {
         name.replace("_", " "): str(facts[name]).removeprefix(":")
         for name in ("does_not_compile", "does_not_run")
         if name in facts
     }
-    if "does_not_compile" not in facts:
+    if compiled.hivm:
+        told |= _npu_facts(facts)
+    elif "does_not_compile" not in facts:
         told |= {
             "registers": facts.get("registers", ""),
             "spilled bytes": facts.get("spilled_bytes", ""),
@@ -385,6 +445,17 @@ def _facts(compiled: Compiled) -> tuple[Fact, ...]:
         told |= dict(sorted(hot.mix.items()))
     told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
     return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
+
+
+def _npu_facts(facts: Fields) -> Fields:
+    """Return the numbers of a program for an Ascend NPU, by name."""
+    told: Fields = {}
+    for name, value in facts.items():
+        parts = value.items() if isinstance(value, dict) else [("", value)]
+        for part, number in parts:
+            if isinstance(number, int | float):
+                told[f"{name} {part}".replace("_", " ").strip()] = number
+    return told
 
 
 def _by_bits(counts: Mapping[int, int]) -> str:

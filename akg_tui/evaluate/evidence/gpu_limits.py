@@ -66,6 +66,11 @@ ARCHES = {
 }
 
 
+def is_ascend(arch: str) -> bool:
+    """Return whether an arch is one of Ascend's NPUs, whose limits their compiler tells."""
+    return arch.startswith("Ascend")
+
+
 class Occupancy(Struct, frozen=True):
     """Blocks that fit on a multiprocessor, their share of its warps, and the limits that bind."""
 

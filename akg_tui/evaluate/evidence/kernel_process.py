@@ -360,10 +360,12 @@ def confined(
     kind: type[AnyRequest],
     answer: Callable[[AnyRequest, Path], Struct],
     before: Callable[[], object] = lambda: None,
+    programs: Callable[[AnyRequest], tuple[str, ...]] = lambda _: (),
 ) -> int:
     """Confine this process, and answer the request of this kind on standard input.
 
-    `before` is called before the sandbox is entered.
+    `before` is called before the sandbox is entered; `programs` are paths that it may execute
+    from besides the usual ones.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -388,7 +390,7 @@ def confined(
     folder = wanted.folder.absolute()
     rights = confinement.Confinement(
         folder=str(folder),
-        programs=confinement.programs(),
+        programs=(*confinement.programs(), *programs(request)),
         data=confinement.DATA,
         memory_bytes=wanted.memory_bytes,
         cpu_seconds=wanted.cpu_seconds,

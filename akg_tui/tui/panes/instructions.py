@@ -1,6 +1,7 @@
 """The machine code of the kernel under work, with its source lines, compared with the best one's.
 
-Opens at the likeliest hot loop. The arrow keys pick a source line with its instructions.
+Opens at the likeliest hot loop. The arrow keys pick a source line with its instructions. A kernel
+for an Ascend NPU, which is not here, has its estimate and a timeline of the pipes instead.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from textual.content import Content
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.evaluate.evidence.gpu_limits import is_ascend
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.diff import find_hunks, size
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows, part_name
+from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, hang, plain
 
@@ -56,6 +59,9 @@ class InstructionsPane(LineView, Pane):
     def pull(self, snapshot: RunSnapshot) -> None:
         assert self.reader is not None
         best, blob = snapshot.state.standing_blob, snapshot.state.work_blob
+        if is_ascend(snapshot.state.task.target.arch):
+            self._pull_estimate(self.reader, snapshot, best, blob)
+            return
         new = self.reader.findings(snapshot, blob)
         old = new if best == blob else self.reader.findings(snapshot, best)
         waits = self.reader.waits(snapshot) if new is None or old is None else ""
@@ -76,6 +82,30 @@ class InstructionsPane(LineView, Pane):
             name = f"{one_line(snapshot.state.task.files.editable)}"
             work = self._build((old, new), sources, name)
             self.run_worker(work, exclusive=True, group="instructions")
+
+    def _pull_estimate(
+        self, reader: EvidenceReader, snapshot: RunSnapshot, best: str, blob: str
+    ) -> None:
+        new = reader.report(snapshot, blob)
+        old = new if best == blob else reader.report(snapshot, best)
+        waits = reader.waits(snapshot) if new is None or old is None else ""
+        if not self.moved((blob, best, new is None, old is None, waits, self.room)):
+            return
+        self._tell((waits,) if waits else ())
+        self.entitle(tr("estimate of the pipes"))
+        if new is not None and old is not None:
+            view = EstimateView(snapshot.state.task.target.arch, new, old)
+            work = self._estimate(view, self.room)
+            self.run_worker(work, exclusive=True, group="instructions")
+
+    async def _estimate(self, view: EstimateView, room: int) -> None:
+        """Estimate two kernels in a thread, and show the result."""
+        try:
+            rows = await asyncio.to_thread(estimate_rows, view, room)
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+            self.broke(error)
+            return
+        self.put(rows)
 
     def _tell(self, told: Iterable[str]) -> None:
         self._code, self._groups, self._changes = None, [], ()

@@ -1,0 +1,1 @@
+"""What the compiler for Ascend NPUs tells of a kernel, without an NPU."""
