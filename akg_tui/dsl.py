@@ -116,6 +116,38 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
     return _load(kept)
 
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([\w.-]+)"[^\n]*$', re.M)
+
+
+def read_cpp(path: str | os.PathLike[str]) -> str:
+    """Return the text of a C++ file, for `compile_cpp` or `load_inline`.
+
+    Each ``#include "name"`` of a file beside it is replaced by that file's text, the first time;
+    later ones are left out, as if the file had ``#pragma once``. So the text holds all that the
+    build depends on.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    folder, seen = Path(path).parent, {Path(path).name}
+
+    def text_of(name: str) -> str:
+        return _INCLUDE.sub(included, (folder / name).read_text("utf-8"))
+
+    def included(line: re.Match[str]) -> str:
+        name = line[1]
+        if name in seen:
+            return ""
+        if not (folder / name).is_file():
+            return line[0]
+        seen.add(name)
+        return text_of(name).replace("#pragma once", "")
+
+    return text_of(Path(path).name)
+
+
 def cache_dir() -> Path:
     """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's default (XDG)."""
     if chosen := os.environ.get("AKG_CACHE_DIR"):

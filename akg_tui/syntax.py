@@ -44,17 +44,29 @@ class _Part:
     tree: Tree
 
 
-def highlight(text: str, before: Highlighted | None = None) -> Highlighted:
-    """Return the lines of a kernel file in Python, as `Highlighted`. Slow: call it in a thread.
+_GRAMMARS: Final[dict[str, Grammar]] = {
+    **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inc"), "cpp"),
+    **dict.fromkeys((".cu", ".cuh"), "cuda"),
+    ".py": "python",
+}
+
+
+def highlight(text: str, before: Highlighted | None = None, name: str = ".py") -> Highlighted:
+    """Return the lines of a kernel file, as `Highlighted`. Slow: call it in a thread.
 
     With another version of the file in `before`, only the differences are parsed. A file that takes
-    too long to parse has no colour.
+    too long to parse, or whose `name` is of no known language, has no colour.
     """
     data = text.encode("utf-8", "surrogatepass").removeprefix(BOM)
+    grammar = _GRAMMARS.get(f".{name.rpartition('.')[2]}")
+    if grammar is None:
+        return Highlighted(data, ())
     former = before.parts if before else ()
-    whole = _parsed("python", 0, data, former[0] if former else None)
+    whole = _parsed(grammar, 0, data, former[0] if former else None)
     if whole is None:
         return Highlighted(data, ())
+    if grammar != "python":
+        return Highlighted(data, (whole,))
     inner = [
         _parsed(grammar, start, source, former[n] if n < len(former) else None)
         for n, (grammar, start, source) in enumerate(_sources(whole), 1)

@@ -82,7 +82,7 @@ def figures(name: str, step: str, kernel: str, arches: tuple[str, ...]) -> dict[
         found = asyncio.run(verified(made, kernel, Path(folder)))
     took = time.monotonic() - began
     report = asyncio.run(asking.compile_report(made.task, made.reference, kernel, arches))
-    told = compile_report.fields(report, made.task.files.editable)
+    told = compile_report.fields(report, made.task.files.kernel)
     tried = [each for each in found.errors if each.error is not None]
     return {
         "benchmark": "triton_samples",

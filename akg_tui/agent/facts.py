@@ -15,7 +15,8 @@ _HEAD = "The facts. They were measured before the first plan and hold for the wh
 
 def facts_text(state: RunState) -> str:
     """Return the paragraph with the facts of a run: machine, times, correctness, DSL, rules."""
-    rows = [*_machine(state), *_times(state), *_correctness(state), *_dsl(state), *_allowed(state)]
+    rows = [*_machine(state), *_times(state), *_correctness(state), *_metrics(state)]
+    rows += [*_dsl(state), *_allowed(state)]
     return "\n".join([_HEAD, *(f"- {row}" for row in rows)])
 
 
@@ -96,6 +97,17 @@ def _correctness(state: RunState) -> list[str]:
     if rules.deterministic:
         more.append("equal inputs must give equal bits")
     return [told, f"{', '.join(more)}; inputs must stay unchanged."]
+
+
+def _metrics(state: RunState) -> list[str]:
+    if not state.task.metrics:
+        return []
+    seed = {each.name: each for each in state.baseline.metrics} if state.baseline else {}
+    named = [
+        name + (f" (the seed: {seed[name]})" if name in seed else "") for name in state.task.metrics
+    ]
+    told = "The task measures more numbers, by the function metrics of the reference"
+    return [f"{told}: {', '.join(named)}."]
 
 
 _COMPILE = (

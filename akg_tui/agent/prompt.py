@@ -24,6 +24,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
+from akg_tui.kernel_files import split_files
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.reference_constants import with_constants
 
@@ -159,7 +160,7 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         phases.append(_TUNING.format(least=least, trying=trying))
         edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
         about += f" A KEEP needs a gain of more than {task.timing.min_gain:.1%} beyond doubt."
-    about += _cases(task)
+    about += _files(task) + _cases(task)
     rules = _RULES.format(phases="\n".join(phases), edits=edits)
     name, changed = task.files.reference, task.reference.constants
     if changed:
@@ -173,6 +174,20 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         rules += f"\n\nWhat the person wants of you besides:\n{wanted}"
     told = f"{pages}{files}The reference, {name}:\n\n{reference}"
     return f"{begin}\n\n{rules}\n\n{about}\n\n{told}"
+
+
+def _files(task: Task) -> str:
+    """Return how a kernel in several files is read, edited and built, or ""."""
+    first, *others = task.files.names
+    if not others:
+        return ""
+    return (
+        f"\nThe kernel lies in several files: {first}, which the judge loads, and "
+        f"{', '.join(others)} beside it. {first} may import the Python among them, and read C++ "
+        "with `from akg_tui.dsl import read_cpp`: `read_cpp(Path(__file__).with_name(name))` puts "
+        "the files that it includes in their places. edit_kernel changes one file, named by "
+        "`path`; changes of several files that belong together go into one call, with `more`."
+    )
 
 
 def _cases(task: Task) -> str:
@@ -245,7 +260,7 @@ def kernel_text(task: Task, view: str, sha256: str) -> str:
     """Return the paragraph with the kernel, shown as `view` in the run's edit format."""
     if _is_tagged(task):
         return f"The kernel as it stands; tags of other versions are void:\n\n{view}"
-    return f"The kernel {task.files.editable} as it stands, sha={sha256[:8]}:\n\n{view}"
+    return f"The kernel {', '.join(task.files.names)} as it stands, sha={sha256[:8]}:\n\n{view}"
 
 
 def kernel_again(task: Task, revision: int, sha256: str) -> str:
@@ -386,19 +401,22 @@ def failures_told(state: RunState, text_of: Callable[[str], str], told: set[str]
             lines.append(detail)
         try:
             before = text_of(attempt.incumbent) if attempt.incumbent else ""
-            lines.append(_changes(before, text_of(attempt.blob)))
+            lines.append(_changes(before, text_of(attempt.blob), state.task.files.names))
         except HistoryError:
             lines.append("Its code is lost.")
         parts.append("\n".join(lines))
     return parts
 
 
-def _changes(before: str, after: str) -> str:
+def _changes(before: str, after: str, names: tuple[str, ...] = ("",)) -> str:
     """Return the diff between two kernels, or the second whole if that is shorter; bounded."""
-    diff = "\n".join(
-        difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "tried", n=2,
-                             lineterm="")
-    )  # fmt: skip
+    old = split_files(names, before) if before else dict.fromkeys(names, "")
+    rows: list[str] = []
+    for name, text in split_files(names, after).items():
+        which = f" {name}" if len(names) > 1 else ""
+        lines = old[name].splitlines(), text.splitlines()
+        rows += difflib.unified_diff(*lines, f"before{which}", f"tried{which}", n=2, lineterm="")
+    diff = "\n".join(rows)
     what, text = ("Its change", diff) if len(diff) < len(after) else ("Its code", after)
     if len(text) > MAX_CHANGE:
         text = f"{text[:MAX_CHANGE]}\n(cut off here; read_kernel shows all)"

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core.events import MemoryRecalled
+from akg_tui.kernel_files import NotJoinable, split_files
 from akg_tui.memory.recall import recall
 from akg_tui.memory.shelf import Shelf
 
@@ -24,12 +25,16 @@ async def recollect(run: RunAccess, shelf: Shelf) -> MemoryRecalled | None:
     if found is None:
         return None
     recalled, texts = found
-    files = FileAccess(Path(run.path), run.state.task.files.editable)
+    files = FileAccess(Path(run.path), run.state.task.files.names)
     kernels, skipped = [], list(recalled.skipped)
     for kernel, text in zip(recalled.kernels, texts, strict=True):
         try:
-            files.write(kernel.path, text.encode())
-        except (Refused, OSError) as error:
+            if kernel.path.endswith(".py"):
+                files.write(kernel.path, text.encode())
+            else:
+                for name, each in split_files(run.state.task.files.names, text).items():
+                    files.write(f"{kernel.path}/{name}", each.encode())
+        except (Refused, OSError, NotJoinable) as error:
             skipped.append(f"{kernel.path}: not written: {error}")
         else:
             kernels.append(kernel)

@@ -22,7 +22,11 @@ def add_eval(add: Callable[..., Any]) -> None:
     """Declare `eval`; `add` creates a command."""
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
-    evaluate.add_argument("--kernel", type=Path, help="kernel file to use instead of the task's")
+    evaluate.add_argument(
+        "--kernel",
+        type=Path,
+        help="kernel file to use instead of the task's; of several files: a folder, or one of them",
+    )
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
     evaluate.add_argument(
         "--profile",
@@ -87,7 +91,7 @@ def _eval(arguments: argparse.Namespace) -> int:
                 f"--compile-report is for Triton kernels; this task's DSL is "
                 f"{folder.task.target.dsl}"
             )
-    kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
+    kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
 
@@ -102,14 +106,16 @@ def _eval(arguments: argparse.Namespace) -> int:
 
     async def profiled(measured: Measurement) -> Fields:
         from akg_tui.evaluate.evidence import asking, page
+        from akg_tui.kernel_files import places_of_several
 
         found = await asking.evidence(folder.task, folder.reference, kernel)
-        return page.fields(found, measured, folder.task.files.editable)
+        at = places_of_several(folder.task.files.names, kernel)
+        return page.fields(found, measured, folder.task.files.kernel, at)
 
     report = _compiled(folder, kernel, arguments.compile_report)
     if no_device:
         if report is not None:
-            _print_report(report, folder.task.files.editable, as_json=arguments.json)
+            _print_report(report, folder.task.files.kernel, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -117,10 +123,30 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.editable
+    file = folder.task.files.kernel
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _kernel(folder: TaskFolder, path: Path | None) -> str:
+    """Return the kernel to judge: the task's, with the files at `path` instead of its own."""
+    from akg_tui.kernel_files import NotJoinable, join_files
+
+    names = folder.task.files.names
+    if path is None:
+        return folder.kernel
+    if len(names) == 1:
+        return read_text(path)
+    if path.is_dir():
+        texts = {name: read_text(path / name) for name in names}
+    else:
+        name = path.name if path.name in names else names[0]
+        texts = folder.kernels | {name: read_text(path)}
+    try:
+        return join_files(texts)
+    except NotJoinable as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _compiled(
@@ -205,7 +231,7 @@ def _print_measurement(
         )
     for note in measured.noise:
         print(f"noise: {one_line(note, 200)}")
-    _print_errors(measured)
+    _print_metrics_and_errors(measured)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
     for protection in measured.sandbox_missing:
@@ -228,21 +254,27 @@ def seen_of(measured: Measurement) -> str:
     return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
 
 
-def _print_errors(measured: Measurement) -> None:
-    """Print the correct kinds of input in one line, each wrong or untried kind, the tolerance."""
+def _print_metrics_and_errors(measured: Measurement) -> None:
+    """Print the task's metrics, the errors nearest to their bounds, and each kind of input that was
+    wrong or not tried.
+    """
+    from akg_tui.core.measurement import nearest_errors
     from akg_tui.core.sanitize import one_line
 
+    for metric in measured.metrics:
+        print(f"{one_line(metric.name)}: {one_line(str(metric), 200)}")
     errors: Any = measured.errors
-    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    good = [each for each in errors if each.share is not None and each.share <= 1]
     if good:
-        nearest = max(good, key=lambda each: each.error / each.tolerance)
         print(
-            f"right on {len(good)} kinds of input; nearest to its limit: "
-            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+            f"right on {len({each.label for each in good})} kinds of input; nearest to its limit:"
         )
+    for near in nearest_errors(good):
+        share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
+        print(f"  {near.dtype or 'results'} {share}: {one_line(near.label, 120)}")
     for each in errors:
         if each not in good:
             off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
-            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")
+            print(f"{one_line(each.label, 120)}: {one_line(off, 200)}")
     if measured.tolerance is not None and measured.tolerance_from:
         print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")

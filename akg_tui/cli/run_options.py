@@ -17,7 +17,7 @@ from akg_tui.cli.usage_error import UsageError, fail
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.goals import Goal
-    from akg_tui.core.task import Agent, Policy
+    from akg_tui.core.task import Agent, Task
     from akg_tui.engine.run_service import Limits, RunFault
 
 
@@ -106,12 +106,12 @@ def stated_limits(arguments: argparse.Namespace) -> Limits:
     )
 
 
-def note_goals(policy: Policy) -> None:
-    """Print on stderr the goals of a policy that can never be met."""
+def note_goals(task: Task) -> None:
+    """Print on stderr the goals of a run that can never be met: older runs may have some."""
     from akg_tui.core.stopping.automation import never_met
 
-    for goal in never_met(policy.automation) if policy.automation else ():
-        _note(goal)
+    for _, why in never_met(task.policy.automation, task.metrics):
+        _note(f"a goal is never met: {why}")
 
 
 @contextlib.contextmanager
@@ -145,6 +145,10 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
             f"--mode: the run is over ({fault.why}); it goes on with another limit: "
             f"akg-tui resume {run} --more-rounds N"
         )
+    if fault.field == "goals":
+        if arguments.goal:
+            return f"--goal: {fault.why}"
+        return f"{arguments.policy}: goals[{fault.about}].metric: {fault.why}"
     if fault.field == "workflow":
         return f"workflow {fault.why} (--agent, --workflow; docs/workflows.md)"
     if fault.field == "times":

@@ -119,7 +119,7 @@ def _opened(arguments: argparse.Namespace) -> RunFolder:
             driven=True,
         )
         opened = begin(prepare(request))
-    note_goals(opened.state.task.policy)
+    note_goals(opened.state.task)
     return opened
 
 

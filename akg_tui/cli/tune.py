@@ -147,7 +147,6 @@ def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
     stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
     with options_at_fault(arguments):
         prepared = prepare(RunRequest(folder, **stated))
-    note_goals(prepared.task.policy)
     return _watch(lambda: begin(prepared), arguments)
 
 
@@ -162,7 +161,7 @@ def _resume(arguments: argparse.Namespace) -> int:
             require_sandbox=arguments.require_sandbox,
         )
         if not run.state.finished:
-            note_goals(run.state.task.policy)
+            note_goals(run.state.task)
         return run
 
     return _watch(open_run, arguments)

@@ -5,6 +5,8 @@ Only `akg_tui.evaluate` makes measurements; the journal stores them and every di
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -70,16 +72,70 @@ class Interval(Struct, frozen=True, gc=False):
 
 
 class InputError(Struct, frozen=True, gc=False):
-    """The largest error of a kernel on one kind of input, over all its trials.
+    """The error nearest to its bound of one kind of input, over all its trials.
 
-    `error` is None when there is no number; then `note` gives the reason, for example a
-    skipped input, or a NaN where the reference has none.
+    `name` is the kind of input, `case` the case of the task, and `dtype` that of the results; each
+    combination has its own error. `error` is None when there is no number; then `note` gives the
+    reason, for example a skipped input, or a NaN where the reference has none. Integers and
+    booleans must be equal: their error and tolerance are 0. In older journals `name` begins with
+    the case, and `dtype` is unknown.
     """
 
     name: str
     error: float | None = None
     tolerance: float | None = None
     note: str = ""
+    case: str = ""
+    dtype: str = ""
+
+    @property
+    def label(self) -> str:
+        """The kind of input after the name of its case, if it has one."""
+        return f"{self.case}: {self.name}" if self.case else self.name
+
+    @property
+    def share(self) -> float | None:
+        """The error as a share of its bound; None if there is no number."""
+        if self.error is None or self.tolerance is None:
+            return None
+        if not self.tolerance:
+            return 0.0 if not self.error else math.inf
+        return self.error / self.tolerance
+
+
+def nearest_errors(errors: Iterable[InputError]) -> tuple[InputError, ...]:
+    """Return the error nearest to its bound of each case and dtype; none of inputs not tried."""
+    nearest: dict[tuple[str, str], InputError] = {}
+    for each in errors:
+        tried = each.share is not None or each.tolerance is not None
+        known = nearest.get((each.case, each.dtype))
+        if tried and (known is None or _share(each) > _share(known)):
+            nearest[each.case, each.dtype] = each
+    return tuple(nearest.values())
+
+
+def _share(error: InputError) -> float:
+    """Return the share of the bound; infinite for a result that has no number and is wrong."""
+    return math.inf if error.share is None else error.share
+
+
+class Metric(Struct, frozen=True, gc=False):
+    """A number that the task declares, as its reference's `metrics` computed it for a kernel.
+
+    `low` and `high` are the smallest and the largest value over all cases and ordinary inputs. Both
+    are None when one of the values is not finite; then `note` says so.
+    """
+
+    name: str
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return self.note
+        low, high = f"{self.low:.6g}", f"{self.high:.6g}"
+        return low if low == high else f"{low} – {high}"
 
 
 class Finding(Struct, frozen=True, gc=False):
@@ -169,7 +225,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     max_error: float | None = None
     tolerance: float | None = None
     tolerance_from: str = ""
-    errors: tuple[InputError, ...] = ()  # by kind of input, in the order tried
+    errors: tuple[InputError, ...] = ()  # by case, kind of input and dtype, as they were tried
+    metrics: tuple[Metric, ...] = ()  # of a correct kernel, in the order of the task
     findings: tuple[Finding, ...] = ()  # by the static guard
     candidate_ms: float | None = None
     baseline_ms: float | None = None

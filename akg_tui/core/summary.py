@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from akg_tui.core.measurement import Interval
+from akg_tui.core.measurement import Interval, Metric
 from akg_tui.core.model_info import known_cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.limits import each_goal
 from akg_tui.core.usage import cache_read_share
 
 
@@ -205,7 +206,18 @@ def summarize(state: RunState) -> dict[str, Any]:
         "cost_usd": None if cost is None else round(cost, 6),
         "stop_conditions": list(state.stop_conditions),
         "goals_met": state.goals_met,
+        "goals": [
+            {"goal": str(goal), "met": met, "range": [now.low, now.high] if now else None}
+            for goal, met, now in each_goal(state)
+        ],
+        "metrics": to_builtins(best_metrics(state)),
     }
+
+
+def best_metrics(state: RunState) -> tuple[Metric, ...]:
+    """Return the task's metrics of the best kernel, as the goals see them."""
+    best = state.best
+    return state.attempts[best.attempt].measurement.metrics if best is not None else ()
 
 
 def _exactly(ratio: float) -> Interval:

@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.phases import WorkflowName
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
+from akg_tui.core.stopping.goals import METRICS
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -21,20 +22,47 @@ Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 
+MetricName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
+]
 Backend = Literal["cpu", "cuda"]
 Baseline = Literal["eager", "compile"]
 Dsl = Literal["cpp", "torch", "triton"]
 
 
-class Files(Struct, frozen=True, forbid_unknown_fields=True):
-    """File names inside the task folder. An agent may change only the file `editable`.
+Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]
+"""The name of the editable file, or the names of several."""
 
+
+def names_of(editable: Editable) -> tuple[str, ...]:
+    """Return the names in a value of `Files.editable`."""
+    return (editable,) if isinstance(editable, str) else editable
+
+
+class Files(Struct, frozen=True, forbid_unknown_fields=True):
+    """File names inside the task folder. An agent may change only the files `editable`.
+
+    `editable` is one file, or a list whose first file is the kernel that the judge loads.
     `context` are globs of text files in the folder that the agent may read and search.
     """
 
     reference: str = "reference.py"
-    editable: str = "kernel.py"
+    editable: Editable = "kernel.py"
     context: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.names) == 1:  # so that a list of one file is that file in the journal too
+            force_setattr(self, "editable", self.names[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The editable files; the kernel that the judge loads is the first."""
+        return names_of(self.editable)
+
+    @property
+    def kernel(self) -> str:
+        """The file that the judge loads."""
+        return self.names[0]
 
 
 class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,11 +296,13 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
     `baselines` are measured once a run, besides the seed against the reference. With `eager` the
     best kernel is timed against the reference when the run ends. With `compile` the reference under
-    `torch.compile` is timed when it begins.
+    `torch.compile` is timed when it begins. `metrics` are the names of numbers that the function
+    `metrics` of the reference returns for a correct kernel; a goal may name them.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
     baselines: tuple[Baseline, ...] = ()
+    metrics: Annotated[tuple[MetricName, ...], Meta(max_length=32)] = ()
     files: Files = field(default_factory=Files)
     reference: ReferenceChanges = field(default_factory=ReferenceChanges)
     cases: Annotated[tuple[Case, ...], Meta(max_length=32)] = ()
@@ -289,6 +319,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         names = [case.name for case in self.cases]
         if twice := next((name for name in names if names.count(name) > 1), ""):
             raise ValueError(f"two cases are named {twice!r}")
+        taken = (*METRICS, *self.metrics)
+        if again := next((name for name in self.metrics if taken.count(name) > 1), ""):
+            raise ValueError(f"two metrics are named {again!r}")
 
     def constants(self, case: Case | None = None) -> dict[str, int | float]:
         """Return the values that replace numbers of the reference, in a case or without one."""

@@ -19,7 +19,9 @@ from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent
+from akg_tui.core.stopping.automation import never_met
 from akg_tui.core.stopping.limits import stop_reasons
+from akg_tui.core.task import Policy
 
 
 def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
@@ -43,9 +45,20 @@ def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Ma
         raise Refusal("the run is ending: its policy has done its work")
     if command.policy == state.task.policy:
         raise Refusal("that is the policy already")
-    if fault := policy_fault(command.policy, state.agent):
-        raise Refusal(fault)
+    _check_policy(state, command.policy)
     return ev.PolicyChanged(policy=command.policy, source=command.source)
+
+
+def _check_policy(state: RunState, policy: Policy) -> None:
+    """Refuse a policy that can't limit the run, or that adds a goal that the run can't meet."""
+    if fault := policy_fault(policy, state.agent):
+        raise Refusal(fault)
+    now = state.task.policy.automation
+    held = now.goals if now is not None else ()
+    goals = policy.automation.goals if policy.automation is not None else ()
+    for at, why in never_met(policy.automation, state.task.metrics):
+        if goals[at] not in held:
+            raise Refusal(why)
 
 
 def _go_on(state: RunState, command: cmd.GoOn, now: float) -> Made:
@@ -53,8 +66,7 @@ def _go_on(state: RunState, command: cmd.GoOn, now: float) -> Made:
         if state.phase is Phase.DONE:
             raise Refusal("the run is ending: it can go on once its end is measured")
         raise Refusal("the run is not over: its limits can be changed while it works")
-    if fault := policy_fault(command.policy, state.agent):
-        raise Refusal(fault)
+    _check_policy(state, command.policy)
     phase = _goes_on_in(state)
     reopened = ev.RunReopened(phase=phase, policy=command.policy, source=command.source)
     after = evolve(state, ev.Record(state.seq + 1, now, reopened))

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from akg_tui import __version__
 from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
-from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.automation import AutomationPolicy, never_met
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import (
@@ -58,9 +58,9 @@ class RunFault(ValueError):
     `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
     (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
     `key_file` (the key is wrong), `cost` (the model has no price), `driver` (the run
-    needs one), `package` (none offers the agent), `limits`, `finished` (the run's
-    reason), and `require_sandbox` or, where the task demands it, `sandbox` (the protections that
-    are missing).
+    needs one), `package` (none offers the agent), `limits`, `goals` (about the position of a
+    stated goal), `finished` (the run's reason), and `require_sandbox` or, where the task
+    demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -154,6 +154,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     files = {name: request.settings[name] for name in AGENT_FILES if name in request.settings}
     folder = load_task(origin, request.workflow, files)
     task = replace(folder.task, policy=request.limits.over(folder.task.policy))
+    _check_goals(request.limits, task)
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
@@ -275,6 +276,7 @@ def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
         if mode:
             raise RunFault("finished", state.finished)
         return
+    _check_goals(limits, state.task)
     policy = limits.over(state.task.policy)
     if limits.more_rounds is not None:
         policy = replace(policy, max_rounds=more_rounds(state, limits.more_rounds))
@@ -289,6 +291,12 @@ def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
         decided = decide(run.state, cmd.SetMode(Mode(mode), COMMAND_LINE), time.time())
         for event in () if isinstance(decided, Rejected) else decided:  # rejected: it has that mode
             run.append(event)
+
+
+def _check_goals(limits: Limits, task: Task) -> None:
+    """Raise `RunFault` if a stated goal is on a metric that the task does not measure."""
+    for at, why in never_met(limits.over(Policy()).automation, task.metrics):
+        raise RunFault("goals", why, at)
 
 
 def check_sandbox(task: Task, *, required: bool = False) -> None:
@@ -321,7 +329,7 @@ def check_target(task: Task, path: Path) -> None:
 
 def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> None:
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
-    path = folder.path / task.files.editable
+    path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
         from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
 

@@ -108,13 +108,18 @@ class Bound:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`error` and `tolerance` of the worst output; `message` is empty when all match."""
+    """`error` and `tolerance` of the worst output; `message` is empty when all match.
+
+    `outputs` are the comparisons of the outputs up to the first that does not match.
+    """
 
     error: float
     tolerance: float
     message: str = ""
     detail: str = ""
     origin: str = field(default="", compare=False)
+    dtype: str = field(default="", compare=False)
+    outputs: tuple[Comparison, ...] = field(default=(), compare=False)
 
 
 def bounds(
@@ -382,51 +387,69 @@ def compare(
     """
     widest_bound = max(held, key=lambda b: b.tolerance, default=Bound(0.0))
     worst = Comparison(0.0, widest_bound.tolerance, origin=widest_bound.origin)
+    outputs: list[Comparison] = []
     for index, (result, native) in enumerate(zip(results, reference, strict=True)):
         name = f"output {index}: " if len(results) > 1 else ""
-        bound = held[index]
-        if native.dtype not in FLOORS:
-            wrong = result != native
-            for other in alternatives:
-                wrong &= result != other[index]
-            if bool(wrong.any()):
-                return _differs(name, wrong, result, native)
-            continue
-        target = exact[index] if exact is not None and bound.exact else native
-        error = _worst(result, native, target, bound.scale)
-        # Where exactly one of result and reference is finite, the error is not finite either.
-        if not error <= bound.tolerance or not all_finite((native,)):
-            strange = _strange(result, native)
-            if bool(strange.any()):
-                return _differs(name, strange, result, native)
-        if not error <= bound.tolerance:
-            errors = _errors(result, native, target, bound.scale)
-            place = int(errors.reshape(-1).argmax())
-            where, expected, got = _values_at(place, result, target)
-            line = (
-                f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
-                f"{where}: expected {expected}, got {got}"
-            )
-            most = math.inf if native.dtype in HALF else ROUNDING_MOST
-            rounded = error <= min(ROUNDING_SHARE * bound.tolerance, most)
-            if rounded and native.dtype in HALF:
-                line = (
-                    f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
-                    f"{where}: expected {expected}, got {got}; compute in float32 and round to the "
-                    "result's dtype once"
-                )
-            elif rounded:
-                line = (
-                    f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
-                    f"{where}: expected {expected}, got {got}; "
-                    "add with several accumulators or in double precision"
-                )
-            wrong = ~(errors <= bound.tolerance)
-            listing = _listing(wrong, result, target)
-            return Comparison(error, bound.tolerance, line, listing, bound.origin)
-        if error >= worst.error:
-            worst = Comparison(error, bound.tolerance, origin=bound.origin)
-    return worst
+        if native.dtype in FLOORS:
+            bound = held[index]
+            target = exact[index] if exact is not None and bound.exact else native
+            found = _within(name, result, native, target, bound)
+        else:
+            found = _equal(name, result, native, [other[index] for other in alternatives])
+        found = replace(found, dtype=_name(native.dtype))
+        outputs.append(found)
+        if found.message:
+            return replace(found, outputs=tuple(outputs))
+        if native.dtype in FLOORS and found.error >= worst.error:
+            worst = found
+    return replace(worst, outputs=tuple(outputs))
+
+
+def _equal(
+    name: str, result: torch.Tensor, native: torch.Tensor, others: Sequence[torch.Tensor]
+) -> Comparison:
+    """Compare integers or booleans; an element may equal that of one of `others` instead."""
+    wrong = result != native
+    for other in others:
+        wrong &= result != other
+    return _differs(name, wrong, result, native) if bool(wrong.any()) else Comparison(0.0, 0.0)
+
+
+def _within(
+    name: str, result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound
+) -> Comparison:
+    """Compare an output of inexact numbers with the reference's, or with the exact `target`."""
+    error = _worst(result, native, target, bound.scale)
+    # Where exactly one of result and reference is finite, the error is not finite either.
+    if not error <= bound.tolerance or not all_finite((native,)):
+        strange = _strange(result, native)
+        if bool(strange.any()):
+            return _differs(name, strange, result, native)
+    if error <= bound.tolerance:
+        return Comparison(error, bound.tolerance, origin=bound.origin)
+    errors = _errors(result, native, target, bound.scale)
+    place = int(errors.reshape(-1).argmax())
+    where, expected, got = _values_at(place, result, target)
+    most = math.inf if native.dtype in HALF else ROUNDING_MOST
+    rounded = error <= min(ROUNDING_SHARE * bound.tolerance, most)
+    line = (
+        f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
+        f"{where}: expected {expected}, got {got}"
+    )
+    if rounded and native.dtype in HALF:
+        line = (
+            f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
+            f"{where}: expected {expected}, got {got}; compute in float32 and round to the "
+            "result's dtype once"
+        )
+    elif rounded:
+        line = (
+            f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
+            f"{where}: expected {expected}, got {got}; "
+            "add with several accumulators or in double precision"
+        )
+    listing = _listing(~(errors <= bound.tolerance), result, target)
+    return Comparison(error, bound.tolerance, line, listing, bound.origin)
 
 
 def _errors(

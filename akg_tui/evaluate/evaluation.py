@@ -25,12 +25,14 @@ from akg_tui.evaluate.dsls import torch_headers
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
+from akg_tui.evaluate.reference import metrics_in
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
+from akg_tui.kernel_files import split_files
 
 VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
@@ -134,6 +136,8 @@ class Evaluation:
         self._sandbox: tuple[str, ...] = ()
         self._sandbox_missing: tuple[str, ...] = ()
         self._errors = Errors()
+        self._metrics: list[dict[str, float | None]] = []
+        """The numbers of the task's metrics, for each ordinary input of each case."""
         self._timing = TimingResult()
 
     def run(self) -> Measurement:
@@ -178,6 +182,10 @@ class Evaluation:
             drawn = case.prefetched.verification_inputs()
             kept.callback(drawn.close)
             call_s = verification.verify(drawn, meanwhile=self._reserve if last else _nothing)
+            if verification.outputs is not None:
+                with contextlib.closing(verification.outputs) as outputs:
+                    of_case = drawn.ordinary.draw
+                    self._metrics += case.reference.metrics(of_case, outputs, self._kernel)
             if self.timed:
                 self._check_load(verification.load_s)
             return TimedCase(case, verification.held, call_s, drawn.in_turn())
@@ -274,7 +282,9 @@ class Evaluation:
             kind = FailureKind.CALL
         message = failed.message
         if kind is FailureKind.CRASH and "SIGSEGV" in message:
-            message = kernel_text.with_untyped_call(message, self._kernel)
+            names = self._task.files.names
+            first = split_files(names, self._kernel)[names[0]]
+            message = kernel_text.with_untyped_call(message, first)
         if self._target.device and kind in MAY_HARM_A_DEVICE:
             if why := fault_of_device(self._pool, self.shared.cases[0].reference):
                 message = f"the device can't be used any more: {why} (after: {message})"
@@ -304,6 +314,9 @@ class Evaluation:
             tolerance=errors.tolerance,
             tolerance_from=errors.origin,
             errors=errors.by_name,
+            metrics=metrics_in(self._task.metrics, self._metrics)
+            if outcome is Outcome.CORRECT
+            else (),
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,
             threads=threads,

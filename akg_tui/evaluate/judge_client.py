@@ -263,13 +263,14 @@ class Judge:
 
         if why := lacking(self._task):
             return without_judge(Outcome.ERROR, FailureKind.TOOLCHAIN, why)
+        files = self._task.files.names
         # In a thread: a large file takes about a second, and the event loop must not wait.
-        if (fault := await asyncio.to_thread(syntax_fault, kernel)) is not None:
+        if (fault := await asyncio.to_thread(syntax_fault, kernel, files=files)) is not None:
             return without_judge(Outcome.FAILED, FailureKind.SYNTAX, fault)
         findings = await asyncio.to_thread(static_guard.findings, kernel, self._task)
         refused = next((finding for finding in findings if finding.refused), None)
         if refused is not None:
-            message = f"{self._task.files.editable}:{refused.line}: {refused.reason}"
+            message = static_guard.located(refused, self._task)
             detail = strip_escapes("\n".join(str(finding) for finding in findings))
             return without_judge(
                 Outcome.FAILED, FailureKind.GUARD, message, detail=detail, findings=findings

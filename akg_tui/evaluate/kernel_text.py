@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from akg_tui.kernel_files import NotJoinable, split_files
 
 ENTRIES = ("forward", "__call__")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -39,12 +41,29 @@ class Kernel:
     reached: tuple[Function, ...]
     entry: ast.FunctionDef | None
 
+    others: tuple[tuple[int, str], ...] = ()
+    """The texts that are no Python of a kernel in several files, each with the lines before it."""
+
     @staticmethod
-    def read(source: str) -> Kernel:
-        """Return the parsed text; SyntaxError or ValueError if it does not parse."""
-        tree = ast.parse(source)
+    def read(source: str, files: Sequence[str] = ()) -> Kernel:
+        """Return the parsed text; SyntaxError or ValueError if it does not parse.
+
+        Of a kernel in several `files` all Python is read as one module, whose lines are those of
+        the joined text.
+        """
+        others: list[tuple[int, str]] = []
+        if len(files) > 1:
+            tree, before = ast.Module([], []), 0
+            for name, text in split_files(files, source).items():
+                if name.endswith(".py"):
+                    tree.body += ast.increment_lineno(ast.parse(text), before).body
+                else:
+                    others.append((before, text))
+                before += text.count("\n") + 2
+        else:
+            tree = ast.parse(source)
         entry, reached = _reach(tree)
-        return Kernel(tree, _imports(tree), tuple(reached), entry)
+        return Kernel(tree, _imports(tree), tuple(reached), entry, tuple(others))
 
     def name(self, node: ast.AST) -> str:
         """Return the full name of the object that an expression names (`torch.softmax`), or ""."""
@@ -223,14 +242,24 @@ def _functions(kernel: Kernel) -> list[Function]:
     return [node for node in ast.walk(kernel.tree) if isinstance(node, defined)]
 
 
-def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
+def syntax_fault(source: str, entry: str = "ModelNew", files: Sequence[str] = ()) -> str | None:
     """Return one line on why `source` can't be a kernel, or None.
 
     A kernel parses as Python and binds `entry` at its top level, by a class, an assignment
-    or an import.
+    or an import. Of a kernel in several `files` the first binds it, and all Python parses.
     """
     if len(source) > SOURCE_LIMIT:
         return f"the file has {len(source)} characters; the limit is {SOURCE_LIMIT}"
+    if len(files) > 1:
+        try:
+            texts = split_files(files, source)
+        except NotJoinable as error:
+            return str(error)
+        if fault := syntax_fault(texts.pop(files[0]), entry):
+            return fault
+        python = {name: text for name, text in texts.items() if name.endswith(".py")}
+        faults = ((name, syntax_fault(text, "")) for name, text in python.items())
+        return next((f"{name}: {fault}" for name, fault in faults if fault), None)
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -247,7 +276,7 @@ def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
             line = next((node.lineno for node in level if hasattr(node, "lineno")), 1)
             return f"line {line}: the code is nested deeper than {DEPTH_LIMIT} levels"
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if entry not in _bound_names(tree.body):
+    if entry and entry not in _bound_names(tree.body):
         return f"line 1: the file defines no class {entry}"
     return None
 

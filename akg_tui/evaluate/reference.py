@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from akg_tui.core.measurement import FailureKind
+from akg_tui.core.measurement import FailureKind, Metric
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import (
@@ -43,7 +43,7 @@ from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
-from akg_tui.evaluate.processes.shared_memory import SharedMemory
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.store.reference_constants import with_constants
@@ -227,6 +227,21 @@ def described_in(report: SharedMemory, size: int) -> Description:
     return msgspec.json.decode(text, type=Description)
 
 
+def metrics_in(
+    names: Sequence[str], found: Sequence[Mapping[str, float | None]]
+) -> tuple[Metric, ...]:
+    """Return the metrics `names`, each over all the items whose numbers are `found`."""
+    told: list[Metric] = []
+    for name in names:
+        values = [each[name] for each in found]
+        finite = [value for value in values if value is not None]
+        if len(finite) < len(values):
+            told.append(Metric(name, note="not a finite number"))
+        else:
+            told.append(Metric(name, min(finite), max(finite)))
+    return tuple(told)
+
+
 class Reference:
     """Starts reference children, and keeps the description from the first child.
 
@@ -290,11 +305,12 @@ class Reference:
 
     def kernel_plan(self, source: str) -> Plan:
         """Return the plan of a kernel with the reference's arguments and weights."""
-        known = self.description
+        known, files = self.description, self._pool.task.files
         return Plan(
             kind="kernel",
             source=source,
-            filename=self._pool.task.files.editable,
+            filename=files.kernel,
+            files=files.names,
             seed=self._seed,
             arguments=known.arguments,
             weights=known.weights,
@@ -509,6 +525,48 @@ class Reference:
             cut_short=done < count,
             exact=memory.exact if every else None,
         )
+
+    def metrics(
+        self, draw: Draw, outputs: SharedMemory, kernel: str
+    ) -> list[dict[str, float | None]]:
+        """Return the numbers that the reference's `metrics` tells of a kernel, for each item.
+
+        `outputs` are the kernel's results for all items of `draw`, found right. A number that is
+        not finite is None.
+
+        Raises
+        ------
+        EvaluationError
+            The function raises, takes too long, or does not return all that the task declares.
+        """
+        known = draw.description
+        plan = msgspec.structs.replace(
+            self.plan(known.inputs, known.outputs), kind="metrics", device="", sealing=""
+        )
+        with (
+            closing(SharedMemory(REPORT_BYTES)) as report,
+            closing(shared_memory_of(kernel.encode())) as text,
+            blamed_on(FailureKind.REFERENCE, self._filename),
+            self._pool.child(self.source, builds=True) as worker,
+        ):
+            worker.send_content(Op.LOAD, plan, report)
+            self._pool.await_load(worker)
+            fds = (draw.inputs.fd, outputs.fd, draw.outputs.fd, text.fd)
+            worker.send(Op.MEASURE, count=draw.count, fds=fds)
+            size = worker.answer(draw.count * self._item_s, "computing metrics", stop=False)
+            told = bytes(report.map[: min(size, REPORT_BYTES)])
+        try:
+            found = msgspec.json.decode(told, type=list[dict[str, float | None]])
+        except msgspec.MsgspecError as error:
+            message = f"{self._filename}: it reports its metrics wrongly: {error}"
+            raise EvaluationError(FailureKind.REFERENCE, message) from error
+        for each in found:
+            for name in self._pool.task.metrics:
+                if name not in each:
+                    has = ", ".join(map(repr, each)) or "nothing"
+                    message = f"{self._filename}: metrics() returned no {name!r} (it has: {has})"
+                    raise EvaluationError(FailureKind.REFERENCE, message)
+        return found
 
     @contextmanager
     def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:

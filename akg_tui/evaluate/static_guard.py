@@ -10,11 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from akg_tui.core.measurement import Finding
 from akg_tui.core.task import Task
 from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.kernel_text import Kernel, Remark
+from akg_tui.kernel_files import places
 
 FINDINGS_LIMIT = 40
 
@@ -25,7 +28,7 @@ def findings(source: str, task: Task) -> tuple[Finding, ...]:
     A check that raises is a finding that refuses the text, at every level.
     """
     try:
-        kernel = Kernel.read(source)
+        kernel = Kernel.read(source, task.files.names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     level = task.guard.level
@@ -34,7 +37,7 @@ def findings(source: str, task: Task) -> tuple[Finding, ...]:
     except Exception as error:  # noqa: BLE001 (no text may end the engine)
         why = f"a static check failed on this file: {type(error).__name__}"
         return (Finding("check-failed", 1, why, refused=True),)
-    return tuple(
+    found = tuple(
         Finding(
             remark.rule,
             remark.line,
@@ -43,6 +46,26 @@ def findings(source: str, task: Task) -> tuple[Finding, ...]:
         )
         for remark in remarks[:FINDINGS_LIMIT]
     )
+    return found if len(task.files.names) == 1 else _by_file(found, source, task)
+
+
+def _by_file(found: Sequence[Finding], source: str, task: Task) -> tuple[Finding, ...]:
+    """Return the findings with the lines of their files; the name stands before the reason."""
+    at = places(task.files.names, source)
+    placed = []
+    for finding in found:
+        file, line = at[finding.line - 1]
+        named = "" if file == task.files.kernel else f"{file}: "
+        placed.append(replace(finding, line=line, reason=f"{named}{finding.reason}"))
+    return tuple(placed)
+
+
+def located(finding: Finding, task: Task) -> str:
+    """Return the finding in a line that begins with its file and line."""
+    for name in task.files.names[1:]:
+        if finding.reason.startswith(f"{name}: "):
+            return f"{name}:{finding.line}: {finding.reason.removeprefix(f'{name}: ')}"
+    return f"{task.files.kernel}:{finding.line}: {finding.reason}"
 
 
 def _remarks(kernel: Kernel, task: Task) -> Iterator[Remark]:
@@ -254,6 +277,11 @@ def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
                 line = node.lineno + node.value.count("\n", 0, match.start())
                 what = f"{match[0]} calls the framework's own op in C++"
                 yield Remark("library", line, what, cheat=True)
+    for before, text in kernel.others:
+        for match in tables.ATEN.finditer(text):
+            line = before + 1 + text.count("\n", 0, match.start())
+            what = f"{match[0]} calls the framework's own op in C++"
+            yield Remark("library", line, what, cheat=True)
 
 
 def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:

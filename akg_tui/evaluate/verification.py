@@ -17,12 +17,14 @@ import torch
 
 from akg_tui.core.measurement import FailureKind, InputError
 from akg_tui.evaluate import correctness, timing_samples
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import Op, Plan
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.device.device_side import side_of
 from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
-from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Side
 from akg_tui.evaluate.verification_inputs import Group, VerificationInput, VerificationInputs
@@ -39,35 +41,39 @@ class Errors:
     tolerance: float | None = None
     origin: str = ""
     """What the tolerance is derived from."""
-    _tried: dict[str, InputError] = field(default_factory=dict)
-    _skipped: dict[str, InputError] = field(default_factory=dict)
+    _tried: dict[tuple[str, str], dict[str, InputError]] = field(default_factory=dict)
+    """By case and kind of input, then by dtype of the results."""
+    _skipped: dict[tuple[str, str], InputError] = field(default_factory=dict)
     _case: str = ""
-    """Put before the names of the kinds of input."""
 
     def begin_case(self, name: str) -> None:
         """Record what follows under the name of a case, "" if the task has no cases."""
-        self._case = f"{name}: " if name else ""
+        self._case = name
 
     @property
     def by_name(self) -> tuple[InputError, ...]:
         """Each kind of input: first the tried kinds, then the skipped kinds with the reason."""
-        return tuple((self._tried | self._skipped | self._tried).values())
+        tried = [error for by_dtype in self._tried.values() for error in by_dtype.values()]
+        skipped = [error for at, error in self._skipped.items() if at not in self._tried]
+        return (*tried, *skipped)
 
     def add(self, name: str, found: Comparison) -> None:
-        """Keep the worst error of each kind."""
+        """Keep the error nearest to its bound of each case, kind and dtype."""
         if self.worst is None or found.error >= self.worst:
             self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
-        name = self._case + name
-        known = self._tried.get(name)
-        finite = found.error if found.error != float("inf") else None
-        if known is None or finite is None or (known.error or 0.0) <= finite:
+        by_dtype = self._tried.setdefault((self._case, name), {})
+        for each in found.outputs:
+            finite = each.error if each.error != float("inf") else None
             note = "" if finite is not None else "NaN, infinite or unequal where it may not be"
-            self._tried[name] = InputError(name, finite, found.tolerance, note)
+            error = InputError(name, finite, each.tolerance, note, self._case, each.dtype)
+            known, share = by_dtype.get(each.dtype), error.share
+            if known is None or share is None or (known.share or 0.0) <= share:
+                by_dtype[each.dtype] = error
 
     def skip(self, name: str, why: str) -> None:
         """Record why a kind of input was not tried."""
-        name = self._case + name
-        self._skipped[name] = InputError(name, note=f"not tried: {why}")
+        at = self._case, name
+        self._skipped[at] = InputError(name, note=f"not tried: {why}", case=self._case)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,8 @@ class Verification:
     warmups: int
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
+    outputs: SharedMemory | None = None
+    """The candidate's results for all ordinary inputs, kept for the metrics of the task."""
     load_s: float = 0.0
     """The seconds that loading the candidate took in the last process."""
 
@@ -105,6 +113,7 @@ class Verification:
         """Whether a failure names the input."""
         self._called: list[VerificationInput] = []
         """The inputs that the candidate was called on."""
+        self._ordinary: Draw | None = None
         self._lacking = ""
         """A weight of the reference that the candidate says it has no parameter for."""
 
@@ -127,6 +136,10 @@ class Verification:
         `meanwhile` is called after the candidate has been loaded.
         """
         ordinary = drawn.ordinary.inputs
+        if self.pool.task.metrics:
+            known = drawn.ordinary.draw
+            self.outputs = SharedMemory(known.count * known.description.outputs.size)
+        self._ordinary = drawn.ordinary.draw
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self.errors.skip(name, why)
@@ -246,6 +259,9 @@ class Verification:
                 raise ChildFailed(FailureKind.WRONG, message, found.detail)
             if not returned.kept_arguments:
                 raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
+        if self.outputs is not None and given.draw is self._ordinary:
+            layout = given.draw.description.outputs
+            layouts.store(layout, returned.results, self.outputs.map, given.item * layout.size)
 
     def _explained(
         self, given: VerificationInput, results: Sequence[torch.Tensor], message: str

@@ -82,14 +82,18 @@ class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True
     over_seed: Ratio | None = None
 
 
-class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True):
-    """The best kernel; `measured`: its ratio over the seed was measured anew at the run's end."""
+class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True, omit_defaults=True):
+    """The best kernel; `measured`: its ratio over the seed was measured anew at the run's end.
+
+    `files` are the names of its files if it has several, whose joined text is `text`.
+    """
 
     attempt: Count
     sha256: Digest
     over_seed: Interval
     measured: bool
     text: Annotated[str, Meta(max_length=MAX_KERNEL)]
+    files: tuple[str, ...] = ()
 
 
 class RunMemory(Struct, frozen=True):
@@ -185,7 +189,9 @@ def _best(state: RunState, kernel: Callable[[str], str]) -> BestKernel | None:
     text = kernel(best.blob)
     if len(text) > MAX_KERNEL:
         return None
-    return BestKernel(best.attempt, _digest(text), ratios.over_seed, ratios.fresh, text)
+    names = state.task.files.names
+    files = names if len(names) > 1 else ()
+    return BestKernel(best.attempt, _digest(text), ratios.over_seed, ratios.fresh, text, files)
 
 
 def _digest(text: str) -> str:

@@ -36,21 +36,22 @@ class _Near(Struct, frozen=True):
 def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[str, ...]] | None:
     """Return what is recalled for a run, with the texts of its kernels; None if there is nothing.
 
-    The kernels' paths are those of `notes/` in the run; the caller writes the files.
+    The kernels' paths are those of `notes/` in the run; the caller writes the files. A kernel in
+    several files has a folder; it is recalled by a run with the same files alone.
     """
     memories, faults = shelf.read()
     pages, bad = shelf.pages()
     target = state.task.target
     titles = [f"{p.cited}: {p.title}" for p in pages if p.fits(target.dsl, target.backend)]
     near = _near(state, memories)
-    found = _kernels(near)
+    found = _kernels(near, state.task.files.names)
     recalled = MemoryRecalled(
         lessons=_lessons(near),
         kernels=tuple(
             RememberedKernel(
                 run=each.memory.facts.run,
                 attempt=kernel.attempt,
-                path=f"notes/remembered-{number}.py",
+                path=f"notes/remembered-{number}" + ("" if kernel.files else ".py"),
                 sha256=kernel.sha256,
                 over_seed=kernel.over_seed,
                 versions=each.memory.facts.versions,
@@ -115,10 +116,14 @@ def _low(found: Direction) -> float | None:
     return found.gain.low if found.gain else None
 
 
-def _kernels(near: Iterable[_Near]) -> list[tuple[_Near, BestKernel]]:
+def _kernels(near: Iterable[_Near], files: tuple[str, ...]) -> list[tuple[_Near, BestKernel]]:
     """Return the best kernels of runs of the same reference, each text once."""
     found = [(each, each.memory.kernel) for each in near if each.distance < 2]
-    known = [(each, kernel) for each, kernel in found if kernel is not None]
+    known = [
+        (each, kernel)
+        for each, kernel in found
+        if kernel is not None and kernel.files in ((), files)
+    ]
     known.sort(key=lambda pair: (pair[0].distance, -pair[1].over_seed.low))
     unique: dict[str, tuple[_Near, BestKernel]] = {}
     for each, kernel in known:

@@ -25,10 +25,14 @@ NEWEST = 1
 THEIRS = ("task", "utils")
 """Modules of the set's own harness."""
 
-STANDINS = {
-    "make_match_reference": "",
-    "DeterministicContext": "from contextlib import nullcontext as DeterministicContext",
+CHECKS = {
+    *("make_match_reference", "match_reference", "verbose_allclose", "verbose_allequal"),
+    "check_implementation",
 }
+"""Functions of the harness that compare results, and the one of a problem that calls them."""
+
+CONTEXTS = {"DeterministicContext", "DisableCuDNNTF32"}
+"""Context managers of the harness that set how a GPU computes."""
 
 _MODEL = '''
 
@@ -175,12 +179,12 @@ def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
                 name = alias.asname or alias.name
                 if statement.module == "task":
                     added.append(f"{name} = object  # a type of the harness")
-                elif alias.name in STANDINS:
-                    added += [STANDINS[alias.name]] if STANDINS[alias.name] else []
-                else:
+                elif alias.name in CONTEXTS:
+                    added.append(f"from contextlib import nullcontext as {name}")
+                elif alias.name not in CHECKS:
                     message = f"is imported from {statement.module}, which is not part of a task"
                     raise BadTask(path, statement.lineno, name, message)
-        elif isinstance(statement, ast.Assign | ast.Expr) and _names_harness(statement):
+        elif _checks(statement):
             dropped.add(statement.lineno)
     kept = without(text, lambda statement: statement.lineno in dropped)
     head = [each for each in kept.splitlines() if each.startswith("from __future__")]
@@ -188,9 +192,12 @@ def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
     return "\n".join([*head, *added, *body]) + "\n"
 
 
-def _names_harness(statement: ast.stmt) -> bool:
+def _checks(statement: ast.stmt) -> bool:
+    """Return whether a statement is, or makes, a comparison of results by the harness."""
+    if isinstance(statement, ast.FunctionDef):
+        return statement.name == "check_implementation"
     names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-    return bool(names & {"make_match_reference", "check_implementation"})
+    return isinstance(statement, ast.Assign | ast.Expr) and bool(names & CHECKS)
 
 
 def _arguments(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def read(path: Path) -> Problem:
     kept_out: list[str] = []
     inputs = _parameters(found, module, "get_inputs", config["input"] | config["shared"])
     init = _parameters(found, module, "Model", config["init"] | config["shared"])
+    in_order = _in_order(module, init)
+    init |= _defaults(found, config_path, module, [each for each in in_order if each not in init])
     taken = {name for statement in module.body for name in bound_by(statement)}
     names = {name: _free(name.upper(), taken) for name in [*inputs, *init]}
     values = {names[n]: value for given in (inputs, init) for n, value in given.items()}
@@ -52,11 +55,6 @@ def read(path: Path) -> Problem:
     made = renamed(text, "get_inputs", "draw_inputs").rstrip("\n")
     pairs = {key: ", ".join(f"{n}={names[n]}" for n in given) for key, given in
              (("inputs", inputs), ("init", init))}  # fmt: skip
-    in_order = _in_order(module, init)
-    for name in in_order:
-        if name not in init:
-            message = f"has no value in {config_path.name}, and a later parameter has"
-            raise BadTask(found, None, f"Model.{name}", message)
     order = ", ".join(names[n] for n in in_order)
     tail = "\n".join(
         [
@@ -132,7 +130,7 @@ def _parameters(
     known = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
     given = {key: value for key, value in config.items() if key in known}
     for key, value in given.items():
-        if not isinstance(value, int | float | str | bool | list):
+        if not isinstance(value, int | float | str | bool | list | None):
             raise BadTask(path, None, key, f"{json.dumps(value)[:60]} can't be passed on")
     return given
 
@@ -156,6 +154,24 @@ def _in_order(module: ast.Module, init: dict[str, Any]) -> list[str]:
     names = [each.arg for each in arguments.args][1:] if arguments else []
     given = [name for name in names if name in init]
     return names[: names.index(given[-1]) + 1] if given else []
+
+
+def _defaults(
+    path: Path, config_path: Path, module: ast.Module, names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the constructor's own values of settings that the configuration leaves out."""
+    arguments = _arguments(module, "Model")
+    known = arguments.args[-len(arguments.defaults) :] if arguments and arguments.defaults else []
+    values = arguments.defaults if arguments else []
+    written = {each.arg: value for each, value in zip(known, values, strict=True)}
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            found[name] = ast.literal_eval(written[name])
+        except (KeyError, ValueError):
+            message = f"has no value in {config_path.name}, and a later parameter has"
+            raise BadTask(path, None, f"Model.{name}", message) from None
+    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Interval
+from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
 from akg_tui.core.summary import Ratios
+from akg_tui.core.task import Editable
 
 SCHEMA = 1
 
@@ -82,7 +83,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 class Round(Struct, frozen=True, kw_only=True):
     """One settled round. `ratio` compares the candidate with the incumbent of its round.
 
-    `again_of` is the attempt whose kernel this round measured again.
+    `again_of` is the attempt whose kernel this round measured again. `errors` are those nearest to
+    their bound, one for each case and dtype.
     """
 
     round: int
@@ -105,6 +107,8 @@ class Round(Struct, frozen=True, kw_only=True):
     measured_s: float
     again_of: int | None = None
     cases: tuple[CaseTiming, ...] = ()
+    errors: tuple[InputError, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 class Direction(Struct, frozen=True, kw_only=True):
@@ -231,7 +235,11 @@ class Journal(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The whole report. `status` and `result` are under the export guard (`docs/policy.md`)."""
+    """The whole report. `status` and `result` are under the export guard (`docs/policy.md`).
+
+    `errors` and `metrics` are those of the best kernel: all errors by case, kind of input and
+    dtype, of its last verification.
+    """
 
     schema: int
     status: str
@@ -240,6 +248,8 @@ class Report(Struct, frozen=True, kw_only=True):
     about: About
     figures: Figures
     cases: tuple[CaseTiming, ...]
+    errors: tuple[InputError, ...] = ()
+    metrics: tuple[Metric, ...] = ()
     stop: Stop
     rounds: tuple[Round, ...]
     incumbents: tuple[Step, ...]
@@ -255,7 +265,7 @@ class Report(Struct, frozen=True, kw_only=True):
     environment: dict[str, tuple[str, ...]]
     noise: Noise
     sandbox: Sandbox
-    kernel_file: str
+    kernel_file: Editable
     seed: Source
     best: Source
     reference_sha256: str

@@ -14,7 +14,7 @@ import msgspec
 
 from akg_tui.core import approval_rules
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import Measurement
+from akg_tui.core.measurement import Measurement, nearest_errors
 from akg_tui.core.model_info import TABLE_VERSION
 from akg_tui.core.phases import ItemState, Verdict
 from akg_tui.core.plan.plan_document import direction_of
@@ -24,6 +24,7 @@ from akg_tui.core.stopping import export_guard
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.summary import (
     CasesOverSeed,
+    best_metrics,
     best_of,
     compile_problem,
     held_by,
@@ -86,6 +87,8 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         about=about,
         figures=figures,
         cases=state.final.cases if state.final else (),
+        errors=measured.errors if (measured := _best_measurement(state)) else (),
+        metrics=best_metrics(state),
         stop=Stop(state.finished, state.stop_conditions, state.goals_met),
         rounds=walked.rounds(),
         incumbents=tuple(walked.steps),
@@ -206,7 +209,16 @@ class _JournalWalk:
             measured_s=round(measured.elapsed_s, 3),
             again_of=attempt.again_of,
             cases=measured.cases,
+            errors=nearest_errors(measured.errors),
+            metrics=measured.metrics,
         )
+
+
+def _best_measurement(state: RunState) -> Measurement | None:
+    """Return the last measurement of the best kernel."""
+    if state.best is None or state.final is not None:
+        return state.final
+    return state.attempts[state.best.attempt].measurement
 
 
 def _about(state: RunState, created: ev.RunCreated) -> About:

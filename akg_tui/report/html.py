@@ -7,11 +7,12 @@ of a kernel or a plan can act as markup or hide.
 from __future__ import annotations
 
 from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.task import names_of
 from akg_tui.report import wording
 from akg_tui.report.contents import Report, Round
 from akg_tui.report.svg_chart import MAX_MARKS, draw, draw_cases
-from akg_tui.syntax import highlight
-from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
+from akg_tui.view.code_rows import Colours
+from akg_tui.view.diff import Compared, Kind, Row, changed_ranges, find_hunks, size
 
 FOLD_BEYOND = 300  # rounds: a longer table is folded by direction
 
@@ -34,10 +35,11 @@ def render_page(report: Report) -> str:
         chart=Markup(draw(report)),
         # Names of cases are checked words (`core/task.py`), escaped by the drawing besides.
         case_chart=Markup(draw_cases(report)),
-        difference=_marked(shown),
+        difference=_marked(shown, names_of(report.kernel_file)),
+        kernel_files=", ".join(names_of(report.kernel_file)),
         added=added,
         removed=removed,
-        code=_code(report.best.text),
+        code=_code(report.best.text, names_of(report.kernel_file)),
         tables=_tables(report) if folded else [("", list(report.rounds))],
         folded=folded,
         thinned=len(report.rounds) > MAX_MARKS,
@@ -45,8 +47,12 @@ def render_page(report: Report) -> str:
     return text + "\n"
 
 
-def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
-    """Return each row with the pieces of its text; True if a piece differs from its counterpart."""
+def _marked(rows: Compared, files: tuple[str, ...]) -> list[tuple[Row, list[tuple[str, bool]]]]:
+    """Return each row with the pieces of its text; True if a piece differs from its counterpart.
+
+    Of a kernel in several files the rows have their numbers in their files.
+    """
+    numbers = rows.numbers(files) if len(files) > 1 else None
     hunk_of = {n: hunk for hunk in find_hunks(rows) for n in range(hunk.start, hunk.stop)}
     found: list[tuple[Row, list[tuple[str, bool]]]] = []
     for number, row in enumerate(rows):
@@ -56,15 +62,21 @@ def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
         for start, stop in changed_ranges(rows, hunk, number) if hunk else ():
             pieces += [(row.text[at:start], False), (row.text[start:stop], True)]
             at = stop
-        found.append((row, [*pieces, (row.text[at:], False)]))
+        pieces.append((row.text[at:], False))
+        if numbers is not None and row.kind is not Kind.GAP:
+            old, new = (each[n - 1] if n else 0 for each, n in zip(numbers, row[1:3], strict=True))
+            found.append((row._replace(old=old, new=new), pieces))
+        else:
+            found.append((row, pieces))
     return found
 
 
-def _code(text: str) -> list[list[tuple[str, str]]]:
+def _code(text: str, files: tuple[str, ...]) -> list[list[tuple[str, str]]]:
     """Return the kernel's lines as (class, text)."""
     lines = text.removesuffix("\n")
     return [
-        [(role.replace("syn.", "s-"), piece) for piece, role in line] for line in highlight(lines)
+        [(role.replace("syn.", "s-"), piece) for piece, role in line]
+        for line in Colours().lex(lines, files)
     ]
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.core.measurement import Interval
+from akg_tui.core.measurement import InputError, Interval, nearest_errors
 from akg_tui.core.phases import WRITE
+from akg_tui.core.task import names_of
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
@@ -51,6 +52,7 @@ def template(
         "ms": milliseconds,
         "duration": formatting.short_time,
         "rule": rule,
+        "error": error,
     }
     return environment.get_template(name)
 
@@ -68,6 +70,8 @@ def parts(report: Report) -> dict[str, Any]:
         "status": status(report),
         "kept": [r for r in report.rounds if r.verdict == "KEEP"],
         "noise": noise(report),
+        "nearest": nearest_errors(report.errors),
+        "by_case": any(each.case for each in report.errors),
         "reproduce": reproduce(report),
         "check": check(report),
         "settings": flat(report.settings),
@@ -83,6 +87,15 @@ def interval(found: Interval | None) -> str:
 def confidence(found: Interval) -> str:
     """Return a confidence such as 99.9 %, never rounded up to 100."""
     return f"{math.floor(found.confidence * 1000) / 10:g} %"
+
+
+def error(found: InputError) -> str:
+    """Return an error, its bound and its share of that; or why there is none."""
+    if found.share is None or found.error is None or found.tolerance is None:
+        return found.note or "–"
+    if not found.tolerance and not found.error:
+        return "equal"
+    return f"{found.error:.2g} of {found.tolerance:.2g} ({found.share * 100:.2g} %)"
 
 
 def milliseconds(value: float | None) -> str:
@@ -172,11 +185,18 @@ def rule(r: Rule) -> str:
 
 def reproduce(report: Report) -> list[str]:
     """Return shell commands. RUN stands for the run's folder; no text in them is untrusted."""
-    kernel = report.kernel_file
+    names = names_of(report.kernel_file)
+    kernel = names[0] if len(names) == 1 else "files"
     lines = ["cp -r RUN/task again"]
     git = "git -C RUN/history.git"
-    lines.append(f"{git} cat-file blob {report.seed.blob} > again/{kernel}")
-    if report.best.attempt:
+    if len(names) > 1:
+        lines.append(f"{git} archive {report.seed.blob} | tar -x -C again")
+    else:
+        lines.append(f"{git} cat-file blob {report.seed.blob} > again/{kernel}")
+    if report.best.attempt and len(names) > 1:
+        unpack = f"{git} archive {report.best.blob} | tar -x -C best_{kernel}"
+        lines.append(f"mkdir best_{kernel} && {unpack}")
+    elif report.best.attempt:
         lines.append(f"{git} cat-file blob {report.best.blob} > best_{kernel}")
     lines.append("akg-tui eval again                       # the seed against the reference")
     if report.best.attempt:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.task import Editable, names_of
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.filesystem import replace_file, sync_folder, sync_tree
 from akg_tui.store.lock import RunLock
@@ -37,18 +40,22 @@ Kind = Literal["blob", "tree", "commit"]
 
 
 class History:
-    """The attempts of one run. `kernel_file` is the kernel's name in every commit's tree."""
+    """The attempts of one run. `kernel_file` names the kernel in every commit's tree.
 
-    def __init__(self, path: Path, repository: pygit2.Repository, kernel_file: str) -> None:
+    The id of a kernel's text is that of its blob, or, of several files, that of the tree of their
+    blobs: one id stands for all files.
+    """
+
+    def __init__(self, path: Path, repository: pygit2.Repository, kernel_file: Editable) -> None:
         self.path = path
-        self.kernel_file = kernel_file
+        self._names = names_of(kernel_file)
         self._repository = repository
         self._durable: set[str] = set()
         names = [name for name in repository.references if name.startswith("refs/")]
         self._refs = {name: str(repository.references[name].target) for name in names}
 
     @classmethod
-    def create(cls, path: Path, *, kernel_file: str) -> History:
+    def create(cls, path: Path, *, kernel_file: Editable) -> History:
         """Create the bare repository; its HEAD is the branch `best`. Raises `HistoryError`."""
         pygit2 = _load_pygit2()
         try:
@@ -59,7 +66,7 @@ class History:
         return cls(path, repository, kernel_file)
 
     @classmethod
-    def open(cls, path: Path, *, kernel_file: str, lock: RunLock | None = None) -> History:
+    def open(cls, path: Path, *, kernel_file: Editable, lock: RunLock | None = None) -> History:
         """Open the repository; with the run's lock, first remove the leftovers of a killed writer.
 
         Raises
@@ -77,15 +84,40 @@ class History:
             raise HistoryError(f"cannot open the attempt history {path}: {error}") from error
 
     def write_blob(self, content: str | bytes) -> str:
-        """Store a kernel's bytes durably; return the object id."""
-        return self._write("blob", content.encode() if isinstance(content, str) else content)
+        """Store a kernel's bytes durably; return the object id.
+
+        The blobs of several files are stored before the tree that names them, so the id of a tree
+        never stands for a part of its files.
+        """
+        data = content.encode() if isinstance(content, str) else content
+        oid = ""
+        for kind, each in _objects(self._names, data):
+            oid = self._write(kind, each)
+        return oid
 
     def read_blob(self, oid: str) -> bytes:
         """Return the bytes of an object id. Raises `HistoryError` when they are lost."""
         kind, data = self._read(oid)
-        if kind != "blob":
+        if len(self._names) > 1 and kind == "tree":
+            return self._joined(oid, data)
+        if kind != "blob" or len(self._names) > 1:
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
         return data
+
+    def _joined(self, tree: str, data: bytes) -> bytes:
+        """Return the text of the files in a tree."""
+        files = dict(_entries(data))
+        if sorted(files) != sorted(self._names):
+            raise HistoryError(f"{self.path}: {tree} has other files than the run")
+        contents: dict[str, bytes] = {}
+        for name in self._names:
+            kind, contents[name] = self._read(files[name])
+            if kind != "blob":
+                raise HistoryError(f"{self.path}: {name} of {tree} is a {kind}, not a file")
+        try:
+            return joined(contents)
+        except NotJoinable as error:
+            raise HistoryError(f"{self.path}: {tree}: {error}") from error
 
     def holds(self, oid: str) -> bool:
         """Return whether an object can be read."""
@@ -102,7 +134,8 @@ class History:
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
         tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
         _, entries = self._read(tree)
-        kernel = self.read_blob(entries[-20:].hex())  # the tree's only entry ends with its id
+        # The id of a single file is the end of its tree's only entry.
+        kernel = self.read_blob(tree if len(self._names) > 1 else entries[-20:].hex())
         return data, entries, kernel
 
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
@@ -110,8 +143,9 @@ class History:
 
         Equal arguments produce equal ids, so a commit repeated after a crash is identical.
         """
-        entry = b"100644 " + self.kernel_file.encode() + b"\0" + bytes.fromhex(blob)
-        tree = self._write("tree", entry)
+        tree = blob
+        if len(self._names) == 1:
+            tree = self._write("tree", _entry(self._names[0], blob))
         signature = f"{_AUTHOR} {int(at)} +0000"
         lines = [f"tree {tree}"]
         if parent is not None:
@@ -125,7 +159,7 @@ class History:
         Its parent is not followed: copy that first. Raises `HistoryError`.
         """
         data, entries, kernel = source.read_commit(oid)
-        self._write("blob", kernel)
+        self.write_blob(kernel)
         self._write("tree", entries)
         self._write("commit", data)
 
@@ -234,6 +268,48 @@ def object_id(kind: str, data: bytes) -> str:
     """Return the id of this object in git, stored or not; a kernel is a "blob"."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
+
+
+def text_id(kernel_file: Editable, data: bytes) -> str:
+    """Return the id of a kernel's text, stored or not. Raises `NotJoinable`."""
+    *_, (kind, last) = _objects(names_of(kernel_file), data)
+    return object_id(kind, last)
+
+
+def joined(contents: Mapping[str, bytes]) -> bytes:
+    """Return a kernel's text, made of its files in their order. Raises `NotJoinable`."""
+    texts = {name: each.decode(errors="surrogateescape") for name, each in contents.items()}
+    return join_files(texts).encode(errors="surrogateescape")
+
+
+def contents_of(names: Sequence[str], data: bytes) -> dict[str, bytes]:
+    """Return the files of a kernel's text. Raises `NotJoinable`."""
+    texts = split_files(names, data.decode(errors="surrogateescape"))
+    return {name: text.encode(errors="surrogateescape") for name, text in texts.items()}
+
+
+def _objects(names: Sequence[str], data: bytes) -> Iterator[tuple[Kind, bytes]]:
+    """Yield the objects of a kernel's text; the id of the last one is that of the text."""
+    if len(names) == 1:
+        yield "blob", data
+        return
+    entries = {}
+    for name, content in contents_of(names, data).items():
+        yield "blob", content
+        entries[name] = _entry(name, object_id("blob", content))
+    yield "tree", b"".join(entries[name] for name in sorted(entries))
+
+
+def _entry(name: str, blob: str) -> bytes:
+    return b"100644 " + name.encode() + b"\0" + bytes.fromhex(blob)
+
+
+def _entries(tree: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the name and the object id of each entry of a tree."""
+    while tree:
+        head, _, rest = tree.partition(b"\0")
+        yield head.partition(b" ")[2].decode(errors="replace"), rest[:20].hex()
+        tree = rest[20:]
 
 
 def library_version() -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from akg_tui.core.events import PlanEdited
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Files
 from akg_tui.store.errors import RunFolderError, reading, writing
 from akg_tui.store.filesystem import replace_file, sync_folder
-from akg_tui.store.history import History
+from akg_tui.store.history import History, contents_of, joined
 
 PLAN = "PLAN.md"
 WORK = "work"
@@ -46,6 +47,11 @@ def hand_edit(run: Path) -> PlanEdited | None:
     number = next(n for n in count(1) if not os.path.lexists(run / f"{PLAN}.edited-{n}"))
     sha256 = hashlib.sha256(data).hexdigest()
     return PlanEdited(kept=f"{PLAN}.edited-{number}", sha256=sha256)
+
+
+def work_text(run: Path, files: Files) -> bytes:
+    """Return the kernel's text in the work tree. Raises `OSError` and `NotJoinable`."""
+    return joined({name: (run / WORK / name).read_bytes() for name in files.names})
 
 
 def set_aside(run: Path, edit: PlanEdited) -> None:
@@ -78,5 +84,6 @@ def project(run: Path, history: History, state: RunState) -> None:
         if not work.is_dir():
             work.mkdir()
             sync_folder(run)
-        replace_file(work / state.task.files.editable, kernel)
+        for name, content in contents_of(state.task.files.names, kernel).items():
+            replace_file(work / name, content)
         replace_file(run / PLAN, render_plan(state).encode())

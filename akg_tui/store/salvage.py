@@ -20,10 +20,12 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.task import names_of
+from akg_tui.kernel_files import NotJoinable
 from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
-from akg_tui.store.history import History, object_id
+from akg_tui.store.history import History, joined, text_id
 from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK
@@ -100,13 +102,14 @@ class _DamagedRun:
             raise RunFolderError(f"{run}: no event can be read, so there is nothing to save")
         first = evolve(None, inspected.records[0])
         self.history: History | None = None  # None if it cannot be opened
-        name = first.task.files.editable
+        editable = first.task.files.editable
         with contextlib.suppress(HistoryError):
-            self.history = History.open(run / HISTORY, kernel_file=name)
+            self.history = History.open(run / HISTORY, kernel_file=editable)
         self._found: dict[str, bytes] = {}
         # A kernel is identified by its hash, so any file with its bytes will do.
-        for data in self._contents(WORK, name):
-            self._found[object_id("blob", data)] = data
+        for data in self._kernels(names_of(editable)):
+            with contextlib.suppress(NotJoinable):
+                self._found[text_id(editable, data)] = data
         if self.text(first.seed_blob) is None:
             raise RunFolderError(f"{run}: the first kernel's text is lost, so no run can go on")
         self.reference = self._reference(first)
@@ -120,14 +123,25 @@ class _DamagedRun:
                 self._found[blob] = self.history.read_blob(blob)
         return self._found.get(blob)
 
+    def _kernels(self, names: tuple[str, ...]) -> Iterator[bytes]:
+        """Yield the kernel's text in the work tree and in the task folder, where it is whole."""
+        for place in zip(*(self._files(WORK, name) for name in names), strict=True):
+            if all(file.is_file() for file in place):
+                contents = [file.read_bytes() for file in place]
+                with contextlib.suppress(NotJoinable):
+                    yield joined(dict(zip(names, contents, strict=True)))
+
     def _contents(self, folder: str, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in this folder of the run and in the task folder, if present.
 
         A run is by default TASK/runs/RUN. The caller accepts the bytes only by their hash.
         """
-        for file in (self.run / folder / name, self.run.resolve().parent.parent / name):
+        for file in self._files(folder, name):
             if file.is_file():
                 yield file.read_bytes()
+
+    def _files(self, folder: str, name: str) -> tuple[Path, Path]:
+        return self.run / folder / name, self.run.resolve().parent.parent / name
 
     def _reference(self, state: RunState) -> bytes:
         name = state.task.files.reference

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.context_files import BadContext, Texts, find_context
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
@@ -47,6 +48,30 @@ def check_reference(path: Path, source: bytes) -> None:
         _check_callable(path, name, function)
 
 
+METRICS_TAKES = ("inputs", "outputs", "expected", "kernel")
+"""The parameters that the function `metrics` of a reference may have, passed by name."""
+
+
+def check_metrics(path: Path, source: str, names: Sequence[str]) -> None:
+    """Check that a reference has the function that computes the metrics `names` of its task."""
+    if not names:
+        return
+    bound = bound_names(parse_python(path, source.encode()).body)
+    takes = ", ".join(METRICS_TAKES)
+    expected = f"def metrics({takes}) that returns {', '.join(map(repr, names))} by name"
+    function = _required(path, bound, "metrics", expected)
+    if not isinstance(function, ast.FunctionDef):
+        raise BadTask(path, function.lineno, "metrics", f"is no function, expected {expected}")
+    arguments = function.args
+    named = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+    odd = [each.arg for each in arguments.posonlyargs]
+    odd += [name for name in named if name not in METRICS_TAKES]
+    odd += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    if odd:
+        message = f"takes {', '.join(odd)}, expected only parameters of these names: {takes}"
+        raise BadTask(path, function.lineno, "metrics", message)
+
+
 def check_kernel(path: Path, source: bytes) -> None:
     """Check that a kernel parses and has ModelNew."""
     bound = bound_names(parse_python(path, source).body)
@@ -59,6 +84,12 @@ def check_unwritten(path: Path, source: bytes) -> None:
     An empty file is refused, because not every edit format can name a place in it.
     """
     parse_python(path, source)
+
+
+def check_helper(path: Path, source: bytes) -> None:
+    """Check an editable file beside the kernel, which may be empty: Python must parse."""
+    if path.suffix == ".py" and source.strip():
+        parse_python(path, source)
 
 
 def parse_python(path: Path, source: bytes) -> ast.Module:
@@ -151,7 +182,10 @@ SIZE_LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """A task folder's content. Texts are exact: encoding them returns the files' bytes."""
+    """A task folder's content. Texts are exact: encoding them returns the files' bytes.
+
+    `kernel` is the text of all editable files, joined by `akg_tui.kernel_files`.
+    """
 
     path: Path
     task: Task
@@ -162,6 +196,11 @@ class TaskFolder:
     """Files of tool definitions and functions, as (name, text); the agent checks their content."""
     context: Texts = ()
     """Files that the agent may read, as (path below the folder, text)."""
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """The text of each editable file, by its name."""
+        return split_files(self.task.files.names, self.kernel)
 
 
 def load_task(
@@ -205,8 +244,22 @@ def load_task(
             raise BadTask(path, line, f"files.{field}", message)
         return _source(named, check)
 
+    def kernel(check: Check) -> str:
+        first, *others = task.files.names
+        texts = {first: source("editable", first, check)}
+        where = (path, lines.get(("files", "editable")), "files.editable")
+        for name in others:
+            if name in (TASK_FILE, *tool_files(task)):
+                raise BadTask(*where, f"{name} has another purpose in this folder")
+            texts[name] = source("editable", name, check_helper)
+        try:
+            return join_files(texts)
+        except NotJoinable as error:
+            raise BadTask(*where, str(error)) from None
+
     check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
+    check_metrics(folder / task.files.reference, reference, task.metrics)
     _check_constants(path, task, reference, lines)
     tools = _tools(folder, task, lines)
     return TaskFolder(
@@ -214,7 +267,7 @@ def load_task(
         task=task,
         toml=toml,
         reference=reference,
-        kernel=source("editable", task.files.editable, check),
+        kernel=kernel(check),
         tools=tools,
         context=_context(folder, task, tuple(name for name, _ in tools), lines),
     )
@@ -272,7 +325,7 @@ def _context(
     folder: Path, task: Task, tools: tuple[str, ...], lines: dict[tuple[str, ...], int]
 ) -> Texts:
     """Return the task's context files: none of those that it names for another purpose."""
-    named = (TASK_FILE, task.files.reference, task.files.editable, *tools)
+    named = (TASK_FILE, task.files.reference, *task.files.names, *tools)
     excluded = [folder / name for name in named]
     if task.agent.api_key_file:
         excluded.append(Path(task.agent.api_key_file).expanduser())

@@ -16,7 +16,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy, doubts, read_automation
+from akg_tui.core.stopping.automation import (
+    AutomationPolicy,
+    BadPolicy,
+    doubts,
+    never_met,
+    read_automation,
+)
 from akg_tui.core.task import Task
 from akg_tui.store.errors import BadTask, RunFolderError
 
@@ -77,6 +83,8 @@ def _task(plain: dict[str, Any], bad: _Faults) -> Task:
         raise _explained(str(error), plain, bad) from None
     _check_files(task, bad)
     _check_automation(plain, bad)
+    for at, why in never_met(task.policy.automation, task.metrics):
+        raise bad(("policy", "automation", "goals", str(at), "metric"), why)
     return task
 
 
@@ -159,6 +167,7 @@ def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
         return bad(field, f"{shown} is unknown, expected one of: {choices}")
     expected = re.sub(r", got .*$", "", what.removeprefix("Expected "))
     expected = expected.replace("`int | float`", "numbers by name")
+    expected = expected.replace("`str | array`", "a file name or a list of them")
     expected = re.sub(r"`(\w+)( \| null)?`", lambda m: _WORDS.get(m[1], m[1]), expected)
     return bad(field, f"{shown} is not allowed, expected {expected}")
 
@@ -195,13 +204,21 @@ def _check_automation(plain: dict[str, Any], bad: _Faults) -> None:
 
 
 def _check_files(task: Task, bad: _Faults) -> None:
-    for name, value in (("reference", task.files.reference), ("editable", task.files.editable)):
+    reference, names = task.files.reference, task.files.names
+    for name, value in (("reference", reference), ("editable", task.files.kernel)):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.py", value):
             message = f"{value!r} is not allowed, expected the name of a .py file in this folder"
             raise bad(("files", name), message)
-    if task.files.reference == task.files.editable:
-        message = "is the reference too, expected another file"
-        raise bad(("files", "editable"), message)
+    for number, name in enumerate(names):
+        message = ""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name):
+            message = f"{name!r} is not allowed, expected the name of a file in this folder"
+        elif name in names[:number]:
+            message = f"{name} is named twice"
+        elif name == reference:
+            message = "is the reference too, expected another file"
+        if message:
+            raise bad(("files", "editable"), message)
 
 
 SIZE_LIMIT = 1 << 20

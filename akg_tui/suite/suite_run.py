@@ -247,10 +247,7 @@ def make(entry: Entry, folder: Path, seed: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if source.is_task_folder:
         found = load_task(Path(source.path))
-        files = {
-            found.task.files.reference: found.reference,
-            found.task.files.editable: found.kernel,
-        }
+        files = {found.task.files.reference: found.reference} | found.kernels
         write_texts(folder, files | dict(found.tools) | dict(found.context), found.toml)
         return
     wanted = NewTask(

@@ -24,13 +24,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import clean
+from akg_tui.tui import textual_internals
 from akg_tui.tui.appearance import Appearance
 from akg_tui.tui.garbage_collection import Sweeper
 from akg_tui.tui.keyboard import Chords
 from akg_tui.tui.messages import Notices, exception_text
 from akg_tui.tui.pull_clock import PullClock
 from akg_tui.tui.terminal_guard import GuardedApp
-from akg_tui.tui.textual_internals import write_to_terminal
 from akg_tui.tui.themes import Inked
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls import keymap
@@ -114,7 +114,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
         )
         self.attention = Notifier(
-            lambda codes: write_to_terminal(self, self.appearance.sent(codes)),
+            lambda codes: textual_internals.write_to_terminal(self, self.appearance.sent(codes)),
             os.environ,
             self._run_hook,
         )
@@ -213,7 +213,8 @@ class WorkbenchApp(GuardedApp, Inked):
         """Open a run from the list of runs."""
         if self._handle is None and self._opening is None:
             self._past_first = past
-            self._opening = self.run_worker(self._open(open_run), name=OPENING)
+            opening = self._open(open_run)
+            self._opening = self.run_worker(opening, name=OPENING, group=textual_internals.OPENING)
 
     async def _open(self, open_run: Callable[[], Awaitable[RunHandle]]) -> None:
         opening = asyncio.ensure_future(open_run())

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from textual.strip import Strip
 
+from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.textual_internals import screen_strips, svg_frame
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.code_rows import CodeRows, SplitRows
+from akg_tui.view.code_rows import CodeRows, OneFile, SplitRows
 from akg_tui.view.diff import Kind, Row, split_lines
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, plain
@@ -40,9 +41,10 @@ def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
     by number (``12``, ``12-20``). If `snapshot` is None, only ``view`` and ``pane`` work.
     Raises `NothingThere`.
     """
+    file = pane.file if isinstance(pane, SourcePane) else 0
     if snapshot is None and what not in ("view", "pane"):
         raise NothingThere(tr("no run is open here"))
-    if snapshot is not None and (found := _of_kernel(what, snapshot)) is not None:
+    if snapshot is not None and (found := _of_kernel(what, snapshot, file)) is not None:
         return found
     if what not in ("view", "pane"):
         raise NothingThere(
@@ -54,8 +56,8 @@ def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
     return "\n".join(rows)
 
 
-def _of_kernel(what: str, snapshot: RunSnapshot) -> str | None:
-    """Return the kernel, the best one or lines by number; None for any other `what`."""
+def _of_kernel(what: str, snapshot: RunSnapshot, file: int) -> str | None:
+    """Return the kernel, the best one or lines of a file by number; None for any other `what`."""
     if what == "kernel":
         return snapshot.kernel(snapshot.state.work_blob)
     if what == "best":
@@ -63,7 +65,8 @@ def _of_kernel(what: str, snapshot: RunSnapshot) -> str | None:
         return snapshot.kernel(best.blob if best else snapshot.state.seed_blob)
     if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", what):
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-        lines = split_lines(snapshot.kernel(snapshot.state.work_blob))
+        one = OneFile(snapshot.state.task.files.names, file, snapshot.kernel)
+        lines = split_lines(one.text(one.key(snapshot.state.work_blob)))
         if not 1 <= first <= last <= len(lines):
             many = len(lines)
             raise NothingThere(tr("the kernel has lines 1 to {many}", many=many))

@@ -22,6 +22,7 @@ from akg_tui.store.run_at_rest import command_at_rest
 from akg_tui.store.run_list import read_state
 from akg_tui.tui.screens.dialogs import AskLimits
 from akg_tui.tui.screens.run_screen import RunScreen
+from akg_tui.tui.textual_internals import OPENING
 from akg_tui.view.controls.policy_words import limited
 from akg_tui.view.language import retold, tr
 
@@ -40,8 +41,12 @@ def why_at_once(state: RunState) -> str:
     return "; ".join(retold(one_line(each)) for each in told)
 
 
-async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
-    """Fork the run in `path` at the end of round `number`. Call from a worker of the app."""
+def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
+    """Fork the run in `path` at the end of round `number`, in a worker of the app."""
+    app.run_worker(_fork(app, path, number, tell), name="fork", group=OPENING)
+
+
+async def _fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
     try:
         made = await asyncio.to_thread(fork_run, path, number)
     except StoreError as error:
@@ -57,22 +62,29 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
     why = why_at_once(made.state)
     if not why:
         return
-    policy = made.state.task.policy
-    more = f"rounds={made.state.settled + max(1, policy.max_rounds)}"
+    task = made.state.task
+    more = f"rounds={made.state.settled + max(1, task.policy.max_rounds)}"
     ends = tr("{run} would end at once: {why}.", run=one_line(made.path.name), why=why)
-    asked = AskLimits(tr("limits of the fork"), ends, policy, more)
-    limits = await app.push_screen_wait(asked)
-    if limits:
+
+    async def limited_to(limits: str) -> None:
         try:
             await asyncio.to_thread(limit, made.path, limits)
         except StoreError as error:
-            told = tr("not done: {why}", why=error)
-        tell(told)
+            tell(tr("not done: {why}", why=error))
+        else:
+            tell(told)
+
+    def answered(limits: str | None) -> None:
+        if limits:
+            app.run_worker(limited_to(limits), name="limit the fork")
+
+    await app.push_screen(AskLimits(tr("limits of the fork"), ends, task, more), answered)
 
 
 def limit(path: Path, text: str) -> None:
     """Set other limits for a run at rest. Raises `StoreError`."""
-    command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))
+    task = read_state(path).task
+    command_at_rest(path, cmd.ChangePolicy(limited(task.policy, text, metrics=task.metrics)))
 
 
 async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -> None:
@@ -84,7 +96,7 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
     over = tr("{run} is over: {why}. It goes on as the same run.", run=one_line(path.name),
               why=retold(one_line(state.finished)))  # fmt: skip
     asked = AskLimits(
-        tr("go on, with more"), over, state.task.policy, f"rounds=+{MORE_ROUNDS}",
+        tr("go on, with more"), over, state.task, f"rounds=+{MORE_ROUNDS}",
         settled=state.settled,
     )  # fmt: skip
     app.push_screen(asked, lambda limits: then(limits) if limits else None)
@@ -93,5 +105,6 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
 def let_go_on(path: Path, limits: str) -> None:
     """Let a run go on that is over, under these limits. Raises `StoreError`."""
     state = read_state(path)
-    policy = limited(state.task.policy, limits, settled=state.settled)
+    task = state.task
+    policy = limited(task.policy, limits, settled=state.settled, metrics=task.metrics)
     command_at_rest(path, cmd.GoOn(policy))

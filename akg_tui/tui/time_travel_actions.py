@@ -200,8 +200,7 @@ class TimeTravel:
 
         def answered(yes: bool | None) -> None:
             if yes:
-                forking = fork(self._app, path, mark.round, self._workbench.say)
-                self._app.run_worker(forking, name="fork")
+                fork(self._app, path, mark.round, self._workbench.say)
 
         words = [*_fork_words(path, mark, state)]
         if self.place and (why := why_at_once(self.place.past.at(mark.seq))):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.core.measurement import CaseTiming, InputError, Measurement
+from akg_tui.core.measurement import CaseTiming, InputError, Measurement, nearest_errors
 from akg_tui.core.phases import Verdict
 from akg_tui.core.plan.knob_effects import Search, ValueEffect
 from akg_tui.core.plan.knobs import literal
@@ -19,7 +19,7 @@ from akg_tui.view import formatting
 from akg_tui.view.glyphs import SHORT, VERDICT, spark
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
-from akg_tui.view.spans import Line, cells, cut, fit, line
+from akg_tui.view.spans import Line, cells, cut, fit, hang, line
 
 # Columns in the order of importance: a narrow pane leaves out the last ones.
 _HEADS = (
@@ -128,41 +128,45 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     ]
 
 
-class InputRows(OnDemand[Line]):
-    """A row per kind of input, a column per attempt, newest first: the error over the tolerance."""
+Cell = tuple[str, str]
+"""The text of a cell, and its role."""
 
-    def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
-        names: dict[str, None] = {}
-        told = [attempt for attempt in reversed(attempts) if attempt.measurement.errors]
-        for attempt in told[:_NEWEST]:
-            names |= dict.fromkeys(each.name for each in attempt.measurement.errors)
-        self._names = [*names]
-        widest = max((cells(retold(one_line(n))) for n in names), default=0)
+
+class AttemptColumns(OnDemand[Line]):
+    """A table with a row per name and a column per attempt, newest first.
+
+    `rows` are the cells of each name, one for each of `attempts`; `head` is above the names, and
+    `empty` is shown instead of a table without names.
+    """
+
+    def __init__(
+        self,
+        attempts: Sequence[Attempt],
+        rows: Sequence[tuple[str, Sequence[Cell]]],
+        *,
+        head: str,
+        empty: str,
+        cell: int,
+        room: int,
+    ) -> None:
+        heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
+        self._rows = [(head, heads), *rows]
+        widest = max((cells(name) for name, _ in self._rows), default=0)
         self._wide = min(widest, max(6, room // 3))
-        self._shown = told[: max(1, (room - self._wide) // (_CELL + 1))]
-        self._errors = [
-            {each.name: each for each in attempt.measurement.errors} for attempt in self._shown
-        ]
-        self._room = room
+        self._empty, self._cell, self._room = empty, cell, room
 
     def __len__(self) -> int:
-        return len(self._names) + 1
+        return len(self._rows)
 
     def _made(self, index: int) -> Line:
-        if index == 0:
-            cells_of = [
-                (one_line(attempt.item) or tr("seed"), VERDICT[attempt.verdict][1])
-                for attempt in self._shown
-            ]
-            name = tr("input") if self._names else tr("no attempt tells its errors by input")
-        else:
-            name = retold(one_line(self._names[index - 1]))
-            cells_of = [_error(errors.get(self._names[index - 1])) for errors in self._errors]
-        head = cut(name, self._wide) if self._names else name
-        spans = [(head + " " * max(0, self._wide - cells(head)), "faint" if index == 0 else "text")]
-        for text, role in cells_of:
-            short = cut(text, _CELL)
-            spans.append((" " * (_CELL + 1 - cells(short)) + short, role))
+        if len(self._rows) == 1:
+            return fit(line((self._empty, "faint")), self._room)
+        name, values = self._rows[index]
+        shown = cut(name, self._wide)
+        spans = [(shown + " " * (self._wide - cells(shown)), "text" if index else "faint")]
+        for text, role in values[: max(1, (self._room - self._wide) // (self._cell + 1))]:
+            short = cut(text, self._cell)
+            spans.append((" " * (self._cell + 1 - cells(short)) + short, role))
         return fit(tuple(spans), self._room)
 
 
@@ -170,13 +174,38 @@ _NEWEST = 64  # newest attempts whose kinds of input become rows
 _CELL = 6
 
 
+def _columns(cell: int, room: int) -> int:
+    """Return the most columns of attempts that can be seen."""
+    return max(1, room // (cell + 1))
+
+
+def input_rows(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
+    """Return the errors over the tolerance: a row per case, kind of input and dtype."""
+    told = [attempt for attempt in reversed(attempts) if attempt.measurement.errors][:_NEWEST]
+    keys = [*dict.fromkeys((e.label, e.dtype) for a in told for e in a.measurement.errors)]
+    told = told[: _columns(_CELL, room)]
+    found = [{(e.label, e.dtype): e for e in a.measurement.errors} for a in told]
+    dtypes = [*dict.fromkeys(dtype for _, dtype in keys if dtype)]
+    alone = f" ({dtypes[0]})" if len(dtypes) == 1 else ""
+    rows = []
+    for label, dtype in keys:
+        name = retold(one_line(label))
+        name = f"{dtype} {name}" if dtype and not alone else name
+        rows.append((name, [_error(errors.get((label, dtype))) for errors in found]))
+    empty = tr("no attempt tells its errors by input")
+    head = tr("input") + alone
+    return AttemptColumns(told, rows, head=head, empty=empty, cell=_CELL, room=room)
+
+
 def _error(error: InputError | None) -> tuple[str, str]:
     if error is None:
         return "", "faint"
-    if error.error is None or not error.tolerance:
+    of_bound = error.share
+    if of_bound is None:
         return retold(one_line(error.note)) or "-", "note"
-    ratio = error.error / error.tolerance
-    return (f"✗{share(ratio)}", "verdict.fail") if ratio > 1 else (share(ratio), "muted")
+    if not error.tolerance and not error.error:
+        return tr("equal"), "muted"
+    return (f"✗{share(of_bound)}", "verdict.fail") if of_bound > 1 else (share(of_bound), "muted")
 
 
 def share(value: float) -> str:
@@ -218,41 +247,55 @@ def _case_ratio(case: CaseTiming | None) -> tuple[str, str]:
     return told, "verdict.keep" if case.ratio.low > 1 else "muted"
 
 
-class CaseRows(OnDemand[Line]):
-    """A row per case, a column per attempt, newest first: the ratio in that case."""
+def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
+    """Return the ratios in each case: a row per case."""
+    timed = [attempt for attempt in reversed(attempts) if attempt.measurement.cases]
+    timed = timed[: _columns(_CASE_CELL, room)]
+    found = [{each.name: each for each in a.measurement.cases} for a in timed]
+    rows = [
+        (one_line(name), [_case_ratio(cases.get(name)) for cases in found])
+        for name in (found[0] if found else ())
+    ]
+    empty = tr("no attempt was timed by case")
+    return AttemptColumns(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
 
-    def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
-        timed = [attempt for attempt in reversed(attempts) if attempt.measurement.cases]
-        names = dict.fromkeys(each.name for a in timed[:1] for each in a.measurement.cases)
-        self._names = [*names]
-        widest = max((cells(name) for name in names), default=0)
-        self._wide = min(widest, max(6, room // 3))
-        self._shown = timed[: max(1, (room - self._wide) // (_CASE_CELL + 1))]
-        self._cases = [{each.name: each for each in a.measurement.cases} for a in self._shown]
-        self._room = room
 
-    def __len__(self) -> int:
-        return len(self._names) + 1
+_METRIC_CELL = 9
 
-    def _made(self, index: int) -> Line:
-        if index == 0:
-            if not self._names:
-                return fit(line((tr("no attempt was timed by case"), "faint")), self._room)
-            heads = [
-                (one_line(attempt.item) or tr("seed"), VERDICT[attempt.verdict][1])
-                for attempt in self._shown
-            ]
-            return self._row(tr("case"), heads, "faint")
-        name = self._names[index - 1]
-        return self._row(name, [_case_ratio(cases.get(name)) for cases in self._cases], "text")
 
-    def _row(self, name: str, values: Sequence[tuple[str, str]], role: str) -> Line:
-        head = cut(one_line(name), self._wide)
-        spans = [(head + " " * max(0, self._wide - cells(head)), role)]
-        for text, of in values:
-            short = cut(text, _CASE_CELL)
-            spans.append((" " * (_CASE_CELL + 1 - cells(short)) + short, of))
-        return fit(tuple(spans), self._room)
+def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> AttemptColumns:
+    """Return the metrics that the task declares: a row per metric."""
+    told = [attempt for attempt in reversed(attempts) if attempt.measurement.metrics]
+    told = told[: _columns(_METRIC_CELL, room)]
+    found = [{each.name: each for each in a.measurement.metrics} for a in told]
+    rows = [
+        (one_line(name), [(formatting.short_metric(of.get(name)), "figure") for of in found])
+        for name in (names if told else ())
+    ]
+    empty = tr("no attempt has a metric yet")
+    return AttemptColumns(told, rows, head=tr("metric"), empty=empty, cell=_METRIC_CELL, room=room)
+
+
+def metric_rows(found: Measurement, room: int) -> list[Line]:
+    """Return a row for each metric of a measurement; none if the task declares none."""
+    return [
+        row
+        for each in found.metrics
+        for row in hang(
+            retold(one_line(str(each))), room, line((f"{one_line(each.name)} ", "muted")), "figure"
+        )
+    ]
+
+
+def error_rows(found: Measurement, room: int) -> list[Line]:
+    """Return a row for each case and dtype of a measurement: the error nearest to its bound."""
+    rows: list[Line] = []
+    for each in nearest_errors(found.errors):
+        place = " ".join(filter(None, (one_line(each.case), each.dtype)))
+        text, role = _error(each)
+        lead = line((f"{tr('error')} {place} ", "muted"), (f"{text} ", role))
+        rows += hang(retold(one_line(each.name)), room, lead, "faint")
+    return rows
 
 
 _KNOB_VALUE = 24

@@ -14,8 +14,10 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import TAB_WIDTH, clean
 from akg_tui.core.state import RunState
 from akg_tui.hashline.tags import Tagger
+from akg_tui.kernel_files import heading, split_files
 from akg_tui.view import formatting
 from akg_tui.view.diff import (
+    Compared,
     Hunk,
     Kind,
     Ranges,
@@ -44,22 +46,55 @@ class Colours:
     """The newest syntax-coloured versions of a kernel, by blob."""
 
     def __init__(self) -> None:
-        self._versions: dict[str, Highlighted] = {}
-        self._newest: Highlighted | None = None
+        self._versions: dict[str, Coloured] = {}
+        self._newest: dict[str, Highlighted] = {}  # by file
 
     def of(self, blob: str) -> Coloured | None:
         return self._versions.get(blob)
 
-    def keep(self, blob: str, coloured: Highlighted) -> None:
+    def keep(self, blob: str, coloured: Coloured) -> None:
         self._versions.pop(blob, None)
-        self._versions[blob] = self._newest = coloured
+        self._versions[blob] = coloured
         _keep_newest(self._versions)
 
-    def lex(self, text: str) -> Highlighted:
-        """Parse a text for colour, only where it differs from the last version. Use a thread."""
+    def lex(self, text: str, files: Sequence[str] = ("",)) -> Coloured:
+        """Parse a text for colour, each of several files as its name says. Use a thread.
+
+        A file is parsed only where it differs from the version before.
+        """
         from akg_tui.syntax import highlight
 
-        return highlight(text, self._newest)
+        lines: list[Line] = []
+        for name, each in split_files(files, text).items():
+            found = highlight(each, self._newest.get(name), name or ".py")
+            self._newest[name] = found
+            if len(files) == 1:
+                return found
+            lines += [*([((heading(name), "syn.comment"),)] if lines else []), *found]
+        return lines
+
+
+class OneFile:
+    """One file of a kernel in several, for panes that read a kernel's text by its blob."""
+
+    def __init__(self, files: Sequence[str], at: int, kernel: Callable[[str], str]) -> None:
+        self._files, self._kernel = files, kernel
+        self.name = files[at % len(files)]
+
+    def key(self, blob: str) -> str:
+        """Return what stands for a blob in `text`; the blob itself, of a single file."""
+        return f"{blob}:{self.name}" if len(self._files) > 1 else blob
+
+    def text(self, key: str) -> str:
+        """Return the file's text."""
+        return split_files(self._files, self._kernel(key.partition(":")[0]))[self.name]
+
+    def changed(self, old: str, new: str) -> list[str]:
+        """Return the names of the files that differ between two blobs."""
+        if len(self._files) == 1:
+            return [] if old == new else [self.name]
+        before, after = (split_files(self._files, self._kernel(blob)) for blob in (old, new))
+        return [name for name in self._files if before[name] != after[name]]
 
 
 class Texts:
@@ -100,7 +135,8 @@ class CodeRows(OnDemand[Line]):
 
     With a `tag_key` each line has its hashline tag. `gutter` is the columns before the code.
     `origins` gives the author of each new line. `widest` is the columns of the longest line;
-    where it is None, the lines are measured.
+    where it is None, the lines are measured. `files` are those of a kernel in several files whose
+    joined text is compared: lines have their numbers in their files.
     """
 
     def __init__(
@@ -113,8 +149,12 @@ class CodeRows(OnDemand[Line]):
         both: bool = False,
         origins: Origins | None = None,
         widest: int | None = None,
+        files: Sequence[str] = (),
     ) -> None:
         self.compared = compared
+        self._numbers: tuple[Sequence[int], Sequence[int]] | None = None
+        if len(files) > 1 and isinstance(compared, Compared):
+            self._numbers = compared.numbers(files)
         self._tagger = Tagger(tag_key) if tag_key is not None else None
         self._old, self._new = old, new
         self._both = both
@@ -146,15 +186,25 @@ class CodeRows(OnDemand[Line]):
             return ((f"   ~ {alike}", "diff.gap"),)
         number = row.old if row.kind is Kind.REMOVED else row.new
         ground = _GROUND.get(row.kind, "")
-        numbers = (row.old or "", row.new or "") if self._both else (number,)
+        old, new = self._in_file(row)
+        here = old if row.kind is Kind.REMOVED else new
+        numbers = (old or "", new or "") if self._both else (here or "",)
         told = " ".join(f"{each:>{self._digits}}" for each in numbers)
         gutter: list[Span] = [(f"{told} ", _on("number", ground))]
         if self._tagger is not None:
-            gutter.append((self._tagger.tag(number, row.text), _on("tag", ground)))
+            tag = self._tagger.tag(here, row.text) if here else "  "
+            gutter.append((tag, _on("tag", ground)))
         if self._label:
             gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
         return (*gutter, *self._code(row, number, ground))
+
+    def _in_file(self, row: Row) -> tuple[int, int]:
+        """Return the numbers of a row's lines in their file; 0: none, or a heading."""
+        if self._numbers is None:
+            return row.old, row.new
+        old, new = self._numbers
+        return (old[row.old - 1] if row.old else 0, new[row.new - 1] if row.new else 0)
 
     def _origin(self, row: Row, ground: str) -> Span:
         """Return the label of the line's author; a bar on later lines of a run by one author."""
@@ -222,8 +272,9 @@ class DiffRows(CodeRows):
         old: Coloured | None,
         new: Coloured | None,
         both: bool = True,
+        files: Sequence[str] = (),
     ) -> None:
-        super().__init__(compared, tag_key, old=old, new=new, both=both)
+        super().__init__(compared, tag_key, old=old, new=new, both=both, files=files)
         self.words = True
         self.left_out: frozenset[int] = frozenset()
         self._hunk_of = {row: hunk for hunk in hunks for row in range(hunk.start, hunk.stop)}

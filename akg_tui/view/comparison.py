@@ -30,6 +30,7 @@ class Side:
     title: Line
     about: tuple[Line, ...]
     text: str
+    files: tuple[str, ...] = ("",)
 
 
 def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
@@ -60,7 +61,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
         second = line((tr("against eager"), "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
         second = (*second, (f"  {tr('undone')}", "note"))
-    return Side(attempt.blob, title, (first, second), kernel(attempt.blob))
+    return Side(attempt.blob, title, (first, second), kernel(attempt.blob), state.task.files.names)
 
 
 class SideRows(OnDemand[Line]):

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
+from akg_tui.kernel_files import NotJoinable, is_heading, places
 from akg_tui.view.lazy_rows import OnDemand
 
 
@@ -93,9 +94,28 @@ class Compared(OnDemand[Row]):
                 found += self._new[new - 1 : new - 1 + count]
         return found
 
+    def headings(self, run: Run, start: int, count: int) -> list[int]:
+        """Return the rows of a run of equal lines, from `start` on, that are headings of files."""
+        first = run.new - 1
+        return [at for at in range(start, start + count) if is_heading(self._new[first + at])]
+
+    def numbers(self, files: Sequence[str]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the number of each line in its file, of the old text and of the new one.
+
+        0 stands for a heading. In a text without these files lines are counted as they come.
+        """
+        return _numbers(files, self._old), _numbers(files, self._new)
+
     def of(self, runs: Sequence[Run]) -> Compared:
         """Return a comparison of these two texts with other runs."""
         return Compared(self._old, self._new, runs)
+
+
+def _numbers(files: Sequence[str], lines: Sequence[str]) -> Sequence[int]:
+    try:
+        return [place.line for place in places(files, "\n".join(lines))]
+    except NotJoinable:
+        return range(1, len(lines) + 1)
 
 
 def split_lines(text: str) -> tuple[str, ...]:
@@ -212,7 +232,10 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def folded(rows: Compared, context: int) -> Compared:
-    """Return the changed rows with `context` rows around them; a GAP counts hidden rows."""
+    """Return the changed rows with `context` rows around them; a GAP counts hidden rows.
+
+    The headings of a kernel in several files stay, so that each change stands below its file.
+    """
     shown: list[Run] = []
     for number, run in enumerate(rows.runs):
         if run.kind is not Kind.SAME:
@@ -225,8 +248,13 @@ def folded(rows: Compared, context: int) -> Compared:
             shown.append(run)
             continue
         _append(shown, Kind.SAME, run.old, run.new, head)
-        _append(shown, Kind.GAP, hidden, 0, 1)
-        done = head + hidden
+        before, done = head, head + hidden
+        for at in (*rows.headings(run, head, hidden), done):
+            if at > before:
+                shown.append(Run(Kind.GAP, at - before, 0, 1))
+            if at < done:
+                _append(shown, Kind.SAME, run.old + at, run.new + at, 1)
+            before = at + 1
         _append(shown, Kind.SAME, run.old + done, run.new + done, foot)
     return rows.of(shown)
 

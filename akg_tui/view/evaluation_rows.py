@@ -13,7 +13,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
-from akg_tui.view.attempt_rows import case_rows
+from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
@@ -203,7 +203,8 @@ def _found(found: Measurement, room: int) -> list[Line]:
     if found.clusters:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
-    return [*rows, line((", ".join(figures), "muted")), *case_rows(found, room)]
+    rows += [line((", ".join(figures), "muted")), *case_rows(found, room)]
+    return [*rows, *metric_rows(found, room), *error_rows(found, room)]
 
 
 _NEWEST = 20  # attempts that are searched for a timing; an attempt that fails has none

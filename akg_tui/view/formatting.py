@@ -5,7 +5,7 @@ Workbench, plain stream and report format all figures with these functions. Pure
 
 from __future__ import annotations
 
-from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
+from akg_tui.core.measurement import Interval, Measurement, Metric, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, ratio_text
@@ -154,6 +154,15 @@ def stage(name: str) -> str:
 def error_of(error: float, tolerance: float) -> str:
     """Return an error together with the tolerance."""
     return tr("{error} of {tolerance} allowed", error=f"{error:.1e}", tolerance=f"{tolerance:.1e}")
+
+
+def short_metric(found: Metric | None) -> str:
+    """Return the value of a metric in a narrow cell; of several values the middle one."""
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return "-"
+    return f"{(found.low + found.high) / 2:.4g}"
 
 
 def tokens(number: int) -> str:

@@ -18,7 +18,7 @@ from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
-from akg_tui.view.attempt_rows import case_rows
+from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -259,7 +259,9 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
             add(label, text)
     add(tr("verdict"), retold(one_line(item.reason)), role)
     if attempt is not None:
-        rows += [((pad * 2, "text"), *each) for each in case_rows(attempt.measurement, room)]
+        found, inner = attempt.measurement, room - 2 * INDENT
+        told_by = (*case_rows(found, inner), *metric_rows(found, inner), *error_rows(found, inner))
+        rows += [((pad * 2, "text"), *each) for each in told_by]
         lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
         for each in lines[:MAX_DETAIL]:
             rows += hang(retold(each), room, line((pad * 2, "text")), "faint")

@@ -2,7 +2,7 @@
 
 The engine, the store, git and the files are what users get; the judge is the tests' fake
 one, so that a run takes a moment. `python -m benchmarks crashlab [--points N] [--kills N]
-[--losses N] [--seed S]` starts one process, warmed up, whose forks are the victims.
+[--losses N] [--seed S] [--files N]` starts one process, warmed up, whose forks are the victims.
 
 A *point* is a step on the disk (`disk_faults`) with what happens there: a kill before it,
 in the middle of it or after it, or a full disk or an I/O error, once or from there on. A *kill*
@@ -67,6 +67,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--losses", type=int, default=LOSSES)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--files", type=int, choices=(1, 2), default=1, help="of the kernel")
     return parser.parse_args(arguments)
 
 
@@ -102,9 +103,12 @@ def _progress(total: int) -> Iterator[None]:
 
 def work(folder: Path, options: argparse.Namespace) -> bool:
     """In the counted process: make the scenes, do every case, print the figures."""
+    from benchmarks.crashlab import scenes
     from benchmarks.crashlab.victims import Lab
 
     began = time.monotonic()
+    if options.files > 1:
+        scenes.use_several_files()
     dice = random.Random(options.seed)
     lab = Lab(folder)
     every = lab.cases()
@@ -131,6 +135,7 @@ def work(folder: Path, options: argparse.Namespace) -> bool:
     figures: dict[str, Any] = {
         "benchmark": "crashlab",
         "seed": options.seed,
+        "files": options.files,
         "points_there_are": len(every),
         **{name: told[name] for name in ("points", "kills", "power_losses")},
         "kinds_of_point": len({(case.how, case.error, case.point) for case in cases}),

@@ -21,8 +21,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.plan.plan_document import render_plan
-from akg_tui.core.task import Policy, Task
+from akg_tui.core.task import Files, Policy, Task
 from akg_tui.engine.engine import Engine
+from akg_tui.store.projections import work_text
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import load_task
@@ -38,6 +39,17 @@ WIDTH = 1  # tune: [1, 2]
 class ModelNew:
     pass
 """
+
+
+FILES: dict[str, str] = {"kernel.py": KERNEL}
+"""The editable files of the task, by name."""
+
+
+def use_several_files() -> None:
+    """Put the second knob into a file of its own, so that most edits change one file or the other,
+    and some both."""
+    speed, width, *rest = KERNEL.splitlines(keepends=True)
+    FILES["kernel.py"], FILES["shape.py"] = "".join([speed, *rest]), width
 
 
 class Person:
@@ -147,9 +159,11 @@ class SweepThatGivesUp(Sweep):
 
 def make_task(folder: Path) -> None:
     folder.mkdir(parents=True)
-    (folder / "task.toml").write_text('op = "speed"\n')
+    toml = f'op = "speed"\n[files]\neditable = {list(FILES)}\n'
+    (folder / "task.toml").write_text(toml)
     (folder / "reference.py").write_text(REFERENCE)
-    (folder / "kernel.py").write_text(KERNEL)
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
 
 
 def find_run(folder: Path) -> Path | None:
@@ -163,7 +177,8 @@ def open_run(folder: Path) -> RunFolder:
     if path is not None:
         last = read_state(path).last_at
         return RunFolder.open(path, clock=Clock(last))
-    task = Task(op="speed", policy=Policy(max_rounds=ROUNDS, fail_streak=1))
+    files = Files(editable=tuple(FILES))
+    task = Task(op="speed", files=files, policy=Policy(max_rounds=ROUNDS, fail_streak=1))
     return RunFolder.create(
         load_task(folder / "task"),
         task=task,
@@ -210,7 +225,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         refs = run.history.refs()
         assert refs.pop("refs/heads/best") == state.best.commit, "best is not the journal's"
         assert refs == {f"refs/akg/attempts/{a.number}": a.commit for a in state.attempts}
-        kernel = (path / "work" / "kernel.py").read_bytes()
+        kernel = work_text(path, state.task.files)
         assert kernel == run.history.read_blob(state.best.blob), "the work tree is not the best"
         assert (path / "PLAN.md").read_text() == render_plan(state), "PLAN.md is stale"
         left = [p.name for p in path.rglob("*") if p.name.startswith("tmp_object")]

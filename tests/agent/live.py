@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
 from akg_tui.core.phases import Mode, Phase
-from akg_tui.core.task import Agent, Policy, Task
+from akg_tui.core.task import Agent, Files, Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import load_task
@@ -46,12 +46,22 @@ async def held(
     hold: Phase = Phase.EDIT,
     agent: Agent | None = None,
     tools: str = "",
+    kernels: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Engine]:
-    """An engine whose run waits in `hold`; its task folder is `folder`/task."""
+    """An engine whose run waits in `hold`; its task folder is `folder`/task.
+
+    `kernels` are the files of a kernel in several files, by name.
+    """
     make_task(folder / "task")
+    for name, text in (kernels or {}).items():
+        (folder / "task" / name).write_text(text)
+    editable = tuple(kernels or ("kernel.py",))
+    toml = f'op = "speed"\n[files]\neditable = {list(editable)}\n'
+    (folder / "task" / "task.toml").write_text(toml)
     if tools:
         (folder / "task" / "tools.yaml").write_text(tools)
-    task = Task(op="speed", policy=Policy(max_rounds=3), agent=agent or Agent())
+    files = Files(editable=editable)
+    task = Task(op="speed", files=files, policy=Policy(max_rounds=3), agent=agent or Agent())
     run = RunFolder.create(
         load_task(folder / "task"),
         task=task,

@@ -258,7 +258,7 @@ async def test_an_order_from_outside_changes_nothing(case: Case, tmp_path: Path)
 def access_to(folder: Path) -> FileAccess:
     (folder / "run" / "notes").mkdir(parents=True)
     (folder / "secret.txt").write_text(SECRET)
-    return FileAccess(folder / "run", "kernel.py")
+    return FileAccess(folder / "run", ("kernel.py",))
 
 
 def test_a_file_swapped_for_a_link_after_the_check_is_not_followed(tmp_path, monkeypatch) -> None:
@@ -351,7 +351,7 @@ def test_notes_have_a_bound_in_files_and_bytes(tmp_path, monkeypatch) -> None:
 def test_the_runs_own_absolute_path_and_links_on_the_way_to_it_are_the_users(tmp_path) -> None:
     access_to(tmp_path)
     (tmp_path / "by-link").symlink_to(tmp_path / "run")
-    access = FileAccess(tmp_path / "by-link", "kernel.py")
+    access = FileAccess(tmp_path / "by-link", ("kernel.py",))
     assert access.write(str(tmp_path / "by-link" / "notes" / "a.md"), b"x") == "notes/a.md"
     assert access.read(str(tmp_path / "run" / "notes" / "a.md")) == b"x"
 

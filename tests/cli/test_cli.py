@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.cli import DECLARED, parser
+from akg_tui.cli import DECLARED, main, parser
 from akg_tui.cli.run_options import note_goals, stated_limits
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.task import Policy
+from akg_tui.core.task import Policy, Task
 from tests.engine.runs import KERNEL, REFERENCE, copy_sample, make_task
 from tests.fresh_interpreter import printed
 
@@ -206,10 +206,19 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
     measured = json.loads(good.stdout)
     assert measured["outcome"] == "correct"
     assert measured["ratio"]["low"] <= measured["ratio"]["ratio"] <= measured["ratio"]["high"]
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"'))
+    # A kernel in two files, of which the second has what makes it wrong.
+    toml = folder / "task.toml"
+    files = '["kernel.py", "scores.py"]'
+    toml.write_text(toml.read_text().replace('editable = "kernel.py"', f"editable = {files}"))
+    (folder / "scores.py").write_text('SCORES = "scale_after"\n')
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    (wrong / "kernel.py").write_text(
+        re.sub(r"^SCORES = .*$", "from scores import SCORES", kernel, flags=re.M)
+    )
+    (wrong / "scores.py").write_text('SCORES = "bfloat16"\n')
     bad = akg("eval", folder, "--kernel", wrong)
-    assert bad.returncode == 1
+    assert bad.returncode == 1, bad.stderr
     assert "wrong values" in bad.stdout
     (folder / "reference.py").write_text(
         (folder / "reference.py").read_text().replace("def forward(", "def forward(self_, ")
@@ -272,10 +281,26 @@ def test_a_bad_policy_file_is_told_by_field(task: Path, tmp_path: Path) -> None:
     refused(akg("tune", task, "--headless", "--policy", path), str(path), "goals[0].operator")
 
 
+def test_a_goal_on_a_number_that_the_task_does_not_declare_is_refused(
+    task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"goals": [{"metric": "Mean R", "operator": ">", "value": 0.8}]}')
+    why = "'Mean R' is not measured, expected one of: speedup, ratio, candidate_ms, max_error"
+    for words, place in (
+        (("--policy", str(path)), f"{path}: goals[0].metric: "),
+        (("--goal", "Mean R>0.8"), "--goal: "),
+    ):
+        assert main(["tune", str(task), "--headless", *words]) == 2
+        assert capsys.readouterr() == ("", f"akg-tui: {place}{why}\n")
+    (task / "task.toml").write_text('metrics = ["Mean R"]\n' + (task / "task.toml").read_text())
+    assert main(["tune", str(task), "--headless", "--policy", str(path)]) == 2
+    assert "reference.py:1: metrics: is missing, expected def metrics(" in capsys.readouterr().err
+    assert not (task / "runs").exists()
+
+
 def stated(policy: Policy, *words: str) -> Policy:
-    stated = stated_limits(parser().parse_args(["tune", "t", *words])).over(policy)
-    note_goals(stated)
-    return stated
+    return stated_limits(parser().parse_args(["tune", "t", *words])).over(policy)
 
 
 def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(
@@ -293,7 +318,10 @@ def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(
     assert filed.max_hours == 2.0
     assert filed.automation is not None
     assert (filed.automation.max_tokens, filed.automation.max_experiments) == (9, 5)
-    assert "'Mean R' is not measured here" in capsys.readouterr().err
+    note_goals(Task(op="a", policy=filed))
+    assert "a goal is never met: 'Mean R' is not measured" in capsys.readouterr().err
+    note_goals(Task(op="a", policy=filed, metrics=("Mean R",)))
+    assert capsys.readouterr().err == ""
     words = ("--max-tokens", "8", "--max-rounds", "4", "--goal", "speedup>2", "--max-cost", "1")
     said = stated(task, "--policy", str(path), *words)
     assert said.max_rounds == 4

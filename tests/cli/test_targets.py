@@ -13,7 +13,7 @@ import pytest
 from akg_tui.cli import main, parser
 from akg_tui.cli.evaluate_kernel import _print_measurement
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import InputError, Measurement, Outcome
+from akg_tui.core.measurement import InputError, Measurement, Metric, Outcome
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Backend, Dsl
 from akg_tui.engine.run_service import create_run
@@ -111,12 +111,24 @@ def test_a_kernel_that_launches_nothing_has_no_compile_report(
 
 
 def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture[str]) -> None:
-    errors = (InputError("as drawn", 1e-7, 2e-6),)
-    found = Measurement(outcome=Outcome.CORRECT, message=INTERPRETED, timed=False, errors=errors)
+    errors = (
+        InputError("as drawn", 1e-7, 2e-6, dtype="float32"),
+        InputError("as drawn", 0.0, 0.0, dtype="int64"),
+        InputError("zeros", note="not tried: no time left"),
+    )
+    metrics = (Metric("Mean R", 0.5, 0.75), Metric("rows", note="not a finite number"))
+    found = Measurement(
+        outcome=Outcome.CORRECT, message=INTERPRETED, timed=False, errors=errors, metrics=metrics
+    )
     _print_measurement(found, as_json=False)
     assert capsys.readouterr().out.splitlines() == [
         "correct: verified only: Triton's interpreter says nothing about time",
-        "right on 1 kinds of input; nearest to its limit: as drawn (1e-07 of 2e-06)",
+        "Mean R: 0.5 – 0.75",
+        "rows: not a finite number",
+        "right on 1 kinds of input; nearest to its limit:",
+        "  float32 1e-07 of 2e-06: as drawn",
+        "  int64 equal: as drawn",
+        "zeros: not tried: no time left",
     ]
 
 

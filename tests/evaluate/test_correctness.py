@@ -282,13 +282,17 @@ def test_no_size_of_the_values_hides_an_error(exact: torch.Tensor, size: float) 
 
 def test_kinds_of_input_that_were_tried_come_before_those_that_were_not() -> None:
     errors = Errors()
-    errors.add("as drawn", Comparison(1e-7, 2e-6))
+
+    def add(name: str, error: float) -> None:
+        errors.add(name, Comparison(error, 2e-6, outputs=(Comparison(error, 2e-6),)))
+
+    add("as drawn", 1e-7)
     errors.skip("outliers", "no time left")
     errors.skip("zeros", "the reference refuses them")
-    errors.add("the same input again", Comparison(3e-7, 2e-6))
-    errors.add("the same input again", Comparison(2e-7, 2e-6))
+    add("the same input again", 3e-7)
+    add("the same input again", 2e-7)
     # In another shape it was tried after all.
-    errors.add("zeros", Comparison(0.0, 2e-6))
+    add("zeros", 0.0)
     assert errors.by_name == (
         InputError("as drawn", 1e-7, 2e-6),
         InputError("the same input again", 3e-7, 2e-6),
@@ -296,3 +300,21 @@ def test_kinds_of_input_that_were_tried_come_before_those_that_were_not() -> Non
         InputError("outliers", note="not tried: no time left"),
     )
     assert (errors.worst, errors.tolerance) == (3e-7, 2e-6)
+
+
+def test_errors_are_kept_by_case_and_dtype_and_the_nearest_to_its_bound_wins() -> None:
+    reference = [torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.bfloat16), torch.tensor([7])]
+    held = correctness.bounds(reference, None, None)
+    near = [reference[0] + 2.0**-23, reference[1], reference[2]]
+    far = [reference[0], reference[1] + 2.0**-7, reference[2]]
+    errors = Errors()
+    errors.begin_case("narrow")
+    for results in (near, far):
+        errors.add("as drawn", correctness.compare(results, reference, None, held))
+    told = {(each.label, each.dtype): each.share for each in errors.by_name}
+    assert [*told] == [("narrow: as drawn", name) for name in ("float32", "bfloat16", "int64")]
+    assert all(0 < told["narrow: as drawn", name] < 1 for name in ("float32", "bfloat16"))
+    assert told["narrow: as drawn", "int64"] == 0.0
+    wrong = correctness.compare([*far[:2], reference[2] + 1], reference, None, held)
+    errors.add("as drawn", wrong)
+    assert [each.dtype for each in errors.by_name if each.note] == ["int64"]

@@ -152,6 +152,24 @@ def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
     ]
 
 
+def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_path: Path) -> None:
+    folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
+    module = folder / "func_forward.py"
+    given = "num_features: int, eps: float"
+    text = module.read_text()
+    assert given in text
+    module.write_text(
+        text.replace(given, "num_features=128, low=(-1.0, 2), eps=None").replace(
+            "self.eps = eps", "self.eps = eps or 1e-5"
+        )
+    )
+    config = folder / "config_forward.json"
+    config.write_text(config.read_text().replace("1e-05", "null"))
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    assert namespace["get_init_inputs"]() == [128, (-1.0, 2), None]
+
+
 DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
 
 
@@ -238,10 +256,30 @@ def test_a_file_of_no_use_is_refused_in_one_line(
 def test_code_of_the_harness_that_a_task_lacks_is_refused(tmp_path: Path) -> None:
     shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
     path = tmp_path / "p/reference.py"
-    path.write_text(path.read_text().replace("import make_match", "import verbose_allclose, make"))
+    path.write_text(path.read_text().replace("import make_match", "import set_seed, make"))
     with pytest.raises(BadTask) as refused:
         read_problem(tmp_path / "p")
-    assert "reference.py:1: verbose_allclose: is imported from utils" in str(refused.value)
+    assert "reference.py:1: set_seed: is imported from utils" in str(refused.value)
+
+
+def test_comparisons_of_the_harness_are_left_out_and_its_contexts_do_nothing(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(SETS / "gpu_mode/vector_scale_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    text, mark, _ = path.read_text().partition("check_implementation = ")
+    assert mark
+    text = text.replace(
+        "import make_match_reference,", "import verbose_allclose, DisableCuDNNTF32,"
+    )
+    text = text.replace("with DeterministicContext()", "with DisableCuDNNTF32()")
+    own = "def check_implementation(data, output):\n    return verbose_allclose(output, data)\n"
+    path.write_text(text + own)
+    found = read_problem(tmp_path / "p").reference
+    assert "verbose_allclose" not in found
+    namespace: dict[str, Any] = {}
+    exec(found, namespace)
+    assert namespace["Model"]()(*namespace["get_inputs"]()).shape == (96, 96)
 
 
 def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:

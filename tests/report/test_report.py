@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
-from akg_tui.core.measurement import CaseTiming, Interval
+from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
 from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
@@ -378,3 +378,19 @@ def test_a_chart_shows_the_incumbent_over_the_seed_in_each_case(
     assert f"short {2.0**kept:.2f}×" in text
     assert f"long {1.1**kept:.2f}×" in text
     assert "Speedup of the incumbent over the seed" not in render(report, "html")
+
+
+def test_the_report_tells_metrics_and_errors_of_the_best_kernel(report: Report) -> None:
+    errors = (
+        InputError("as drawn", 1e-6, 1e-5, case="wide", dtype="float32"),
+        InputError("zeros", 3e-6, 1e-5, case="wide", dtype="float32"),
+        InputError("NaN", note="not tried: no time left", case="wide"),
+    )
+    told = replace(report, errors=errors, metrics=(Metric("Mean R", 0.5, 0.75),))
+    page = Page(render_page(told)).text
+    for words in ("Mean R", "0.5 – 0.75", "3e-06 of 1e-05 (30 %)", "not tried: no time left"):
+        assert words in page
+    text = render_markdown(told)
+    assert "| `wide` | `zeros` | float32 | `3e-06 of 1e-05 (30 %)` |" in text
+    assert "- `Mean R`: `0.5 – 0.75`" in text
+    assert all(len(each.errors) <= 1 for each in report.rounds)

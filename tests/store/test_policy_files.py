@@ -17,7 +17,7 @@ from akg_tui.store.task_toml import load_policy, parse_task
 PLACE = Path("task.toml")
 FULL = """\
 op = "a"
-
+metrics = ["Val ACC"]
 [policy]
 min_plan_items = 2
 
@@ -73,6 +73,14 @@ def test_task_toml_holds_the_pages_fields_and_the_extensions() -> None:
         ("min_plan_items = 2", "max_rounds = 30", 11, "says 40, but policy.max_rounds says 30"),
         ('scope = "best"', 'scope = "best"\nconsecutive = 2', 16, "does not go with scope best"),
         ("value = 0.92", "value = inf", 25, "expected a finite number"),
+        (
+            '["Val ACC"]',
+            '["Val acc"]',
+            23,
+            "policy.automation.goals.1.metric: 'Val ACC' is not measured, expected one of: speedup",
+        ),
+        ('["Val ACC"]', '["Val ACC", "ratio"]', 1, "two metrics are named 'ratio'"),
+        ('["Val ACC"]', '["Val > ACC"]', 2, "metrics.0: 'Val > ACC' is not allowed"),
     ],
 )
 def test_what_task_toml_leaves_in_doubt_is_refused_by_line(old, new, line, told) -> None:

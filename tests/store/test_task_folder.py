@@ -55,7 +55,10 @@ BAD_TOML = {
         4,
         "policy.max_round: is not a known field, did you mean max_rounds?",
     ),
-    'op = "a"\nzzz = 3\n': (2, "zzz: is not a known field, expected one of: op, baselines, files"),
+    'op = "a"\nzzz = 3\n': (
+        2,
+        "zzz: is not a known field, expected one of: op, baselines, metrics, files",
+    ),
     'op = "a"\n[policy]\n# a note\nmax_rounds = 0\n': (
         4,
         "policy.max_rounds: 0 is not allowed, expected integer >= 1",
@@ -254,3 +257,24 @@ def test_a_bad_setting_makes_no_folder(
         write_task(tmp_path / "t", **settings)
     assert str(bad.value).isprintable()
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("", "1: metrics: is missing, expected def metrics(inputs, outputs, expected, kernel)"),
+        ("class metrics: pass\n", "5: metrics: is no function"),
+        ("def metrics(outputs, n): return {}\n", "5: metrics: takes n, expected only parameters"),
+        ("def metrics(*a, **k): return {}\n", "5: metrics: takes a, k, expected only"),
+    ],
+)
+def test_metrics_that_are_declared_need_a_function_of_the_reference(
+    tmp_path: Path, function: str, told: str
+) -> None:
+    folder = make_task(tmp_path / "t").path
+    toml = folder / "task.toml"
+    toml.write_text('metrics = ["Mean R"]\n' + toml.read_text())
+    (folder / "reference.py").write_text(MODEL + INPUTS + INIT + function)
+    with pytest.raises(BadTask) as error:
+        load_task(folder)
+    assert str(error.value).startswith(f"{folder / 'reference.py'}:{told}")

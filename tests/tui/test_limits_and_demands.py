@@ -78,7 +78,14 @@ def test_goals_logic_and_heuristics_are_set_with_the_same_words() -> None:
     assert policy.automation is not None
     assert [str(goal) for goal in policy.automation.goals] == ["max_error < 1e-06", "speedup >= 3"]
     assert limited(policy, "goals=none").automation == replace(policy.automation, goals=())
-    for text, told in (("goal=pace>2", "'pace' is not measured"), ("logic=xor", "AND, OR")):
+    declared = limited(policy, "goal='Mean R>=0.8'", metrics=("Mean R",)).automation
+    assert declared is not None
+    assert str(declared.goals[-1]) == "Mean R >= 0.8"
+    for text, told in (
+        ("goal=pace>2", "'pace' is not measured"),
+        ("goal='pace", "a quote is not closed"),
+        ("logic=xor", "AND, OR"),
+    ):
         with pytest.raises(BadLimit, match=told):
             limited(policy, text)
 

@@ -66,7 +66,6 @@ UNSEEN = {
     "core/stopping/automation:": "prefixes of lines of the command line",
     "core/stopping/automation:read_automation": "the command line",
     "core/stopping/automation:doubts": "the command line",
-    "core/stopping/automation:never_met": "the command line",
     "core/phases:__post_init__": "a fault of our own",
     "core/phases:_bad": "a fault of our own",
     "core/recovery:cut_off": "a part of a sentence that is there whole",

@@ -19,6 +19,8 @@ from textual.widgets import Input
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Phase
 from akg_tui.tui import textual_internals
+from akg_tui.tui.screens.command_line import CommandLine
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import AskLimits, Confirm
 from akg_tui.tui.screens.new_run import Wizard
 from akg_tui.tui.screens.runs import Runs
@@ -225,6 +227,35 @@ async def test_what_is_read_in_a_thread_before_it_opens_gets_the_keys_too(folder
         await stage.until(lambda: stage.runs.sort != order)
         assert isinstance(stage.app.screen, Runs)
         assert len(stage.app.screen_stack) == 2
+
+
+async def test_keys_behind_the_one_that_opens_a_run_are_for_the_run(folder: Path) -> None:
+    """On the list `n` would begin a new run and `s` would sort."""
+    async with listed(folder) as stage:
+        await stage.at("task")
+        order = stage.runs.sort
+        burst(stage.app, "enter", "z", ":", *"nsq")
+        await stage.until(lambda: isinstance(stage.app.focused, Input))
+        assert typed(stage.app) == "nsq"
+        screens = [type(each) for each in stage.app.screen_stack[1:]]
+        assert screens == [Runs, Deck, CommandLine]
+        assert stage.runs.sort == order
+        await stage.press("escape")
+        assert stage.app.screen.zoomed  # type: ignore[attr-defined]
+
+
+async def test_words_behind_a_yes_to_a_fork_are_its_limits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Confirm, "ARM_S", 0.0)
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        burst(stage.app, "F", "enter", "y", *WORDS)
+        await stage.until(lambda: isinstance(stage.app.screen, AskLimits))
+        await stage.until(lambda: typed(stage.app).endswith(WORDS))
+        assert stage.runs.marked == []
+        await stage.press("escape")
+        assert isinstance(stage.app.screen, Runs)
 
 
 async def test_what_never_opens_does_not_take_the_keyboard_away(

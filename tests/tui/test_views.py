@@ -13,6 +13,7 @@ from akg_tui.core.measurement import (
     InputError,
     Interval,
     Measurement,
+    Metric,
     Outcome,
     Progress,
     Roofline,
@@ -20,7 +21,14 @@ from akg_tui.core.measurement import (
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.view.agent_rows import AgentList, agent_rows
-from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows
+from akg_tui.view.attempt_rows import (
+    AttemptRows,
+    case_columns,
+    error_rows,
+    input_rows,
+    metric_columns,
+    metric_rows,
+)
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Series
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
@@ -112,14 +120,50 @@ def test_errors_by_input_stand_under_their_attempt() -> None:
         InputError("large", 2e-4, 1e-5),
     )
     attempts = [with_more(attempt, errors=errors) for attempt in finished().attempts]
-    rows = InputRows(attempts, 60)
+    rows = input_rows(attempts, 60)
     told = [plain(row) for row in rows]
     assert told[0].split()[:3] == ["input", "p9", "p8"]
     assert told[1].split()[:3] == ["small", "2", "%"]
     assert told[2].startswith("nan ␛[31m")
     assert "✗>10" in told[3]
     assert all(width(row) <= 60 for row in rows)
-    assert "no attempt tells its errors by input" in plain(InputRows((), 60)[0])
+    assert "no attempt tells its errors by input" in plain(input_rows((), 60)[0])
+
+
+def test_errors_and_metrics_tell_their_case_and_dtype() -> None:
+    errors = (
+        InputError("as drawn", 1e-6, 1e-5, case="wide", dtype="float32"),
+        InputError("zeros", 3e-6, 1e-5, case="wide", dtype="float32"),
+        InputError("as drawn", 0.0, 0.0, case="wide", dtype="int64"),
+        InputError("as drawn", None, 0.0, "NaN", case="slim", dtype="float32"),
+        InputError("NaN", note="not tried: no time left", case="slim"),
+    )
+    metrics = (Metric("Mean R", 0.5, 0.75), Metric("rows", note="not a finite number"))
+    attempts = [
+        with_more(attempt, errors=errors, metrics=metrics) for attempt in finished().attempts
+    ]
+    told = [plain(row) for row in input_rows(attempts, 60)]
+    assert [row[:19] for row in told[1:4]] == [
+        "float32 wide: as dr", "float32 wide: zeros", "int64 wide: as draw"
+    ]  # fmt: skip
+    assert "equal" in told[3]
+    found = attempts[-1].measurement
+    assert [plain(row) for row in error_rows(found, 60)] == [
+        "error wide float32 30 % zeros", "error wide int64 equal as drawn",
+        "error slim float32 NaN as drawn",
+    ]  # fmt: skip
+    assert [plain(row) for row in metric_rows(found, 60)] == [
+        "Mean R 0.5 – 0.75", "rows not a finite number"
+    ]  # fmt: skip
+    rows = [plain(row) for row in metric_columns(("Mean R", "rows"), attempts, 60)]
+    assert rows[0].split()[:2] == ["metric", "p9"]
+    assert rows[1].split()[:3] == ["Mean", "R", "0.625"]
+    assert rows[2].split()[:2] == ["rows", "-"]
+    assert "no attempt has a metric yet" in plain(metric_columns(("a",), (), 60)[0])
+    last = msgspec.structs.replace(finished(), attempts=tuple(attempts), final=found)
+    shown = [plain(row) for row in eval_rows(last, EstimateHistory(), 0.0, 60, 20)]
+    assert "Mean R 0.5 – 0.75" in shown
+    assert "error wide float32 30 % zeros" in shown
 
 
 def test_cases_stand_under_their_attempt_and_in_the_item_s_details() -> None:
@@ -137,11 +181,11 @@ def test_cases_stand_under_their_attempt_and_in_the_item_s_details() -> None:
     )
     state = finished()
     attempts = tuple(with_more(attempt, cases=cases) for attempt in state.attempts)
-    told = [plain(row) for row in CaseRows(attempts, 60)]
+    told = [plain(row) for row in case_columns(attempts, 60)]
     assert told[0].split()[:3] == ["case", "p9", "p8"]
     assert told[1].split()[:2] == ["short", "2.00×"]
     assert told[2].split()[:2] == ["long", "0.83×"]
-    assert "no attempt was timed by case" in plain(CaseRows((), 60)[0])
+    assert "no attempt was timed by case" in plain(case_columns((), 60)[0])
     state = msgspec.structs.replace(state, attempts=attempts)
     rows = "\n".join(plain(row) for row in plan_view(state, 90, 40, {"p1"}).rows)
     assert "short 2.00× 2 ms → 1 ms" in rows

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -46,7 +46,27 @@ _ROW = re.compile(
 )
 _MEASURED = ("KEPT", "DISCARDED", "FAILED", "INCONCLUSIVE")
 _AVOID = re.compile(r"^- avoid: (.*)$", re.M)
-_VIEW_LINE = re.compile(r"^(?P<anchor>\d+[a-z]+)\|(?P<text>.*)$")
+_VIEW_FILE = re.compile(r"^@(\S+) r\d+ ")
+_VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
+
+
+class _ViewLine(NamedTuple):
+    """A line of the kernel in the tagged view, with the file that the view names."""
+
+    file: str
+    anchor: str
+    text: str
+
+
+def _view_lines(view: str) -> list[_ViewLine]:
+    found: list[_ViewLine] = []
+    file = ""
+    for row in view.split("\n"):
+        if line := _VIEW_LINE.match(row):
+            found.append(_ViewLine(file, line[1], line[2]))
+        elif name := _VIEW_FILE.match(row):
+            file = name[1]
+    return found
 
 
 class Sweep:
@@ -73,17 +93,16 @@ class Sweep:
             reply = _reply(request, text, "read_kernel", {})
         else:
             try:
-                lines = [found for found in map(_VIEW_LINE.match, view.split("\n")) if found]
-                reply = await self._act(request, phase[1], prompt.text, lines)
+                reply = await self._act(request, phase[1], prompt.text, _view_lines(view))
             except BadKnob as error:
                 raise ModelFailed(f"sweep: {error}") from None
         on_delta(reply.text)
         return reply
 
     async def _act(
-        self, request: ChatRequest, phase: str, prompt: str, kernel: Sequence[re.Match[str]]
+        self, request: ChatRequest, phase: str, prompt: str, kernel: Sequence[_ViewLine]
     ) -> ChatReply:
-        knobs = find_knobs([line["text"] for line in kernel])
+        knobs = find_knobs([line.text for line in kernel])
         if not knobs:
             return _reply(request, HOW_TO_DECLARE, "finish", {"reason": HOW_TO_DECLARE})
         if phase == "EDIT":
@@ -127,14 +146,14 @@ class Sweep:
         self,
         request: ChatRequest,
         prompt: str,
-        kernel: Sequence[re.Match[str]],
+        kernel: Sequence[_ViewLine],
         knobs: Sequence[Knob],
     ) -> ChatReply:
         active = _ACTIVE.search(prompt)
         if active is None:
             raise ModelFailed("sweep: the prompt names no active item")
         wanted = read_setting(active[2])
-        ops: list[dict[str, Any]] = []
+        edits: dict[str, list[dict[str, Any]]] = {}
         changed: list[str] = []
         for knob in knobs:
             value = wanted.get(knob.name, knob.value)
@@ -143,13 +162,21 @@ class Sweep:
             if value not in knob.choices:
                 raise ModelFailed(f"sweep: {knob.name}={value!r} is not among its choices")
             at = kernel[knob.line - 1]
-            line = with_value(at["text"], value)
-            ops.append({"op": "replace", "from": at["anchor"], "to": at["anchor"], "lines": [line]})
+            line = with_value(at.text, value)
+            op = {"op": "replace", "from": at.anchor, "to": at.anchor, "lines": [line]}
+            edits.setdefault(at.file, []).append(op)
             changed.append(f"{knob.name}: {knob.value!r} → {value!r}")
-        if not ops:
+        if not edits:
             raise ModelFailed(f"sweep: {active[1]} sets nothing that the kernel does not have")
         text = f"{active[1]}: " + ", ".join(changed)
-        return _reply(request, text, "edit_kernel", {"ops": ops, "note": ", ".join(changed)})
+        arguments: dict[str, Any] = {"note": ", ".join(changed)}
+        if len({line.file for line in kernel}) == 1:
+            arguments = {"ops": next(iter(edits.values())), **arguments}
+            return _reply(request, text, "edit_kernel", arguments)
+        (path, ops), *others = edits.items()
+        more = [{"path": file, "ops": each} for file, each in others]
+        arguments |= {"path": path, "ops": ops} | ({"more": more} if more else {})
+        return _reply(request, text, "edit_kernel", arguments)
 
     def _diagnose(self, request: ChatRequest, prompt: str) -> ChatReply:
         trials = read_trials(prompt)

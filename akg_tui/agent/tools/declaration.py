@@ -68,7 +68,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
     `told` has keys of what the conversation has told and a tool need not repeat. `node` is the
     call's folder on disk. `run_step` runs another tool with resolved arguments in a
-    node of its own; `toolbox` returns the tools for the subagent of a name.
+    node of its own; `toolbox` returns the tools for the subagent of a name. `file_arguments` are
+    the arguments that our tools have besides where the kernel lies in several files.
     """
 
     tool: Tool
@@ -81,6 +82,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     node: Node
     run_step: Callable[[str, dict[str, Any], Node], Awaitable[Answer]]
     toolbox: Callable[[str], Toolbox]
+    file_arguments: Mapping[str, Any] = {}
 
 
 class Tool(Struct, frozen=True, kw_only=True):

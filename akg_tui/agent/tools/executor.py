@@ -56,7 +56,7 @@ class ToolExecutor:
         self._host = host or Host()
         self._caller = caller or Caller()
         self._folder = Path(run.path)
-        self._files = FileAccess(self._folder, run.state.task.files.editable)
+        self._files = FileAccess(self._folder, run.state.task.files.names)
         known = offered(self._folder, run.state.task, self._host)
         self._known = {name: known[name] for name in only if name in known} if only else known
         self.kernel = KernelSession(run)

@@ -43,10 +43,10 @@ class FileAccess:
         The run's folder. Links in the path to this folder are the user's own and are followed;
         links below it are not.
     kernel
-        The name of the editable file, which may be read but never written.
+        The names of the editable files, which may be read but never written.
     """
 
-    def __init__(self, root: Path, kernel: str) -> None:
+    def __init__(self, root: Path, kernel: tuple[str, ...]) -> None:
         self._root = root.absolute()
         self._kernel = kernel
 
@@ -124,7 +124,7 @@ class FileAccess:
         """
         parts = self._parts(path)
         if parts[0] != NOTES:
-            if parts[-1] == self._kernel:
+            if parts[-1] in self._kernel:
                 raise Refused(f"{path}: kernel text is changed by edit_kernel alone")
             raise Refused(f"{path}: is read-only; write_file writes under {NOTES}/ only")
         if len(parts) == 1:
@@ -178,8 +178,8 @@ class FileAccess:
     def _near(self, parts: tuple[str, ...]) -> str:
         if len(parts) != 1:
             return ""
-        if parts[0] == self._kernel:
-            return f"work/{self._kernel}"
+        if parts[0] in self._kernel:
+            return f"work/{parts[0]}"
         return f"task/{parts[0]}" if parts[0].endswith((".py", ".toml")) else f"{NOTES}/{parts[0]}"
 
     @contextlib.contextmanager

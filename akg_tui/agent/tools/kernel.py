@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
 
-from akg_tui.agent.tools.declaration import Arg, ToolContext, Tools, tool
+from akg_tui.agent.tools.declaration import Arg, Tool, ToolContext, Tools, tool
 from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import AttemptNumber, TrialNumber, version
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import EDIT_SCHEMA, Tagger
 from akg_tui.hashline.formats import open_format
+from akg_tui.kernel_files import split_files
 
 
 @tool("domain_tool", AGENT_PHASES)
@@ -31,18 +32,29 @@ def read_kernel(
     if trial is not None and attempt is not None:
         raise Refused("give a trial or an attempt, not both")
     name, text = "the kernel", ""
+    file = call.file_arguments.get("path", "")
     if trial is not None or attempt is not None:
         name, text = version(call, trial, attempt)
     if against is not None:
-        return _diff(version(call, None, against), (name, text or call.kernel.text))
+        names = call.run.state.task.files.names
+        pair = version(call, None, against), (name, text or call.kernel.text)
+        return _diff(*pair, names, file)
     if not text:
-        return Answer.success(call.kernel.show())
-    return Answer.success(f"{name}:\n{call.kernel.show_draft(name, text, attempt or 0)}")
+        return Answer.success(call.kernel.show(file))
+    return Answer.success(f"{name}:\n{call.kernel.show_draft(name, text, attempt or 0, file)}")
 
 
-def _diff(before: tuple[str, str], after: tuple[str, str]) -> Answer:
-    old, new = (text.splitlines() for _, text in (before, after))
-    diff = "\n".join(difflib.unified_diff(old, new, before[0], after[0], n=2, lineterm=""))
+def _diff(
+    before: tuple[str, str], after: tuple[str, str], names: tuple[str, ...], file: str
+) -> Answer:
+    """Return the differences, of one file or of each file under its name."""
+    old, new = (split_files(names, text) for _, text in (before, after))
+    rows: list[str] = []
+    for name in [file] if file else names:
+        first, second = (f"{e[0]} {name}" if len(names) > 1 else e[0] for e in (before, after))
+        lines = old[name].splitlines(), new[name].splitlines()
+        rows += difflib.unified_diff(*lines, first, second, n=2, lineterm="")
+    diff = "\n".join(rows)
     return Answer.success(diff or f"{before[0]} and {after[0]} are equal")
 
 
@@ -68,12 +80,12 @@ def edit_kernel(
     The harness evaluates the result by itself when your turn ends.
     """
     flags = {"allow_dup": bool(allow_dup), "allow_broken": bool(allow_broken)}
-    return call.kernel.edit({"ops": ops, "rev": rev, **flags}, note or "")
+    return call.kernel.edit({"ops": ops, "rev": rev, **flags, **call.file_arguments}, note or "")
 
 
 async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
     edit = {name: value for name, value in given.items() if name != "note"}
-    return call.kernel.edit(edit, given.get("note", ""))
+    return call.kernel.edit({**edit, **call.file_arguments}, given.get("note", ""))
 
 
 _HOW: Final = {
@@ -118,3 +130,49 @@ def in_format(known: Tools, form: str, path: str) -> Tools:
         )
         changed["read_kernel"] = seen
     return {**known, **changed}
+
+
+def in_files(known: Tools, names: tuple[str, ...]) -> Tools:
+    """Return the tools; of a kernel in several files they can name the file that is meant."""
+    if len(names) == 1:
+        return known
+    told = f"One of the kernel's files: {', '.join(names)}."
+    file = {"type": "string", "enum": list(names)}
+    draft = {"file": {**file, "description": f"{told} The one that text or path is for."}}
+    code = {"file": {**file, "description": f"{told} The one that generated_code is for."}}
+    more = {
+        "type": "array",
+        "description": "Edits of further files, each like this call with a path of its own; the "
+        "edits of one call apply all or none, and make one attempt.",
+        "items": {"type": "object"},
+    }
+    besides: dict[str, dict[str, Any]] = {
+        "read_kernel": {"path": {**file, "description": f"{told} Left out, all."}},
+        "edit_kernel": {
+            "path": {**file, "description": f"{told} Left out, {names[0]}."},
+            "more": more,
+        },
+        **dict.fromkeys(("try_kernel", "submit_kernel", "sweep_kernel"), draft),
+        **dict.fromkeys(("verify_kernel", "profile_kernel"), code),
+    }
+    return known | {
+        name: _with_files(known[name], properties)
+        for name, properties in besides.items()
+        if name in known
+    }
+
+
+def _with_files(known: Tool, properties: dict[str, Any]) -> Tool:
+    """Return the tool with further arguments, which its function finds in the call's context."""
+
+    async def run(call: ToolContext, given: dict[str, Any]) -> Answer:
+        named = {name: value for name, value in given.items() if name in properties}
+        own = {name: value for name, value in given.items() if name not in properties}
+        return await known.run(replace(call, file_arguments=named), own)
+
+    return replace(
+        known,
+        parameters={**known.parameters, "properties": {**known.properties, **properties}},
+        run=run,
+        resolve={**known.resolve, **dict.fromkeys(properties, "never")},
+    )

@@ -17,9 +17,11 @@ from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
+from akg_tui.agent.tools.trials import whole
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.evaluate.evidence import page
+from akg_tui.kernel_files import places_of_several
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8
@@ -126,7 +128,9 @@ async def profile_kernel(
     }
     if evidence is None:
         return _told(call, cur_path, "profile", facts)
-    facts |= page.fields(evidence, found, call.run.state.task.files.editable)
+    files = call.run.state.task.files
+    at = places_of_several(files.names, kernel)
+    facts |= page.fields(evidence, found, files.kernel, at)
     return _told(call, cur_path, "profile", facts, foreign=True)
 
 
@@ -173,8 +177,9 @@ def _kernel(
     if probes.made >= PROBES_A_VISIT:
         raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
     probes.made += 1
-    named = "\n" not in generated_code and generated_code.strip().endswith(".py")
-    return read_text(files, generated_code.strip()) if named else generated_code
+    code = generated_code.strip()
+    named = "\n" not in code and code.endswith((".py", *task.files.names))
+    return whole(call, read_text(files, code), code) if named else whole(call, generated_code)
 
 
 async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:

@@ -24,7 +24,15 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import EditReader, Proposed, Refusal, line_counts, open_reader
+from akg_tui.hashline.formats import (
+    EditReader,
+    Proposed,
+    Refusal,
+    SeveralFiles,
+    line_counts,
+    open_reader,
+)
+from akg_tui.kernel_files import join_files, split_files
 
 SUBAGENT = "subagent"
 """The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
@@ -186,12 +194,25 @@ COMPARED = 50
 
 
 @lru_cache(maxsize=2 * COMPARED)
-def _form(text: str) -> str | None:
-    """Return the digest of a kernel's code without comments and layout; None if it cannot parse."""
+def _form(text: str, files: tuple[str, ...]) -> str | None:
+    """Return the digest of a kernel's code without comments and layout; None if it cannot parse.
+
+    Of files that are no Python all counts.
+    """
     try:
-        return hashlib.sha256(ast.dump(ast.parse(text)).encode("utf-8", "replace")).hexdigest()
+        forms = [
+            ast.dump(ast.parse(each)) if name.endswith(".py") else each
+            for name, each in split_files(files, text).items()
+        ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return hashlib.sha256("\0".join(forms).encode("utf-8", "replace")).hexdigest()
+
+
+def _shown(reader: EditReader, document: Document, file: str) -> str:
+    if file and isinstance(reader, SeveralFiles):
+        return reader.render_file(document, file)
+    return reader.render(document)
 
 
 class KernelSession:
@@ -206,7 +227,8 @@ class KernelSession:
         self._drafts: dict[str, Draft] = {}
 
     def _new_reader(self) -> EditReader:
-        return open_reader(self._run.state.task.agent.edits_in, Tagger(self._run.tag_key))
+        task = self._run.state.task
+        return open_reader(task.agent.edits_in, Tagger(self._run.tag_key), task.files.names)
 
     def _document(self, revision: int | None = None) -> Document:
         state = self._run.state
@@ -219,9 +241,19 @@ class KernelSession:
             )
         return self._text(self._run.kernel(state.work_blob), revision)
 
-    def show(self) -> str:
-        """Return the current kernel for the agent, and record its lines as shown."""
-        return self._reader.render(self._document())
+    def show(self, file: str = "") -> str:
+        """Return the current kernel, or one of its files, and record its lines as shown."""
+        return _shown(self._reader, self._document(), file)
+
+    def whole(self, text: str, file: str = "") -> str:
+        """Return the kernel with another text of one file, the first if none is named.
+
+        The other files are those of the kernel as it stands. Raises `NotJoinable`.
+        """
+        names = self._run.state.task.files.names
+        if len(names) == 1:
+            return text
+        return join_files({**split_files(names, self.text), (file or names[0]): text})
 
     @property
     def text(self) -> str:
@@ -249,11 +281,11 @@ class KernelSession:
         """The number of the revision that `show` shows first in a visit."""
         return self._document().revision
 
-    def show_draft(self, name: str, text: str, number: int) -> str:
-        """Return a draft for the agent as revision `number`, and record its lines as shown."""
+    def show_draft(self, name: str, text: str, number: int, file: str = "") -> str:
+        """Return a draft, or one of its files, as revision `number`, and record it as shown."""
         if name not in self._drafts:
             self._drafts[name] = Draft(text, self._new_reader())
-        return self._drafts[name].reader.render(self._text(text, number))
+        return _shown(self._drafts[name].reader, self._text(text, number), file)
 
     def reader_of(self, name: str) -> EditReader:
         """Return a reader for the text of the draft `name`, which it has seen if it was shown."""
@@ -282,7 +314,7 @@ class KernelSession:
         return Answer.error(proposed.message)
 
     def _text(self, text: str, revision: int) -> Document:
-        path = self._run.state.task.files.editable
+        path = self._run.state.task.files.kernel
         return Document.from_text(text, path=path, revision=revision)
 
     def submit(self, text: str, note: str) -> Answer:
@@ -316,11 +348,12 @@ class KernelSession:
 
     def _known_as(self, text: str) -> str:
         """Return a line about an earlier attempt with the same code, or ""."""
-        form = _form(text)
+        files = self._run.state.task.files.names
+        form = _form(text, files)
         for attempt in reversed(self._run.state.attempts[-COMPARED:]):
             if form is None or not attempt.number or attempt.lost:
                 continue
-            if _form(self._run.kernel(attempt.blob)) == form:
+            if _form(self._run.kernel(attempt.blob), files) == form:
                 return (
                     f"\nBut for comments and layout this is the kernel of attempt {attempt.number} "
                     f"({attempt.item}), which was {attempt.verdict}: "

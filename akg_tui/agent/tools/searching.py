@@ -19,6 +19,7 @@ from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import version
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.hashline import Document
+from akg_tui.kernel_files import places
 
 SEARCH_S = 5.0
 MAX_PATTERN = 500
@@ -63,6 +64,8 @@ async def grep(
     texts = {**({"": kernel} if kernel is not None else {}), **others}
     lines = {each: Document.from_text(text, path=each).lines for each, text in texts.items()}
     found = await _matches(pattern, 2 if ignore_case else 0, list(lines.values()))
+    if kernel is not None:
+        found[0] = _in_files(call, found[0], kernel, path)
     rows: list[str] = []
     left, foreign = limit, False
     total = sum(map(len, found))
@@ -92,20 +95,29 @@ def _searched(
     if trial is not None or attempt is not None:
         return *version(call, trial, attempt), {}
     files, kernel = call.files, call.kernel.text
-    own = f"work/{call.run.state.task.files.editable}"
-    wanted = [files.relative(path)] if path is not None else list(SEARCHED)
+    own = [f"work/{each}" for each in call.run.state.task.files.names]
+    there = [name for name in SEARCHED if (Path(call.run.path) / name).is_dir()]
+    wanted = [files.relative(path)] if path is not None else there
     found: dict[str, str] = {}
     size = 0
     for name in (each for one in wanted for each in files.walk(one, MAX_FILES)):
-        if name == own:
+        if name in own:
             continue
         text = files.read(name).decode("utf-8", "replace")
         size += len(text)
         if size > MAX_SEARCHED:
             raise Refused(f"more than {MAX_SEARCHED} characters: name a folder or a file")
         found[name] = text
-    has_kernel = path is None or wanted[0] in ("work", own)
+    has_kernel = path is None or wanted[0] in ("work", *own)
     return "", kernel if has_kernel else None, found
+
+
+def _in_files(call: ToolContext, numbers: list[int], kernel: str, path: str | None) -> list[int]:
+    """Return the lines that stand in a file of the kernel, or in the one that `path` names."""
+    names = call.run.state.task.files.names
+    wanted = [name for name in names if path and call.files.relative(path) == f"work/{name}"]
+    at = places(names, kernel)
+    return [n for n in numbers if at[n - 1].line and at[n - 1].file in (wanted or names)]
 
 
 def _around(numbers: list[int], context: int, count: int) -> list[int]:

@@ -106,7 +106,7 @@ async def sweep_kernel(
     draft, _ = chosen(call, source, edit, kernel=True)
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(draft.text):
+    if fault := kernel_fault(call, draft.text):
         return Answer.error(f"{fault}; nothing was measured")
     varied = _knobs(draft.text, knobs)
     number = next_sweep(call.run.state)

@@ -7,6 +7,7 @@ submit_kernel, edit_kernel or a trial that says so, becomes the attempt that the
 from __future__ import annotations
 
 import asyncio
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.hashline.document import Document
+from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
 
 SAMPLES, WARMUPS = 50, 5
@@ -77,7 +79,7 @@ async def try_kernel(
     draft, name = chosen(call, Source(text, path, trial, attempt), edit)
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(draft.text):
+    if fault := kernel_fault(call, draft.text):
         return Answer.error(f"{fault}; no trial was made")
     try:
         check_trial(call.run.state)
@@ -138,7 +140,7 @@ def submit_kernel(
     draft, name = chosen(call, Source(text, path, trial, attempt))
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(draft.text):
+    if fault := kernel_fault(call, draft.text):
         return Answer.error(f"{fault}; nothing was submitted")
     return call.kernel.submit(draft.text, note or name)
 
@@ -163,12 +165,9 @@ def chosen(
         raise Refused("give a source: a trial, an attempt, a path, a text, or for a trial an edit")
     name, base = "", ""
     if source.path is not None:
-        name = call.files.relative(source.path)
-        if not (name.startswith(f"{NOTES}/") and name.endswith(".py")):
-            raise Refused(f"{name}: expected a .py file under {NOTES}/")
-        base = read_text(call.files, name)
+        name, base = _noted(call, source.path)
     elif source.text is not None:
-        name, base = "a whole text", source.text
+        name, base = "a whole text", whole(call, source.text)
     elif named:
         name, base = version(call, source.trial, source.attempt)
     elif edit is None:
@@ -176,6 +175,45 @@ def chosen(
     if edit is None:
         return Draft(base, call.kernel.reader_of(name)), name
     return call.kernel.drafted(edit, name, base), f"an edit of {name or 'the kernel'}"
+
+
+def whole(call: ToolContext, text: str, path: str = "") -> str:
+    """Return the kernel that a text makes: all of it, or one of several files with the others.
+
+    The file is the one that the call names, else that of the same name as `path`, else the first.
+    Raises `Refused`.
+    """
+    names = call.run.state.task.files.names
+    file = call.file_arguments.get("file", "")
+    if not file and (own := PurePosixPath(path).name) in names:
+        file = own
+    try:
+        return call.kernel.whole(text, file)
+    except NotJoinable as error:
+        raise Refused(str(error)) from None
+
+
+def _noted(call: ToolContext, path: str) -> tuple[str, str]:
+    """Return name and text of a version in notes/: a file, or a folder with some of the files.
+
+    Raises `Refused`.
+    """
+    names, name = call.run.state.task.files.names, call.files.relative(path)
+    inside = name.startswith(f"{NOTES}/")
+    if inside and len(names) > 1 and call.files.is_folder(name):
+        there = [each for each in names if each in call.files.listing(name)]
+        if not there:
+            raise Refused(f"{name}: has none of {', '.join(names)}")
+        texts = split_files(names, call.kernel.text)
+        texts |= {each: read_text(call.files, f"{name}/{each}") for each in there}
+        try:
+            return name, join_files(texts)
+        except NotJoinable as error:
+            raise Refused(f"{name}: {error}") from None
+    named = call.file_arguments.get("file") or PurePosixPath(name).name in names
+    if not (inside and (name.endswith(".py") or (len(names) > 1 and named))):
+        raise Refused(f"{name}: expected a .py file under {NOTES}/")
+    return name, whole(call, read_text(call.files, name), name)
 
 
 def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[str, str]:
@@ -196,15 +234,16 @@ def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[
         raise Refused(f"the text of {name} is lost: {error}") from None
 
 
-def kernel_fault(text: str) -> str | None:
+def kernel_fault(call: ToolContext, text: str) -> str | None:
     """Return why a text can be no kernel, which is told before anything is spent on it."""
     from akg_tui.evaluate.kernel_text import syntax_fault
 
+    files = call.run.state.task.files
     try:
-        Document.from_text(text, path="kernel.py")
+        Document.from_text(text, path=files.kernel)
     except ValueError as error:
         return str(error)
-    return syntax_fault(text)
+    return syntax_fault(text, files=files.names)
 
 
 async def measured(
@@ -233,6 +272,7 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     if found.roofline is not None:
         share = f"{found.roofline.share:.0%} of the copy rate of {found.roofline.level}"
         lines.append(f"it moves its inputs and outputs at {share}")
+    lines += [f"{each.name}: {each}" for each in found.metrics]
     if found.detail:
         lines.append(found.detail[:MAX_DETAIL])
     if draft.told:

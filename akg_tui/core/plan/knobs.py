@@ -1,7 +1,8 @@
 """Declared knobs of a kernel and settings of them, as text.
 
 Pure. A knob is one line at module level, ``NAME = value # tune: [a, b, c]``, with Python literals
-as choices; a setting is ``NAME=literal`` pairs in the text of a plan item.
+as choices, or a constant or macro of C++ with ``// tune: [2, 4]`` and numbers; a setting is
+``NAME=literal`` pairs in the text of a plan item.
 """
 
 from __future__ import annotations
@@ -51,6 +52,14 @@ HOW_TO_DECLARE = (
 _LINE = re.compile(
     r"^(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>\S.*?)\s*#\s*tune:\s*(?P<choices>\[.*\])\s*$"
 )
+_CPP_CHOICES = r"\s*//\s*tune:\s*(?P<choices>\[.*\])\s*$"
+_CPP_LINES = (
+    re.compile(r"^#define\s+(?P<name>[A-Z][A-Z0-9_]*)\s+(?P<value>\S+)" + _CPP_CHOICES),
+    re.compile(
+        r"^(?:[a-z_]\w*\s+){0,3}(?:constexpr|const)\s+(?:[a-z_][\w:]*\s+){1,3}"
+        r"(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>[^;\s]+)\s*;" + _CPP_CHOICES
+    ),
+)
 
 
 class BadKnob(ValueError):
@@ -77,7 +86,7 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
     """
     knobs: dict[str, Knob] = {}
     for number, line in enumerate(lines, 1):
-        match = _LINE.match(line)
+        match = _declaration(line)
         if match is None:
             continue
         name = match["name"]
@@ -90,6 +99,8 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
             ) from None
         if not choices or not all(isinstance(c, int | float | str) for c in choices):
             raise BadKnob(f"line {number}: {name}: choices are numbers, strings or booleans")
+        if match.re in _CPP_LINES and any(isinstance(c, str | bool) for c in choices):
+            raise BadKnob(f"line {number}: {name}: choices of C++ are numbers")
         if value not in choices:
             raise BadKnob(f"line {number}: {name}: the value {value!r} is not among its choices")
         if name in knobs:
@@ -98,9 +109,15 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
     return tuple(knobs.values())
 
 
+def _declaration(line: str) -> re.Match[str] | None:
+    if "tune:" not in line:
+        return None
+    return next((found for each in (_LINE, *_CPP_LINES) if (found := each.match(line))), None)
+
+
 def with_value(line: str, value: Value) -> str:
     """Return the declaration `line` with another current value and all other text unchanged."""
-    match = _LINE.match(line)
+    match = _declaration(line)
     if match is None:
         raise BadKnob(f"not a knob declaration: {line}")
     start, end = match.span("value")

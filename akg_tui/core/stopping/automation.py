@@ -7,14 +7,14 @@ run's state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from akg_tui.core.stopping.goals import METRICS, Goal
+from akg_tui.core.stopping.goals import Goal, unmeasured
 from akg_tui.core.stopping.reply_signals import looks_like_failure, looks_like_input_request
 
 GUARDRAIL = "task_plan guardrail blocking"
@@ -181,11 +181,10 @@ def doubts(plain: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def never_met(policy: AutomationPolicy) -> list[str]:
-    """Return one sentence for each goal whose metric is not measured here."""
-    known = ", ".join(METRICS)
-    return [
-        f"goal {goal} is never met: {goal.metric!r} is not measured here (there are: {known})"
-        for goal in policy.goals
-        if goal.metric not in METRICS
-    ]
+def never_met(policy: AutomationPolicy | None, declared: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the goals, by position, whose metric is not measured in a task, each with the reason.
+
+    `declared` are the metrics of the task.
+    """
+    goals = policy.goals if policy is not None else ()
+    return [(at, why) for at, goal in enumerate(goals) if (why := unmeasured(goal, declared))]

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 METRICS = ("speedup", "ratio", "candidate_ms", "max_error")
+"""The metrics of every task; a task may declare more (`akg_tui.core.task.Task.metrics`)."""
 
 Operator = Literal[">", ">=", "<", "<=", "=="]
 Scope = Literal["last", "best", "any", "all"]
@@ -25,6 +26,10 @@ class Range(Struct, frozen=True):
 
     low: float
     high: float
+
+    def __str__(self) -> str:
+        low, high = f"{self.low:.4g}", f"{self.high:.4g}"
+        return low if low == high else f"{low} – {high}"
 
 
 Metrics = Mapping[str, Range]
@@ -65,24 +70,36 @@ class BadGoal(ValueError):
     """A text that is not a goal; the message gives the expected form."""
 
 
+def unmeasured(goal: Goal, declared: Sequence[str]) -> str:
+    """Return why a goal is never met: no metric of that name, in a task with these; "" if it may.
+
+    `declared` are the metrics that the task adds to `METRICS`.
+    """
+    known = (*METRICS, *declared)
+    if goal.metric in known:
+        return ""
+    return f"{goal.metric!r} is not measured, expected one of: {', '.join(known)}"
+
+
 def read_goal(text: str) -> Goal:
     """Return the goal in ``METRIC OPERATOR VALUE``, the form of the command line.
 
-    Raises `BadGoal`. Unlike in a file, the metric must be in `METRICS`.
+    Raises `BadGoal`. Whether the task measures the metric is not checked here.
     """
     match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*", text)
     if match is None:
         raise BadGoal(f"{text!r} is not a goal, expected for example speedup>=2")
     metric, operator, number = match.groups()
-    if metric not in METRICS:
-        raise BadGoal(f"{metric!r} is not measured, expected one of: {', '.join(METRICS)}")
     try:
         value = float(number)
     except ValueError:
         raise BadGoal(f"{number!r} is not a number") from None
     if not math.isfinite(value):
         raise BadGoal(f"{number} is not a finite number")
-    return Goal(metric, cast("Operator", operator), value)
+    try:
+        return Goal(metric, cast("Operator", operator), value)
+    except ValueError as error:
+        raise BadGoal(str(error)) from None
 
 
 def meets(goal: Goal, metrics: Metrics) -> bool:

@@ -106,7 +106,8 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
 
     `speedup` is over the seed (the chain of kept ratios times its own), `ratio` over the
     incumbent of its round. `candidate_ms` has the relative uncertainty of `ratio`.
-    `max_error` is a maximum, not an estimate, so its range has no width.
+    `max_error` is a maximum, not an estimate, so its range has no width. The range of a metric of
+    the task holds its values on all inputs.
     """
     measured = attempt.measurement
     found: dict[str, Range] = {}
@@ -120,6 +121,9 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
         found["candidate_ms"] = Range(time / ratio.high, time / ratio.low)
     if measured.max_error is not None:
         found["max_error"] = Range(measured.max_error, measured.max_error)
+    for each in measured.metrics:
+        if each.low is not None and each.high is not None:
+            found[each.name] = Range(each.low, each.high)
     return found
 
 
@@ -131,12 +135,21 @@ def goals_reached(state: RunState) -> bool:
     return goals_met(policy.goals, policy.logic, *_goal_facts(state))
 
 
-def each_goal(state: RunState) -> list[tuple[Goal, bool]]:
-    """Return the policy's goals, each with whether it is reached now."""
+def each_goal(state: RunState) -> list[tuple[Goal, bool, Range | None]]:
+    """Return the policy's goals, each with whether it is reached now, and its metric's range.
+
+    The range is that of the best kernel (scope `best`) or of the last experiment.
+    """
     policy = state.task.policy.automation
     goals = policy.goals if policy is not None else ()
-    facts = _goal_facts(state) if goals else ((), None)
-    return [(goal, goal_met(goal, *facts)) for goal in goals]
+    experiments, best = _goal_facts(state) if goals else ((), None)
+    last = experiments[-1] if experiments else None
+    found: list[tuple[Goal, bool, Range | None]] = []
+    for goal in goals:
+        of = best if goal.scope == "best" else last
+        now = of.get(goal.metric) if of is not None else None
+        found.append((goal, goal_met(goal, experiments, best), now))
+    return found
 
 
 def _goal_facts(state: RunState) -> tuple[Sequence[Metrics], Metrics | None]:

@@ -37,6 +37,7 @@ from akg_tui.evaluate.child.kernel_server import (
     open_plan,
     seed_all,
 )
+from akg_tui.evaluate.child.metrics_server import MetricsServer
 from akg_tui.evaluate.processes.build_cache import CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox import confinement
 from akg_tui.evaluate.sandbox.confinement import Confinement, Tried
@@ -64,6 +65,7 @@ class ModelNew(torch.nn.Module):
 SERVERS: dict[str, type[Server]] = {
     "kernel": KernelServer,
     "reference": ReferenceServer,
+    "metrics": MetricsServer,
     "idle": IdleServer,
 }
 DEVICE_SERVERS: dict[str, type[Server]] = {

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -35,25 +36,27 @@ class Fault(Exception):
 
 def describe(
     error: BaseException,
-    filename: str = "",
+    files: Sequence[str] = ("",),
     status: Status = Status.CALL,
     otherwise: int | None = None,
 ) -> tuple[Status, str, str]:
     """Return the status, the line and the detail for `error`.
 
-    Its location is the innermost line of `filename` in its traceback, or else line `otherwise`.
+    Its location is the innermost line of one of the `files` in its traceback, or else line
+    `otherwise` of the first.
     """
     if report := _compiler_report(error):
         if report.kind == "toolchain":
             return Status.TOOLCHAIN, report.text, ""
         trace = report.at.__traceback__
-        at, text = _line_of_cpp(report.text, trace, filename)
-        line = located(filename, at or line_of(trace, filename), _with_symbols(text))
+        place, text = _line_of_cpp(report.text, trace, files)
+        line = located(*(place or _place(trace, files)), _with_symbols(text))
         return (Status.BUILD if report.kind == "build" else Status.CALL), line, report.output
     said = str(error)[:TEXT_LIMIT].strip().partition("\n")[0]
     said = _with_symbols(said)
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)
+    name, at = _place(error.__traceback__, files)
+    line = located(name, at or otherwise, what)
     detail = "".join(traceback.format_exception(error, limit=-FRAMES))
     return status, line, detail
 
@@ -75,11 +78,13 @@ LIBRARY_LIMIT = 64 << 20
 DEMANGLE_S = 2.0
 
 
-def _line_of_cpp(text: str, trace: TracebackType | None, filename: str) -> tuple[int | None, str]:
-    """Return the line of the file with the line of C++ that `text` begins with, and the text.
+def _line_of_cpp(
+    text: str, trace: TracebackType | None, files: Sequence[str]
+) -> tuple[tuple[str, int] | None, str]:
+    """Return file and line with the line of C++ that `text` begins with, and the text.
 
-    The C++ is a string of the file, or one that the file puts together; then a line is found by
-    its text.
+    The C++ is one of the files or a string of one, or it is put together; then a line is found
+    by its text.
     """
     told = _CPP_LINE.match(text)
     whole = next(
@@ -92,14 +97,21 @@ def _line_of_cpp(text: str, trace: TracebackType | None, filename: str) -> tuple
     )
     if told is None or not isinstance(whole, str):
         return None, text
-    number, lines = int(told[1]), linecache.getlines(filename)
-    file = "".join(lines)
-    if whole.strip() and (start := file.find(whole)) >= 0:
-        return file.count("\n", 0, start) + number, text
-    if at := _line_in_literal(file, whole, number):
-        return at, text
+    number = int(told[1])
+    read = {name: linecache.getlines(name) for name in files}
+    for name, lines in read.items():
+        file = "".join(lines)
+        if whole.strip() and (start := file.find(whole)) >= 0:
+            return (name, file.count("\n", 0, start) + number), text
+        if at := _line_in_literal(file, whole, number):
+            return (name, at), text
     wanted = [*whole.splitlines(), ""][min(number, len(whole.splitlines()) + 1) - 1].strip()
-    same = [at for at, line in enumerate(lines, 1) if wanted and line.strip() == wanted]
+    same = [
+        (name, at)
+        for name, lines in read.items()
+        for at, line in enumerate(lines, 1)
+        if wanted and line.strip() == wanted
+    ]
     if len(same) == 1:
         return same[0], text
     return None, f"{text} (that line of C++ is put together by the file: {wanted[:60]})"
@@ -172,12 +184,16 @@ def located(filename: str, line: int | None, what: str) -> str:
     return f"{filename}:{line}: {what}" if line is not None else f"{filename}: {what}"
 
 
-def line_of(trace: TracebackType | None, filename: str) -> int | None:
-    """Return the line of the innermost frame in `filename`, or None."""
-    found = None
+def _place(trace: TracebackType | None, files: Sequence[str]) -> tuple[str, int | None]:
+    """Return file and line of the innermost frame in one of `files`; else the first, and None."""
+    found: tuple[str, int | None] = files[0], None
+    # A file that another one imports has the whole path in its frames.
+    paths = {str(Path.cwd() / name): name for name in files[1:]}
     for frame, line in traceback.walk_tb(trace):
-        if filename and frame.f_code.co_filename == filename:
-            found = line
+        path = frame.f_code.co_filename
+        name = paths.get(path, path)
+        if name and name in files:
+            found = name, line
     return found
 
 

@@ -25,6 +25,7 @@ from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.protocol import Layout, Plan, Status
+from akg_tui.kernel_files import split_files
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
@@ -183,18 +184,23 @@ class Server:
         """
         if isinstance(error, Fault):
             return error
-        return Fault(*describe(error, self.plan.filename, status, first_line(function)))
+        files = self.plan.files or (self.plan.filename,)
+        return Fault(*describe(error, files, status, first_line(function)))
 
     def execute(self) -> None:
         """Run the file's top level."""
         plan = self.plan
-        remember_source(plan.filename, plan.source)
-        Path(plan.filename).write_text(plan.source, "utf-8")
+        texts = split_files(plan.files or (plan.filename,), plan.source)
+        for name, text in texts.items():
+            remember_source(name, text)
+            Path(name).write_text(text, "utf-8")
+        if len(texts) > 1:
+            sys.path.insert(0, str(Path.cwd()))  # for imports of the other files
         self._module.__file__ = plan.filename
         # Dataclasses and torch.compile look their module up by name.
         sys.modules[self._module.__name__] = self._module
         try:
-            exec(compile(plan.source, plan.filename, "exec"), self._module.__dict__)
+            exec(compile(texts[plan.filename], plan.filename, "exec"), self._module.__dict__)
         except BaseException as error:
             raise self.fault(error, self.broken) from error
 

@@ -53,6 +53,7 @@ class Op(IntEnum):
     PLACE = 9  # on a device: copy the sealed input there
     RUN = 10  # on a device: unseal it with the key that is the seed, and call the model once
     FETCH = 11  # on a device: copy the results and the arguments to the host
+    MEASURE = 12  # the metrics of count items; fds: inputs, results, reference's results, kernel
 
 
 class Want(IntEnum):
@@ -157,7 +158,9 @@ class Layout(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The content of a LOAD request. `kind` is kernel, reference or idle.
+    """The content of a LOAD request. `kind` is kernel, reference, metrics or idle.
+
+    `source` is the text of the file `filename`, or, joined, that of all `files` of a kernel.
 
     An idle child returns results made beforehand, to measure the fixed cost of a call. A plan
     without `inputs` is of a reference that only draws them.
@@ -167,6 +170,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     source: str
     filename: str
     seed: int
+    files: tuple[str, ...] = ()
     arguments: Layout | None = None
     weights: Layout | None = None
     inputs: Layout | None = None

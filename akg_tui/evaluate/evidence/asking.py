@@ -176,7 +176,8 @@ def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:
         "reference": with_constants(reference, task.constants(case)),
         "reference_name": task.files.reference,
         "kernel": kernel,
-        "kernel_name": task.files.editable,
+        "kernel_name": task.files.kernel,
+        "files": task.files.names,
         "threads": task.timing.threads,
     }
 

@@ -139,6 +139,8 @@ class Request(Struct, frozen=True, kw_only=True):
     reference_name: str
     kernel: str
     kernel_name: str
+    files: tuple[str, ...] = ()
+    """The names of a kernel's files, whose joined text is `kernel`."""
     threads: int
 
 

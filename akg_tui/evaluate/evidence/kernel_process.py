@@ -38,7 +38,7 @@ from akg_tui.evaluate.evidence.findings import (
     Request,
 )
 from akg_tui.evaluate.evidence.hardware_counters import Opened
-from akg_tui.evaluate.evidence.source_lines import lines_in_file
+from akg_tui.evaluate.evidence.source_lines import lines_in_files
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.protections import missing, named
 
@@ -175,7 +175,7 @@ def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
     if not recorder.units:
         left_out["machine code"] = NOTHING_COMPILED
         return KernelFindings(counters=counted, left_out=left_out, ran=ran)
-    code = _machine_code(request.kernel, recorder.units, samples, left_out)
+    code = _machine_code(request, recorder.units, samples, left_out)
     return KernelFindings(code=code, counters=counted, left_out=left_out, ran=ran)
 
 
@@ -208,7 +208,14 @@ def first_call(request: Request) -> Callable[[], object]:
     seed_all(SEED)
     inputs = reference._ask("get_inputs")
     kernel = Server(
-        Plan(kind="kernel", source=request.kernel, filename=request.kernel_name, seed=SEED), {}
+        Plan(
+            kind="kernel",
+            source=request.kernel,
+            filename=request.kernel_name,
+            seed=SEED,
+            files=request.files,
+        ),
+        {},
     )
     kernel.execute()
     called = kernel.construct("ModelNew", given)
@@ -261,7 +268,7 @@ def _sampled(call: Callable[[], object], recorder: Recorder, seconds: float) -> 
 
 
 def _machine_code(
-    kernel: str, units: Sequence[_Unit], samples: Samples, left_out: dict[str, str]
+    request: Request, units: Sequence[_Unit], samples: Samples, left_out: dict[str, str]
 ) -> MachineCode:
     """Disassemble what was compiled. Reasons for what is missing are put into `left_out`."""
     kind = compiler_kind()
@@ -273,7 +280,8 @@ def _machine_code(
     hits: list[int] = []
     cut = 0
     for number, unit in enumerate(units):
-        lines = lines_in_file(kernel, unit.source)
+        files = request.files or (request.kernel_name,)
+        lines = lines_in_files(files, request.kernel, unit.source)
 
         def line_of(number: int, lines: Sequence[int] = lines) -> int:
             return lines[number - 1] if 0 < number <= len(lines) else 0

@@ -18,6 +18,7 @@ from akg_tui.evaluate.evidence.compile_report import CompileReport
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CodeFunction, KernelFindings, Loop
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.kernel_files import Place
 
 MOST_LINES = 120
 MOST_REMARKS = 24
@@ -40,10 +41,13 @@ class Evidence(Struct, frozen=True):
     compiled: CompileReport | None = None
 
 
-def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
+def fields(
+    evidence: Evidence, measured: Measurement, file: str, at: Sequence[Place] = ()
+) -> Fields:
     """Return the page: limits by case, counters, remarks, hot loop, and what is left out and why.
 
-    `file` is the name of the kernel's file, `measured` has the times of its cases.
+    `file` is the name of the kernel's file, `measured` has the times of its cases. `at` has the
+    file and line of each line of the text of a kernel in several files.
     """
     found, left_out = evidence.findings, dict(evidence.findings.left_out)
     told: Fields = {"roofline": [_roof(roof, measured) for roof in evidence.roofs]}
@@ -55,18 +59,20 @@ def fields(evidence: Evidence, measured: Measurement, file: str) -> Fields:
     hot = code.loops[0] if code.loops else None
     if code.remarks:
         kept = condensed(code.remarks, hot.lines if hot else (), MOST_REMARKS)
-        told["remarks"] = [f"{_place(file, r.line)}{r.kind}: {one_line(r.text, 160)}" for r in kept]
+        told["remarks"] = [
+            f"{_place(file, r.line, at)}{r.kind}: {one_line(r.text, 160)}" for r in kept
+        ]
         if len(kept) < len(code.remarks):
             left_out["other remarks"] = f"{len(code.remarks) - len(kept)} of {len(code.remarks)}"
     if hot is not None:
         function = code.functions[hot.function]
         how = "samples" if hot.time_share is not None else "its instructions, too few samples"
-        told["hot_loop"] = loop_facts(hot, function) | {"found_by": how}
-        told["hot_loop_code"] = listing(hot, function)
+        told["hot_loop"] = loop_facts(hot, function, at) | {"found_by": how}
+        told["hot_loop_code"] = listing(hot, function, at)
         others = code.loops[1 : 1 + MOST_OTHER_LOOPS]
         if others:
             told["other_loops"] = [
-                loop_words(each, code.functions[each.function]) for each in others
+                loop_words(each, code.functions[each.function], at) for each in others
             ]
     if evidence.compiled is not None:
         told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
@@ -122,11 +128,11 @@ def _counters(values: Mapping[str, float]) -> Fields:
     return told
 
 
-def loop_facts(loop: Loop, function: CodeFunction) -> Fields:
+def loop_facts(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> Fields:
     """Return a loop as fields: where it is, its instructions, and their throughput."""
     told: Fields = {
         "function": one_line(function.name, 80),
-        "lines": line_ranges(loop.lines),
+        "lines": line_ranges(loop.lines, at),
         "instructions": loop.instructions,
         "vector": loop.vector,
         "packed": loop.packed,
@@ -143,9 +149,9 @@ def loop_facts(loop: Loop, function: CodeFunction) -> Fields:
     return told
 
 
-def loop_words(loop: Loop, function: CodeFunction) -> str:
+def loop_words(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> str:
     """Return a loop in one line."""
-    told = f"{one_line(function.name, 60)} lines {line_ranges(loop.lines) or '?'}: "
+    told = f"{one_line(function.name, 60)} lines {line_ranges(loop.lines, at) or '?'}: "
     if loop.time_share is not None:
         told += f"{loop.time_share:.0%} of the time, "
     told += f"{loop.instructions} instructions, {loop.packed} packed of {loop.vector} vector"
@@ -154,11 +160,11 @@ def loop_words(loop: Loop, function: CodeFunction) -> str:
     return told
 
 
-def listing(loop: Loop, function: CodeFunction) -> list[str]:
+def listing(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> list[str]:
     """Return the instructions of a loop, each with its line of the kernel's file."""
     rows = function.rows[loop.first : loop.last + 1]
     told = [
-        f"{row.line or '':>5} {row.label:<4} {one_line(row.text, 110)}".rstrip()
+        f"{_line(row.line, at):>5} {row.label:<4} {one_line(row.text, 110)}".rstrip()
         for row in rows[:MOST_CODE]
     ]
     if len(rows) > MOST_CODE:
@@ -166,15 +172,31 @@ def listing(loop: Loop, function: CodeFunction) -> list[str]:
     return told
 
 
-def line_ranges(lines: Sequence[int]) -> str:
-    """Return lines as text, such as "12-14, 20"."""
+def line_ranges(lines: Sequence[int], at: Sequence[Place] = ()) -> str:
+    """Return lines as text, such as "12-14, 20", or by their files: "a.h:3-4, b.cpp:12"."""
+    if at:
+        places = [at[line - 1] for line in lines]
+        ranges = {
+            name: line_ranges([place.line for place in places if place.file == name])
+            for name in dict.fromkeys(place.file for place in places)
+        }
+        return ", ".join(f"{name}:{told}" for name, told in ranges.items())
     ends = [n for n, after in pairwise([*lines, 0]) if after != n + 1]
     starts = [n for before, n in pairwise([-1, *lines]) if before != n - 1]
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 
-def _place(file: str, line: int) -> str:
+def _place(file: str, line: int, at: Sequence[Place]) -> str:
+    if line and at:
+        file, line = at[line - 1]
     return f"{file}:{line} " if line else f"{file} "
+
+
+def _line(line: int, at: Sequence[Place]) -> str:
+    """Return a line as text, after its file where there are several; "" for none."""
+    if not line:
+        return ""
+    return f"{at[line - 1].file}:{at[line - 1].line}" if at else str(line)
 
 
 def as_json(facts: Mapping[str, object]) -> str:

@@ -5,7 +5,10 @@ Pure. The C++ is a string of the file, or is put together by it from several str
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
+
+from akg_tui.kernel_files import split_files
 
 MOST_LINES = 6_000
 
@@ -37,6 +40,20 @@ def lines_in_file(file: str, whole: str) -> list[int]:
         for line in range(first, last):
             if 0 <= line + b - a < len(there):
                 found[line] = line + b - a + 1
+    return found
+
+
+def lines_in_files(files: Sequence[str], text: str, whole: str) -> list[int]:
+    """Return `lines_in_file` for a kernel in several files: lines of their joined text.
+
+    The C++ of one file may stand inside that of another, which includes it.
+    """
+    found: list[int] = []
+    before = 0
+    for each in split_files(files, text).values():
+        lines = [before + line if line else 0 for line in lines_in_file(each, whole)]
+        found = [old or new for old, new in zip(found or lines, lines, strict=True)]
+        before += each.count("\n") + 2
     return found
 
 

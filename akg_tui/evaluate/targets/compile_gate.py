@@ -14,6 +14,7 @@ import subprocess
 
 from akg_tui.core.task import Task
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.kernel_files import split_files
 
 QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
 QUERY_S = 10.0
@@ -26,7 +27,9 @@ async def refusal(task: Task, reference: str, kernel: str) -> str:
     if task.target.backend != "cuda" or task.target.dsl != "triton":
         return ""
     # In a thread: a large file takes about a second.
-    arch = "" if await asyncio.to_thread(may_choose, kernel) else await asyncio.to_thread(arch_here)
+    files = split_files(task.files.names, kernel).values()
+    certain = not await asyncio.to_thread(lambda: any(map(may_choose, files)))
+    arch = await asyncio.to_thread(arch_here) if certain else ""
     if arch not in ARCHES:
         return ""
     # Only here: an engine that evaluates nothing for a GPU needs none of it.
@@ -37,12 +40,16 @@ async def refusal(task: Task, reference: str, kernel: str) -> str:
         report = await asking.compile_report(task, reference, kernel, (arch,))
     except asking.NO_ANSWER:
         return ""
-    return cannot_run(report, arch, task.files.editable)
+    return cannot_run(report, arch, task.files.kernel)
 
 
 def may_choose(kernel: str) -> bool:
     """Return whether a kernel may do another thing on a GPU than in the confined process."""
-    for node in ast.walk(ast.parse(kernel)):
+    try:
+        tree = ast.parse(kernel)
+    except SyntaxError:  # a file of another language
+        return True
+    for node in ast.walk(tree):
         if isinstance(node, ast.Try | ast.TryStar):
             return True
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

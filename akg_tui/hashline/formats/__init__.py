@@ -4,6 +4,8 @@ Hashline cannot change a wrong line. The other formats exist for models that wer
 them, and for comparison with hashline.
 """
 
+from collections.abc import Sequence
+
 from akg_tui.hashline.formats.apply_patch import apply_patch_spans
 from akg_tui.hashline.formats.contract import (
     EditFormat,
@@ -14,6 +16,7 @@ from akg_tui.hashline.formats.contract import (
     Refusal,
     line_counts,
 )
+from akg_tui.hashline.formats.several_files import SeveralFiles
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
 from akg_tui.hashline.formats.unified_diff import unified_diff_spans
@@ -44,8 +47,13 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 
-def open_reader(name: str, tagger: Tagger) -> EditReader:
-    """Return a format for one reader of a file that others change too. Raises `ValueError`."""
+def open_reader(name: str, tagger: Tagger, files: Sequence[str] = ()) -> EditReader:
+    """Return a format for one reader of a file that others change too, or of several `files`.
+
+    Raises `ValueError`.
+    """
+    if len(files) > 1:
+        return SeveralFiles({each: open_reader(name, tagger) for each in files})
     return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
 
 
@@ -56,6 +64,7 @@ __all__ = [
     "Guarded",
     "Proposed",
     "Refusal",
+    "SeveralFiles",
     "line_counts",
     "open_format",
     "open_reader",

@@ -9,15 +9,22 @@ from akg_tui.core.state import Attempt
 from akg_tui.core.summary import climb_of
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.attempt_rows import AttemptRows, CaseRows, InputRows, knob_rows
+from akg_tui.view.attempt_rows import (
+    AttemptColumns,
+    AttemptRows,
+    case_columns,
+    input_rows,
+    knob_rows,
+    metric_columns,
+)
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import line
 
 
 class AttemptsPane(LineView, Pane):
-    """The attempts, newest first, or a table of them by value of the knobs, by kind of input or by
-    case.
+    """The attempts, newest first, or a table of them by kind of input, by case, by metric of the
+    task or by value of the knobs.
     """
 
     picks = True
@@ -28,6 +35,7 @@ class AttemptsPane(LineView, Pane):
         self._pick: int | None = None  # an attempt's number
         self._table = "attempts"
         self._has_cases = False
+        self._metrics: tuple[str, ...] = ()
         self._seed = "", ""  # the blob of the seed, and its text if it declares knobs
         self._entitle()
 
@@ -36,27 +44,29 @@ class AttemptsPane(LineView, Pane):
             "attempts": tr("attempts"),
             "inputs": tr("inputs × attempts"),
             "cases": tr("cases × attempts"),
+            "metrics": tr("metrics × attempts"),
             "knobs": tr("knobs × values"),
         }
         self.entitle(titles[self._table])
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state, attempts = snapshot.state, snapshot.state.attempts
-        self._has_cases = bool(state.task.cases)
+        self._has_cases, self._metrics = bool(state.task.cases), state.task.metrics
         if attempts and self._seed[0] != attempts[0].blob:
             text = snapshot.kernel(attempts[0].blob)
             self._seed = attempts[0].blob, text if "# tune:" in text else ""
-        if self._table == "cases" and not self._has_cases:
+        if self._table not in self._tables:
             self._table = "attempts"
         measured = (len(attempts), state.drafts, state.undone, state.final, state.final_eager)
         if not self.moved((measured, self.room, state.run_id, self._table)):
             return
         self._entitle()
-        by_case = self._table == "cases"
-        subtitle = (
-            tr("ratio in each case") if by_case else tr("error as a share of what is allowed")
-        )
-        self.border_subtitle = Content(subtitle)
+        subtitles = {
+            "cases": tr("ratio in each case"),
+            "metrics": tr("middle of the values on all inputs"),
+        }
+        errors = tr("error as a share of what is allowed")
+        self.border_subtitle = Content(subtitles.get(self._table, errors))
         if self._table == "knobs":
             self._attempts, self._picked = attempts, range(0)
             found = search_of(state, self._seed[1])
@@ -66,8 +76,7 @@ class AttemptsPane(LineView, Pane):
             return
         if self._table != "attempts":
             self._attempts, self._picked = attempts, range(0)
-            rows = CaseRows if by_case else InputRows
-            self.put(rows(attempts, self.room))
+            self.put(self._columns(attempts))
             return
         top = self.top
         grown = len(attempts) - len(self._attempts)
@@ -78,13 +87,22 @@ class AttemptsPane(LineView, Pane):
         self._mark()
 
     def cycle(self) -> bool:
-        """Switch between the tables by attempt, by kind of input and, if there are any, by case and
-        by value of the knobs.
+        """Switch between the tables by attempt, by kind of input and, if there are any, by case, by
+        metric and by value of the knobs.
         """
-        tables = ["attempts", "inputs", *(["cases"] if self._has_cases else [])]
-        tables += ["knobs"] if self._seed[1] else []
+        tables = self._tables
         self._table = tables[(tables.index(self._table) + 1) % len(tables)]
         return True
+
+    @property
+    def _tables(self) -> list[str]:
+        there = {"cases": self._has_cases, "metrics": bool(self._metrics), "knobs": self._seed[1]}
+        return ["attempts", "inputs", *(name for name, has in there.items() if has)]
+
+    def _columns(self, attempts: tuple[Attempt, ...]) -> AttemptColumns:
+        if self._table == "metrics":
+            return metric_columns(self._metrics, attempts, self.room)
+        return (case_columns if self._table == "cases" else input_rows)(attempts, self.room)
 
     def _mark(self) -> None:
         row = self._row_of_pick()

@@ -16,6 +16,7 @@ from textual.content import Content
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.findings import KernelFindings
 from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+from akg_tui.kernel_files import Place, places_of_several
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.diff import find_hunks, size
@@ -45,6 +46,9 @@ class InstructionsPane(LineView, Pane):
         self._changes: tuple[int, ...] = ()
         self._sought = 0
         """The line of the kernel to go to as soon as its code is known."""
+        self._files: tuple[str, ...] = ()
+        self._places: Sequence[Place] = ()
+        """Where each line of the kernel's text stands, if it has several files."""
         self.reader: EvidenceReader | None = None
         self.reword()
 
@@ -79,8 +83,11 @@ class InstructionsPane(LineView, Pane):
             self._tell(told)
         else:
             sources = [self._texts.of(each, snapshot.kernel)[0] for each in (best, blob)]
-            name = f"{one_line(snapshot.state.task.files.editable)}"
-            work = self._build((old, new), sources, name)
+            names = snapshot.state.task.files.names
+            self._places = places_of_several(names, snapshot.kernel(blob))
+            self._files = names
+            at = [places_of_several(names, snapshot.kernel(best)), self._places]
+            work = self._build((old, new), sources, one_line(names[0]), at)
             self.run_worker(work, exclusive=True, group="instructions")
 
     def _pull_estimate(
@@ -122,11 +129,12 @@ class InstructionsPane(LineView, Pane):
         pair: tuple[KernelFindings, KernelFindings],
         sources: Sequence[Sequence[str]],
         name: str,
+        places: Sequence[Sequence[Place]],
     ) -> None:
         """Compare two kernels in a thread, and show the result."""
 
         def work() -> tuple[ComparedCode, list[int], int]:
-            rows = [code_rows(found, text) for found, text in zip(pair, sources, strict=True)]
+            rows = [code_rows(*each) for each in zip(pair, sources, places, strict=True)]
             code = ComparedCode(*rows)
             return code, code.groups(), code.at_hot_loop()
 
@@ -162,6 +170,20 @@ class InstructionsPane(LineView, Pane):
         at = self._picked.start if self._picked else self.top
         place = bisect_right(self._groups, at) - 1
         return self._code.row_of(self._groups[max(0, place)]).line
+
+    def place_of(self, line: int) -> tuple[int, int]:
+        """Return the position of the file and the line there, of a line of the kernel's text."""
+        if not self._places:
+            return 0, line
+        file, number = self._places[line - 1]
+        return self._files.index(file), number
+
+    def line_of(self, file: int, line: int) -> int:
+        """Return the line of the kernel's text that is a line of the file at a position."""
+        if not self._places:
+            return line
+        wanted = Place(self._files[file], line)
+        return self._places.index(wanted) + 1 if wanted in self._places else 1
 
     def to_source_line(self, number: int) -> str:
         """Go to the instructions of a line of the kernel; return a message about it."""

@@ -10,6 +10,7 @@ import asyncio
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -26,6 +27,7 @@ from akg_tui.view.code_rows import (
     KEPT_VERSIONS,
     CodeRows,
     Colours,
+    OneFile,
     Origins,
     Texts,
     Version,
@@ -61,6 +63,8 @@ class SourcePane(LineView, Pane):
         self._at_change = (-1, -1)
         self._gone_to = -1
         self.blaming = False  # whether the author of each line is shown
+        self.file = 0  # of a kernel in several files: the one that is shown
+        self._elsewhere: list[str] = []
         self.entitle(tr("kernel") if working else tr("best"))
 
     @classmethod
@@ -72,24 +76,28 @@ class SourcePane(LineView, Pane):
         best = state.standing_blob
         blob = state.work_blob if self._working else best
         versions = lineage(state, blob) if self.blaming else ()
-        if self.moved((blob, best, versions)):
-            another = (blob, best) != self._shown
-            self._shown = (blob, best)
-            self._build(snapshot, blob, best, versions)
+        one = OneFile(state.task.files.names, self.file, snapshot.kernel)
+        if self.moved((blob, best, versions, one.name)):
+            shown = (one.key(blob), one.key(best))
+            another, self._shown = shown != self._shown, shown
+            changed = one.changed(best, blob)
+            self._elsewhere = [name for name in changed if name != one.name]
+            keyed = tuple(replace(each, blob=one.key(each.blob)) for each in versions)
+            self._build(snapshot.tag_key, one, *shown, keyed)
             if another:
                 self._show_change()
-        self._titles(state, blob, best)
+        self._titles(state, one.name, blob, best)
 
     def _build(
-        self, snapshot: RunSnapshot, blob: str, best: str, versions: tuple[Version, ...]
+        self, key: bytes, one: OneFile, blob: str, best: str, versions: tuple[Version, ...]
     ) -> None:
-        new, widest = self._texts.of(blob, snapshot.kernel)
-        old, _ = self._texts.of(best, snapshot.kernel)
+        new, widest = self._texts.of(blob, one.text)
+        old, _ = self._texts.of(best, one.text)
         known = versions in self._blamed
         compared = compare(old, new)
         rows = CodeRows(
             compared,
-            tag_key(self, snapshot.tag_key),
+            tag_key(self, key),
             old=self._colours.of(best),
             new=self._colours.of(blob),
             origins=self._origins(versions) if versions and known else None,
@@ -98,12 +106,12 @@ class SourcePane(LineView, Pane):
         self._changed = size(compared)
         self._changes = tuple(hunk.start for hunk in find_hunks(compared))
         self.put(rows, columns=rows.columns, gutter=rows.gutter)
-        missing = {b: snapshot.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
+        missing = {b: one.text(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
-            self.run_worker(self._colour(missing), exclusive=True, group="colour")
+            self.run_worker(self._colour(missing, one.name), exclusive=True, group="colour")
         if versions and not known:
             # Read here: the thread does only the comparison, which needs nothing of the run.
-            texts = {v.blob: snapshot.kernel(v.blob) for v in versions}
+            texts = {v.blob: one.text(v.blob) for v in versions}
             self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
 
     async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
@@ -134,10 +142,11 @@ class SourcePane(LineView, Pane):
         if self.top == self._placed:
             self._show_change()
 
-    async def _colour(self, texts: dict[str, str]) -> None:
+    async def _colour(self, texts: dict[str, str], name: str) -> None:
         try:
             for blob, text in texts.items():
-                self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
+                coloured = await asyncio.to_thread(self._colours.lex, text, (name,))
+                self._colours.keep(blob, coloured)
         except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
             self.broke(error)
             return
@@ -207,8 +216,8 @@ class SourcePane(LineView, Pane):
             index -= 1
         return rows[index].new if index >= 0 else 0
 
-    def _titles(self, state: RunState, blob: str, best: str) -> None:
-        name = one_line(state.task.files.editable)
+    def _titles(self, state: RunState, name: str, blob: str, best: str) -> None:
+        name = one_line(name)
         if blob == best:
             kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
             if state.best is None and (state.tries or state.phase is Phase.WRITE):
@@ -223,8 +232,18 @@ class SourcePane(LineView, Pane):
         if len(self._changes) > 1:
             keys = " ".join(filter(None, (key_of("pane.forward"), key_of("pane.back"))))
             told = f"{formatting.count(len(self._changes), 'change')} {keys}  {told}"
+        if len(names := state.task.files.names) > 1:
+            told = f"{self._files_told(names)}  {told}"
         subtitle = Content(f"{tr('blame')}  {told}" if self.blaming else told)
         set_border(self, title, subtitle)
+
+    def _files_told(self, names: tuple[str, ...]) -> str:
+        """Return which of the files is shown, and which others differ from the best."""
+        number, key = self.file % len(names) + 1, key_of("source.file")
+        told = tr("file {number} of {many}", number=number, many=len(names))
+        if self._elsewhere:
+            told += tr(", {files} changed too", files=one_line(", ".join(self._elsewhere)))
+        return f"{told} {key}" if key else told
 
 
 def _label(version: Version) -> Span:

@@ -448,11 +448,28 @@ class Deck(InputScreen):
             line = self.instructions.line_here
             self.action_pane("source")
             if line:
+                file, line = self.instructions.place_of(line)
+                self._show_file(file)
                 self.say(self.working.to_line(line))
         else:
-            line = self.working.line_here
+            line = self.instructions.line_of(self.working.file, self.working.line_here)
             self.action_pane("asm")
             self.say(self.instructions.to_source_line(line))
+        self.workbench.pull_now()
+
+    def action_file(self) -> None:
+        """Show the next of the kernel's files, in both panes."""
+        names = self.workbench.snapshot().state.task.files.names
+        if len(names) == 1:
+            self.say(tr("the kernel is one file"))
+            return
+        self._show_file((self.working.file + 1) % len(names))
+        self.say(names[self.working.file])
+
+    def _show_file(self, number: int) -> None:
+        for pane in (self.working, self._pane("best", SourcePane)):
+            pane.file = number
+        self.shown_file = number
         self.workbench.pull_now()
 
     def action_blame(self) -> None:

@@ -28,7 +28,7 @@ from akg_tui.view.language import tr
 from akg_tui.view.spans import BLANK, Line, hang, line
 
 if TYPE_CHECKING:
-    from akg_tui.core.task import Policy
+    from akg_tui.core.task import Task
     from akg_tui.tui.screens.run_screen import Workbench
 
 NEWEST = 2_000
@@ -253,10 +253,10 @@ class AskLimits(Question[str]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", show=False)]
 
     def __init__(
-        self, title: str, why: str, policy: Policy, text: str, *, settled: int | None = None
+        self, title: str, why: str, task: Task, text: str, *, settled: int | None = None
     ) -> None:
         super().__init__(title, Input(text, compact=True, select_on_focus=False))
-        self._why, self._policy, self._settled = one_line(why), policy, settled
+        self._why, self._tuned, self._settled = one_line(why), task, settled
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -271,7 +271,9 @@ class AskLimits(Question[str]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         try:
-            limited(self._policy, event.value, settled=self._settled)
+            limited(
+                self._tuned.policy, event.value, settled=self._settled, metrics=self._tuned.metrics
+            )
         except BadLimit as error:
             self._tell(str(error))
         else:

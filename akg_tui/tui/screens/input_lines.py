@@ -18,7 +18,7 @@ from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.text_line import HintLine, OneLine
 from akg_tui.tui.widgets.tiles import Tiles
-from akg_tui.view.code_rows import Texts
+from akg_tui.view.code_rows import OneFile, Texts
 from akg_tui.view.controls.completion import (
     HintRefused,
     Kernel,
@@ -91,6 +91,7 @@ class InputScreen(RunScreen):
         self.prompt = OneLine("prompt", "")
         self.reply = OneLine("reply", "")
         self._replies_to = ""
+        self.shown_file = 0  # of a kernel in several files: the one in the panes
         self._answered: Callable[[str], bool | None] | None = None
         self._finding: Search | None = None
         self.texts = Texts()
@@ -159,25 +160,34 @@ class InputScreen(RunScreen):
         Raises `HintRefused`.
         """
         snapshot = self.workbench.snapshot()
-        best = self._kernel(snapshot, best=True).lines
+        best = self._lines(snapshot, snapshot.state.standing_blob, snapshot.kernel)
         return hint_command(self.with_references(text), snapshot.state, best)
 
     def with_references(self, text: str) -> str:
         """Return `text` with its `@` references resolved. Raises `NoSuchReference`."""
         snapshot = self.workbench.snapshot()
-        kernels = [self._kernel(snapshot), self._kernel(snapshot, best=True)]
+        files = range(len(snapshot.state.task.files.names))
+        kernels = [self._kernel(snapshot)]
+        kernels += [self._kernel(snapshot, at) for at in files if at != self.shown_file]
+        kernels += [self._kernel(snapshot, at, best=True) for at in files]
         return resolved(text, snapshot.state, kernels, snapshot.tag_key)
 
-    def _kernel(self, snapshot: RunSnapshot, *, best: bool = False) -> Kernel:
-        state = snapshot.state
-        kept = state.best.blob if state.best else state.seed_blob
-        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
-        return Kernel(name, self._lines(snapshot, kept if best else state.work_blob))
+    def _kernel(
+        self, snapshot: RunSnapshot, file: int | None = None, *, best: bool = False
+    ) -> Kernel:
+        """Return a file of the kernel, the one that is shown if none is named."""
+        state, at = snapshot.state, self.shown_file if file is None else file
+        one = OneFile(state.task.files.names, at, snapshot.kernel)
+        blob = one.key(state.standing_blob if best else state.work_blob)
+        name = f"the best {one.name}" if best else one.name
+        return Kernel(name, self._lines(snapshot, blob, one.text))
 
-    def _lines(self, snapshot: RunSnapshot, blob: str) -> Sequence[str]:
+    def _lines(
+        self, snapshot: RunSnapshot, blob: str, kernel: Callable[[str], str]
+    ) -> Sequence[str]:
         """Return the lines of a kernel; none if it cannot be read."""
         try:
-            return self.texts.of(blob, snapshot.kernel)[0]
+            return self.texts.of(blob, kernel)[0]
         except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
             return ()
 

@@ -75,7 +75,7 @@ class Review(RunScreen):
     def reword(self) -> None:
         """Rewrite the words of the review, in the current language and with the current keys."""
         added, removed = self.diff.changed
-        name = one_line(self._first.state.task.files.editable)
+        name = one_line(self._first.state.task.files.kernel)
         title = formatting.changed(self._first.state, name, added, removed)
         self.diff.border_title = Content(title)
         keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))

@@ -196,7 +196,10 @@ class Rounds(RunScreen):
             self._hunks = tuple(pairs.starts)
             self.view.put(rows)
         else:
-            unified = CodeRows(shown, key, old=old_ink, new=new_ink, both=True, widest=widest)
+            files = new.files if new.files == old.files and not self._in_code else ()
+            unified = CodeRows(
+                shown, key, old=old_ink, new=new_ink, both=True, widest=widest, files=files
+            )
             self._hunks = tuple(hunk.start for hunk in found)
             self.view.put(unified, columns=unified.columns, gutter=unified.gutter)
         self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
@@ -207,7 +210,7 @@ class Rounds(RunScreen):
     async def _colour(self, missing: Sequence[Side]) -> None:
         try:
             for side in missing:
-                coloured = await asyncio.to_thread(self._colours.lex, side.text)
+                coloured = await asyncio.to_thread(self._colours.lex, side.text, side.files)
                 self._colours.keep(side.key, coloured)
         except Exception as error:  # noqa: BLE001 - a kernel without colours can be read too
             self.say(without_colours(error))

@@ -302,7 +302,7 @@ class Runs(RunScreen):
 
     async def _ask_limits(self, path: Path) -> None:
         def answered(limits: str) -> None:
-            self.run_worker(self._go_on(path, limits), name="go on", group="go on")
+            self.run_worker(self._go_on(path, limits), name="go on", group=OPENING)
 
         try:
             await raise_limits(self.app, path, answered)
@@ -382,7 +382,7 @@ class Runs(RunScreen):
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.run_worker(fork(self.app, path, number, self.say), name="fork")
+                fork(self.app, path, number, self.say)
 
         self.app.push_screen(Confirm(title, words, tr("fork")), answered)
 

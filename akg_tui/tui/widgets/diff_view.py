@@ -43,6 +43,7 @@ class DiffView(LineView):
         self._colours = colours
         self._key = snapshot.tag_key
         self._blobs = (old, new)
+        self._files = snapshot.state.task.files.names
         self._texts = (snapshot.kernel(old), snapshot.kernel(new))
         before, after = (texts.of(blob, snapshot.kernel)[0] for blob in self._blobs)
         self.compared = compare(before, after)
@@ -71,7 +72,8 @@ class DiffView(LineView):
         split = self.is_split
         old, new = (self._colours.of(blob) for blob in self._blobs)
         key = tag_key(self, self._key)
-        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split)
+        files = self._files
+        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split, files=files)
         rows.words = self.words
         rows.left_out = self.left_out
         if split:
@@ -87,7 +89,8 @@ class DiffView(LineView):
         try:
             for blob, text in zip(self._blobs, self._texts, strict=True):
                 if self._colours.of(blob) is None:
-                    self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
+                    coloured = await asyncio.to_thread(self._colours.lex, text, self._files)
+                    self._colours.keep(blob, coloured)
         except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
             cast("RunScreen", self.screen).say(without_colours(error))
             return

@@ -307,6 +307,7 @@ COMMANDS: tuple[Command, ...] = (
           "The change before in the kernel, the reply before in the log", "turn(-1)"),
     _pane("source.blame", ("b",), "blame", "Which item wrote each line, and what it gained",
           "blame", footed=True),
+    _pane("source.file", ("N",), "next file", "The next file of a kernel that has several", "file"),
     _pane("source.code", ("C",), "instructions",
           "From a line of the kernel to its instructions, and back", "code"),
     _subagent("subagent.peek", ("o",), "peek",
@@ -438,8 +439,9 @@ _OF_PANE = {
 
 _OF_ALL_PANES = ("pane.find", "pane.zoom", "pane.hide", "copy.view", "copy.pane", "export.pane")
 _MENUS = {
-    "source": ("pane.forward", "pane.back", "source.blame", "source.line", "review.open"),
-    "best": ("source.blame", "source.line"),
+    "source": ("pane.forward", "pane.back", "source.blame", "source.line", "source.file",
+               "review.open"),
+    "best": ("source.blame", "source.line", "source.file"),
     "agents": ("subagent.peek", "subagent.tile", "subagent.full", "subagent.message",
                "subagent.stop"),
 }  # fmt: skip

@@ -6,6 +6,7 @@ limit is in `akg_tui.core.stopping`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,11 +52,14 @@ class BadLimit(ValueError):
 
 @dataclass
 class _Changes:
-    """The limits so far; `settled` is the number of settled rounds of a run that is over."""
+    """The limits so far; `settled` is the number of settled rounds of a run that is over, and
+    `metrics` are those that the task declares.
+    """
 
     policy: Policy
     automation: AutomationPolicy
     settled: int | None
+    metrics: Sequence[str]
     of_run: dict[str, Any] = field(default_factory=dict)
     of_automation: dict[str, Any] = field(default_factory=dict)
 
@@ -99,7 +103,7 @@ class _Changes:
 
     def _goals(self, text: str) -> tuple[Any, ...]:
         """Return the goals with this one in place of one on the same metric; no goals for none."""
-        from akg_tui.core.stopping.goals import BadGoal, read_goal
+        from akg_tui.core.stopping.goals import BadGoal, read_goal, unmeasured
 
         if text == NONE:
             return ()
@@ -107,6 +111,8 @@ class _Changes:
             goal = read_goal(text)
         except BadGoal as error:
             raise BadLimit(str(error)) from None
+        if why := unmeasured(goal, self.metrics):
+            raise BadLimit(why)
         now = self.of_automation.get("goals", self.automation.goals)
         return (*(each for each in now if each.metric != goal.metric), goal)
 
@@ -120,19 +126,26 @@ def _choice(name: str, text: str) -> object:
     raise BadLimit(tr("{name} can be: {words}", name=name, words=words))
 
 
-def limited(policy: Policy, text: str, *, settled: int | None = None) -> Policy:
+def limited(
+    policy: Policy, text: str, *, settled: int | None = None, metrics: Sequence[str] = ()
+) -> Policy:
     """Return `policy` with the limits in `text`, as ``rounds=40 cost=+2 goal=speedup>=3``.
 
     The names are those of the options of ``tune`` or of a policy file. A number after a plus sign
     is added to the present limit; rounds are added to `settled`, which is stated for a run that is
-    over. ``none`` removes a limit. Raises `BadLimit`.
+    over. ``none`` removes a limit. `metrics` are those that the task declares; a goal on a name
+    with a space stands in quotes. Raises `BadLimit`.
     """
     from msgspec.structs import replace
 
     from akg_tui.core.stopping.automation import AutomationPolicy
 
-    changes = _Changes(policy, policy.automation or AutomationPolicy(), settled)
-    for word in text.split():
+    changes = _Changes(policy, policy.automation or AutomationPolicy(), settled, metrics)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise BadLimit(tr("a quote is not closed: {text}", text=text)) from None
+    for word in words:
         changes.read(word)
     if changes.of_automation:
         changes.of_run["automation"] = replace(changes.automation, **changes.of_automation)
@@ -181,9 +194,13 @@ def settings(state: RunState, now: float) -> list[Setting]:
                tr("{rounds} without a KEEP",
                   rounds=formatting.count(policy.max_rounds_without_keep or 0, "round"))),
     ]  # fmt: skip
-    for goal, met in limits.each_goal(state):
+    for goal, met, found in limits.each_goal(state):
         value = f"{goal.metric}{goal.operator}{goal.value:g}"
-        rows.append(Setting("goal", one_line(str(goal)), value, met=met))
+        value = shlex.quote(value) if " " in value else value
+        told = one_line(str(goal))
+        if found is not None:
+            told = tr("{goal}, now {value}", goal=told, value=found)
+        rows.append(Setting("goal", told, value, met=met))
     if not auto.goals:
         rows.append(Setting("goal", tr("none"), "speedup>="))
     other = "OR" if auto.logic == "AND" else "AND"

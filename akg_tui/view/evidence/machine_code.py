@@ -13,6 +13,7 @@ from akg_tui.core.sanitize import clean, one_line
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CompilerRemark, KernelFindings, Loop
 from akg_tui.evaluate.evidence.throughput import SEPARATOR
+from akg_tui.kernel_files import Place
 from akg_tui.view.diff import Compared, Kind, Row, compare
 from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -80,8 +81,14 @@ class CodeRow(NamedTuple):
     value: str = ""
 
 
-def code_rows(findings: KernelFindings, source: Sequence[str]) -> list[CodeRow]:
-    """Return the rows of a kernel; `source` are the lines of its file."""
+def code_rows(
+    findings: KernelFindings, source: Sequence[str], places: Sequence[Place] = ()
+) -> list[CodeRow]:
+    """Return the rows of a kernel; `source` are the lines of its file.
+
+    Of a kernel in several files these are the lines of its joined text, and `places` where they
+    stand.
+    """
     code = findings.code
     rows: list[CodeRow] = []
     told = _remarks_by_line(code.remarks)
@@ -97,7 +104,7 @@ def code_rows(findings: KernelFindings, source: Sequence[str]) -> list[CodeRow]:
         for index, each in enumerate(function.rows):
             if each.line and each.line != before:
                 before = each.line
-                rows += _source_rows(each.line, source, told)
+                rows += _source_rows(each.line, source, told, places)
             if (loop := loops.get(index)) is not None:
                 told_loop = loop_words(loop, hot=loop is hot or on_gpu, on_gpu=on_gpu)
                 rows.append(CodeRow("loop", told_loop, "loop", before))
@@ -120,11 +127,15 @@ def _remarks_by_line(remarks: Sequence[CompilerRemark]) -> dict[int, list[Compil
 
 
 def _source_rows(
-    line: int, source: Sequence[str], told: dict[int, list[CompilerRemark]]
+    line: int,
+    source: Sequence[str],
+    told: dict[int, list[CompilerRemark]],
+    places: Sequence[Place],
 ) -> list[CodeRow]:
     """Return a line of the file; the compiler's remarks follow where it is shown first."""
     text = clean(source[line - 1].strip()) if line <= len(source) else ""
-    rows = [CodeRow("source", text, text, line)]
+    at = f"{places[line - 1].line}" if line <= len(places) else ""
+    rows = [CodeRow("source", text, text, line, at)]
     for remark in told.pop(line, ()):
         said = one_line(remark.text, 200)
         rows.append(CodeRow(remark.kind, said, f"{remark.kind} {said}", line))
@@ -253,7 +264,7 @@ class ComparedCode(OnDemand[Line]):
             )
         if told.kind == "fact":
             return self._fact(row, told)
-        number = f"{told.line or '':>7} " if told.kind == "source" else " " * 8
+        number = f"{told.label or told.line or '':>7} " if told.kind == "source" else " " * 8
         role = {
             "function": "strong",
             "source": "syn.type",
