@@ -159,7 +159,9 @@ def test_what_can_run_on_no_arch_is_told_before_a_device_is_used() -> None:
     fine = of(resources=Resources(64, 0))
     greedy = of(resources=Resources(65, 0))
     refused = of(resources=Resources(32, 0), refused="a size is 0")
-    assert compile_report.cannot_run(report(refused, fine), "sm_90", "kernel.py") == ""
+    assert compile_report.cannot_run(report(fine), "sm_90", "kernel.py") == ""
+    told = compile_report.cannot_run(report(fine, refused), "sm_90", "kernel.py")
+    assert told == "k cannot run on sm_90: a size is 0"
     assert compile_report.cannot_run(report(refused), "sm_80", "kernel.py") == ""
     told = compile_report.cannot_run(report(greedy, refused), "sm_90", "kernel.py")
     assert (
