@@ -34,6 +34,8 @@ def _machine(state: RunState) -> list[str]:
 
 def _times(state: RunState) -> list[str]:
     seed = state.baseline
+    if seed is not None and (model := seed.estimate) is not None:
+        return [f"A call of the seed: {model}; what binds: {model.binds}. Nothing is timed."]
     if seed is None or seed.candidate_ms is None or seed.baseline_ms is None:
         return []
     told = f"Time of a call: the seed kernel {_ms(seed.candidate_ms)}"
@@ -148,7 +150,8 @@ def _dsl(state: RunState) -> list[str]:
     target, limit = state.task.target, state.task.timing.build_timeout_s
     bound = f"Building and loading may take {limit:g} s."
     if target.dsl == "triton":
-        return [*([_INTERPRETED] if target.backend == "cpu" else []), bound]
+        untimed = target.backend == "cpu" and not state.task.estimate
+        return [*([_INTERPRETED] if untimed else []), bound]
     if target.dsl == "cuda_cpp":
         return [f"{_COMPILE_CUDA} torch's `load_inline(cuda_sources=…)` works too. {bound}"]
     if target.dsl == "ascendc":

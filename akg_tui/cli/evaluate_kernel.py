@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,12 @@ def add_eval(add: Callable[..., Any]) -> None:
         metavar="ARCH[,ARCH...]",
         help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
         "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
+    )
+    evaluate.add_argument(
+        "--timeline",
+        type=Path,
+        metavar="FILE.svg",
+        help="with --compile-report for an Ascend arch: draw the estimated work of each pipe",
     )
     add_sandbox(evaluate)
 
@@ -81,7 +87,7 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        _check_arches(folder.task.target.dsl, arguments.compile_report or ())
+        _check_report(arguments, folder.task.target.dsl)
     kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
@@ -105,6 +111,8 @@ def _eval(arguments: argparse.Namespace) -> int:
 
     report = _compiled(folder, kernel, arguments.compile_report)
     file = folder.task.files.kernel
+    if report is not None and arguments.timeline:
+        _draw(report, arguments.timeline)
     never_runs = _never_runs(folder, report, arguments.compile_report, file)
     if report is not None and (no_device or never_runs):
         _print_report(report, file, as_json=arguments.json)
@@ -124,14 +132,18 @@ def _eval(arguments: argparse.Namespace) -> int:
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
 
 
-def _check_arches(dsl: str, arches: Sequence[str]) -> None:
-    """Refuse a compile report that can't be made."""
+def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
+    """Refuse a compile report that cannot be made here."""
     from akg_tui.evaluate.evidence.asking import COMPILED_BY
     from akg_tui.evaluate.evidence.gpu_limits import is_ascend
     from akg_tui.evaluate.targets import toolchains
 
-    if any(map(is_ascend, arches)) and (why := toolchains.missing("ascend")):
+    wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+    if wants_ascend and (why := toolchains.missing("ascend")):
         raise UsageError(why)
+    if arguments.timeline and not wants_ascend:
+        raise UsageError("--timeline goes with --compile-report for an Ascend arch")
+    arches = arguments.compile_report or ()
     if arches and dsl not in COMPILED_BY:
         told = " and ".join(COMPILED_BY)
         raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
@@ -191,6 +203,20 @@ def _never_runs(
         return ""
     reasons = [does_not_run(report, arch, file) for arch in arches or ()]
     return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
+
+
+def _draw(report: CompileReport, path: Path) -> None:
+    """Write the timelines of a report, or say why there are none."""
+    from akg_tui.report.pipe_svg import draw_timelines
+
+    drawn = draw_timelines(report)
+    if not drawn:
+        print("no timeline: no launch has an estimate", file=sys.stderr)
+        return
+    try:
+        path.write_text(drawn, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

@@ -74,6 +74,16 @@ def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
     assert says in capsys.readouterr().err
 
 
+def test_a_timeline_of_a_gpu_is_refused_because_only_an_npu_has_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pipes.svg"
+    words = ["eval", str(sample(TRITON)), "--compile-report", "sm_90", "--timeline", str(file)]
+    assert main(words) == 2
+    assert "--timeline goes with --compile-report for an Ascend arch" in capsys.readouterr().err
+    assert not file.exists()
+
+
 @needs_triton
 @needs_no_gpu
 def test_a_task_for_a_gpu_has_a_report_where_there_is_none(

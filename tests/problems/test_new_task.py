@@ -14,10 +14,12 @@ from akg_tui.cuda_calls import read_functions
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.evaluate.static_guard import findings
+from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.problems.conftest import SETS
+from tests.problems.test_kernelbench_files import UNDECIDED
 
 SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
 GIB = 1 << 30
@@ -70,6 +72,18 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
     _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
     assert "batch_size 4096 -> 16" in told[1]
+
+
+def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pass(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = tmp_path / "19_relu.py"
+    origin.write_text(UNDECIDED.replace("torch.rand(1024, 1024)", "torch.rand_like(torch.ones(9))"))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert "return [torch.randn_like(torch.ones(9))]" in task.reference
+    assert with_normal_draws(UNDECIDED) == UNDECIDED.replace("torch.rand(", "torch.randn(")
+    assert any(line.startswith("note: get_inputs() draws torch.randn, not") for line in told)
+    assert "made from the origin" in (tmp_path / "task/README.md").read_text()
 
 
 GEMM = SETS / "flashinfer/definitions/gemm/gemm_n96_k64.json"

@@ -83,7 +83,7 @@ async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     left_out = dict(findings.left_out)
     compiled = profiled = None
     if task.target.dsl in COMPILED_BY:
-        arch = task.target.arch
+        arch = task.estimate or task.target.arch
         usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
         arches = [arch] if arch in ARCHES or is_ascend(arch) else usual
         try:

@@ -6,6 +6,7 @@ measured. All texts come from untrusted code and its compiler: they are sanitize
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -28,6 +29,54 @@ MOST_LOOP = 12
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
 Size = Annotated[int, Meta(ge=0, le=1 << 40)]
+Operations = Annotated[int, Meta(ge=0, le=1 << 60)]
+
+
+SECTOR = 32
+"""The bytes that memory of a GPU moves at least for one access."""
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What the programs of all launches did, counted by the interpreter.
+
+    `loads` counts loads of tiles, `reductions` reductions and scans of them. `sectors` are those of
+    `SECTOR` bytes that each access of a tile touches, `different_read` and `different_written` the
+    different ones of a launch. `tiles` counts operations on tiles by their number of elements,
+    `products` operations of matrix products by type.
+    """
+
+    programs: Size = 0
+    loads: Size = 0
+    reductions: Size = 0
+    sectors: Size = 0
+    different_read: Size = 0
+    different_written: Size = 0
+    tiles: Annotated[dict[str, Size], Meta(max_length=64)] = {}
+    products: Annotated[dict[Text, Operations], Meta(max_length=16)] = {}
+
+    def __add__(self, other: Work) -> Work:
+        """Return the sum of both."""
+        summed = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in self.__struct_fields__
+            if name not in ("tiles", "products")
+        }
+        return Work(
+            **summed,
+            tiles=dict((Counter(self.tiles) + Counter(other.tiles)).most_common(64)),
+            products=dict(Counter(self.products) + Counter(other.products)),
+        )
+
+
+class HostWork(Struct, frozen=True):
+    """PyTorch's operators that forward calls: their number, bytes, operations of matrix products.
+
+    Views and allocations are not among them.
+    """
+
+    operators: Size = 0
+    moved: Size = 0
+    products: Operations = 0
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
@@ -71,6 +120,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     `values` are those of its run-time arguments in order, None for each that is no integer.
     `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
     `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
+    `work` is that of all launches.
     """
 
     kernel: Text
@@ -80,6 +130,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
     launches: Size = 1
+    work: Work = Work()
     values: Annotated[tuple[int | None, ...], Meta(max_length=256)] = ()
     compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
 
@@ -91,6 +142,7 @@ class CompileReport(Struct, frozen=True, kw_only=True):
     launches: Annotated[tuple[Launch, ...], Meta(max_length=MOST_LAUNCHES)] = ()
     left_out: Place = 0
     stopped: Text = ""
+    host: HostWork = HostWork()
 
 
 def fields(report: CompileReport, file: str) -> Fields:
@@ -203,19 +255,26 @@ def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
     return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
 
 
+def refusal(launch: Launch, arch: str, file: str) -> str:
+    """Return why a launch cannot run on `arch`, with the line of the kernel's file, or ""."""
+    found = next((each for each in launch.compiled if each.arch == arch), None)
+    if found is None:
+        return f"it was not compiled for {arch}"
+    facts = _compiled(found, launch, file)
+    return str(facts.get("does_not_compile") or facts.get("does_not_run") or "")
+
+
 def does_not_run(report: CompileReport, arch: str, file: str) -> str:
     """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
-    reasons = []
-    for launch in report.launches:
-        for compiled in launch.compiled:
-            if compiled.arch != arch:
-                continue
-            facts = _compiled(compiled, launch, file)
-            why = facts.get("does_not_compile") or facts.get("does_not_run")
-            if why is None:
-                return ""
-            reasons.append(f"{one_line(launch.kernel, 60)}: {why}")
-    return reasons[0] if reasons else ""
+    reasons = [
+        (launch.kernel, refusal(launch, arch, file))
+        for launch in report.launches
+        if any(each.arch == arch for each in launch.compiled)
+    ]
+    if not reasons or not all(why for _, why in reasons):
+        return ""
+    kernel, why = reasons[0]
+    return f"{one_line(kernel, 60)}: {why}"
 
 
 def estimate_of(launch: Launch, compiled: Compiled) -> LaunchEstimate | None:

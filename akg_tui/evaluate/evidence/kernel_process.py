@@ -187,10 +187,17 @@ def said(error: BaseException) -> str:
     return text.partition("\0")[0][:300]
 
 
-def first_call(request: Request, *, device: str = "", calls: int = 1) -> Callable[[], object]:
+def first_call(
+    request: Request,
+    around: contextlib.AbstractContextManager[object] | None = None,
+    *,
+    device: str = "",
+    calls: int = 1,
+) -> Callable[[], object]:
     """Call the kernel on the reference's inputs, or not with `calls` 0; return what calls it again.
 
-    Model and tensors are on the `device` of PyTorch, by default in the host's memory.
+    The calls are made in `around`. Model and tensors are on the `device` of PyTorch, by default in
+    the host's memory.
     """
     import torch
 
@@ -228,8 +235,9 @@ def first_call(request: Request, *, device: str = "", calls: int = 1) -> Callabl
         if isinstance(called, torch.nn.Module):
             called.to(device)
     try:
-        for _ in range(calls):
-            called(*inputs)
+        with around or contextlib.nullcontext():
+            for _ in range(calls):
+                called(*inputs)
     except BaseException as error:
         from akg_tui.evaluate.child.protocol import Status
 
