@@ -110,9 +110,9 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.kernel, at)
 
     report = _compiled(folder, kernel, arguments.compile_report)
-    file = folder.task.files.kernel
     if report is not None and arguments.timeline:
         _draw(report, arguments.timeline)
+    file = folder.task.files.kernel
     never_runs = _never_runs(folder, report, arguments.compile_report, file)
     if report is not None and (no_device or never_runs):
         _print_report(report, file, as_json=arguments.json)
@@ -138,12 +138,12 @@ def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
     from akg_tui.evaluate.evidence.gpu_limits import is_ascend
     from akg_tui.evaluate.targets import toolchains
 
-    wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
+    arches = arguments.compile_report or ()
+    wants_ascend = any(map(is_ascend, arches))
     if wants_ascend and (why := toolchains.missing("ascend")):
         raise UsageError(why)
     if arguments.timeline and not wants_ascend:
         raise UsageError("--timeline goes with --compile-report for an Ascend arch")
-    arches = arguments.compile_report or ()
     if arches and dsl not in COMPILED_BY:
         told = " and ".join(COMPILED_BY)
         raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
@@ -193,18 +193,6 @@ def _compiled(
     return found
 
 
-def _never_runs(
-    folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
-) -> str:
-    """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
-    from akg_tui.evaluate.evidence.compile_report import does_not_run
-
-    if report is None or folder.task.target.backend != "cuda":
-        return ""
-    reasons = [does_not_run(report, arch, file) for arch in arches or ()]
-    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
-
-
 def _draw(report: CompileReport, path: Path) -> None:
     """Write the timelines of a report, or say why there are none."""
     from akg_tui.report.pipe_svg import draw_timelines
@@ -217,6 +205,18 @@ def _draw(report: CompileReport, path: Path) -> None:
         path.write_text(drawn, "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _never_runs(
+    folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
+) -> str:
+    """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
+    from akg_tui.evaluate.evidence.compile_report import does_not_run
+
+    if report is None or folder.task.target.backend != "cuda":
+        return ""
+    reasons = [does_not_run(report, arch, file) for arch in arches or ()]
+    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

@@ -266,15 +266,8 @@ def refusal(launch: Launch, arch: str, file: str) -> str:
 
 def does_not_run(report: CompileReport, arch: str, file: str) -> str:
     """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
-    reasons = [
-        (launch.kernel, refusal(launch, arch, file))
-        for launch in report.launches
-        if any(each.arch == arch for each in launch.compiled)
-    ]
-    if not reasons or not all(why for _, why in reasons):
-        return ""
-    kernel, why = reasons[0]
-    return f"{one_line(kernel, 60)}: {why}"
+    reasons = [(one_line(each.kernel, 60), refusal(each, arch, file)) for each in report.launches]
+    return "{}: {}".format(*reasons[0]) if reasons and all(why for _, why in reasons) else ""
 
 
 def estimate_of(launch: Launch, compiled: Compiled) -> LaunchEstimate | None:

@@ -194,10 +194,10 @@ def first_call(
     device: str = "",
     calls: int = 1,
 ) -> Callable[[], object]:
-    """Call the kernel on the reference's inputs, or not with `calls` 0; return what calls it again.
+    """Call the kernel on the reference's inputs, in `around`; return what calls it again.
 
-    The calls are made in `around`. Model and tensors are on the `device` of PyTorch, by default in
-    the host's memory.
+    With `calls` 0 it is not called. Model and tensors are on the `device` of PyTorch, by default
+    in the host's memory.
     """
     import torch
 
