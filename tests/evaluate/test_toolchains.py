@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -209,6 +210,7 @@ def test_the_compiler_tells_the_arches_that_it_compiles_for(
     assert "'Ascend310' is not one of Ascend910B1" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(importlib.util.find_spec("ensurepip") is None, reason="venv needs ensurepip")
 def test_a_real_environment_with_a_real_package_works_where_it_was_moved(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
