@@ -25,9 +25,9 @@ Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 MetricName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
 ]
-Backend = Literal["cpu", "cuda"]
+Backend = Literal["cpu", "cuda", "ascend"]
 Baseline = Literal["eager", "compile"]
-Dsl = Literal["cpp", "torch", "triton"]
+Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton"]
 
 
 Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]

@@ -336,13 +336,13 @@ def check_target(task: Task, path: Path) -> None:
     """Raise `RunFault` unless this machine can evaluate the kernels of the task at `path`: time
     them, or estimate them in an estimate run.
     """
-    from akg_tui.evaluate.targets.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
 
     if task.estimate:
         check_estimate(task)
         return
     target, dsl = adapters(task)
-    if why := target.lacking():
+    if why := target_lacking(target, dsl):
         raise RunFault("backend", why)
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)
@@ -355,10 +355,10 @@ def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> Non
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
-        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
+        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, knobs_in
 
         try:
-            if not find_knobs(folder.kernel.split("\n")):
+            if not knobs_in(folder.task.files.names, folder.kernel):
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error

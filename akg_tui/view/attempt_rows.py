@@ -168,7 +168,7 @@ class AttemptColumns(OnDemand[Line]):
         heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
         self._rows = [(head, heads), *rows]
         widest = max((cells(name) for name, _ in self._rows), default=0)
-        self._wide = min(widest, max(6, room // 3))
+        self._wide = min(widest, max(6, room // 3, room - len(attempts) * (cell + 1)))
         self._empty, self._cell, self._room = empty, cell, room
 
     def __len__(self) -> int:
@@ -276,7 +276,7 @@ def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
     return AttemptColumns(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
 
 
-_METRIC_CELL = 9
+_METRIC_CELL = 13
 
 
 def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> AttemptColumns:
@@ -307,9 +307,9 @@ def error_rows(found: Measurement, room: int) -> list[Line]:
     """Return a row for each case and dtype of a measurement: the error nearest to its bound."""
     rows: list[Line] = []
     for each in nearest_errors(found.errors):
-        place = " ".join(filter(None, (one_line(each.case), each.dtype)))
+        place = " ".join(filter(None, (tr("error"), one_line(each.case), each.dtype)))
         text, role = _error(each)
-        lead = line((f"{tr('error')} {place} ", "muted"), (f"{text} ", role))
+        lead = line((f"{place} ", "muted"), (f"{text} ", role))
         rows += hang(retold(one_line(each.name)), room, lead, "faint")
     return rows
 

@@ -185,6 +185,7 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
     rows += _noise((retold(one_line(each)) for each in found.noise), room)
+    rows += error_rows(found, room)
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
     if same and seen.estimates and height - len(rows) > 2:
@@ -208,7 +209,7 @@ def _found(found: Measurement, room: int) -> list[Line]:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
     rows += [line((", ".join(figures), "muted")), *case_rows(found, room)]
-    return [*rows, *metric_rows(found, room), *error_rows(found, room)]
+    return [*rows, *metric_rows(found, room)]
 
 
 _NEWEST = 20  # attempts that are searched for a timing; an attempt that fails has none

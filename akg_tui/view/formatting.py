@@ -163,12 +163,13 @@ def error_of(error: float, tolerance: float) -> str:
 
 
 def short_metric(found: Metric | None) -> str:
-    """Return the value of a metric in a narrow cell; of several values the middle one."""
+    """Return the value of a metric in a narrow cell, or the smallest and the largest."""
     if found is None:
         return ""
     if found.low is None or found.high is None:
         return "-"
-    return f"{(found.low + found.high) / 2:.4g}"
+    low, high = f"{found.low:.4g}", f"{found.high:.4g}"
+    return low if low == high else f"{low}–{high}"
 
 
 def tokens(number: int) -> str:

@@ -118,7 +118,7 @@ def test_an_access_of_single_elements_is_told_with_its_line() -> None:
     assert facts["discrete"]["transfers"] >= 256
     lines = "\n".join(program_report.words(facts))
     assert "discrete, one element at a time: " in lines
-    assert "scalar unit, element by element: " in lines
+    assert "scalar unit, accesses in loops: " in lines
     strided = told(recorded_hivm.texts()["strided"])
     assert strided["discrete"]["transfers"] == 1
 

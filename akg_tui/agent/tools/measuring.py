@@ -78,6 +78,8 @@ async def verify_kernel(
         "max_error": found.max_error,
         "tolerance": found.tolerance,
     }
+    if found.metrics:
+        facts["metrics"] = {each.name: str(each) for each in found.metrics}
     return _told(call, cur_path, "verify", facts)
 
 

@@ -44,7 +44,7 @@ from akg_tui.core.plan.knobs import (
     Knob,
     Value,
     describe,
-    find_knobs,
+    knobs_in,
     setting_key,
     with_setting,
 )
@@ -117,7 +117,7 @@ async def sweep_kernel(
         return draft
     if fault := kernel_fault(call, draft.text):
         return Answer.error(f"{fault}; nothing was measured")
-    varied = _knobs(draft.text, knobs)
+    varied = _knobs(draft.text, knobs, call.run.state.task.files.names)
     number = next_sweep(call.run.state)
     try:
         check_trial(call.run.state, number)
@@ -130,10 +130,10 @@ async def sweep_kernel(
     return await sweep.run(submit=submit)
 
 
-def _knobs(text: str, names: Sequence[str] | None) -> tuple[Knob, ...]:
+def _knobs(text: str, names: Sequence[str] | None, files: tuple[str, ...]) -> tuple[Knob, ...]:
     """Return the knobs to vary, each choice once. Raises `Refused`."""
     try:
-        declared = find_knobs(text.split("\n"))
+        declared = knobs_in(files, text)
     except BadKnob as error:
         raise Refused(f"{error}; nothing was measured") from None
     if not declared:

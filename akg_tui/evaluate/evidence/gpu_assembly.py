@@ -83,7 +83,7 @@ def read_ptx(text: str) -> Instructions:
     barriers = bulk = 0
     for opcode, operands in _instructions(_PTX, re.sub(r"//.*", "", text)):
         parts = opcode.split(".")
-        kind = _ptx_class(opcode, parts)
+        kind = ptx_class(opcode)
         mix[kind] += 1
         if parts[0] in ("bar", "barrier"):
             barriers += 1
@@ -105,7 +105,9 @@ def _instructions(form: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]
         yield found[1], found[2]
 
 
-def _ptx_class(opcode: str, parts: list[str]) -> str:
+def ptx_class(opcode: str) -> str:
+    """Return the class of an instruction of PTX."""
+    parts = opcode.split(".")
     if kind := _PTX_CLASSES.get(parts[0]):
         return kind
     if parts[0] in _PTX_MEMORY:
@@ -128,6 +130,55 @@ def read_ptxas(log: str) -> Resources | None:
     if not used:
         return None
     return Resources(int(used[-1]), int(spilled[-1]) if spilled else 0)
+
+
+class Entry(Struct, frozen=True):
+    """A kernel of a module: its instructions, resources, static shared memory in bytes.
+
+    `most_threads` are those of a block that it states, 0 without. Functions that it calls, where
+    they were not inlined, do not count.
+    """
+
+    instructions: Instructions
+    resources: Resources | None
+    shared: int = 0
+    most_threads: int = 0
+
+
+_ENTRY = re.compile(
+    r"^\s*(?:\.visible |\.weak )*\.(?P<kind>entry|func)\b[^\n]*?(?P<name>[\w$]+)?\s*\(?$", re.M
+)
+_MOST_THREADS = re.compile(r"\.maxntid\s+(\d+)(?:,\s*(\d+))?(?:,\s*(\d+))?")
+_OF_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)' for")
+
+
+def read_entries(ptx: str, log: str) -> dict[str, Entry]:
+    """Return the kernels of a module by symbol, from its PTX and the log of `ptxas -v`."""
+    logs: dict[str, str] = {}
+    parts = _OF_ENTRY.split(log)
+    for name, part in zip(parts[1::2], parts[2::2], strict=True):
+        logs[name] = part
+    found = {}
+    starts = [*_ENTRY.finditer(ptx)]
+    for place, start in enumerate(starts):
+        if start["kind"] != "entry":
+            continue
+        end = starts[place + 1].start() if place + 1 < len(starts) else len(ptx)
+        text, told = ptx[start.start() : end], logs.get(start["name"], "")
+        # Parameters, attributes, then the body.
+        head, _, body = text.partition("{")
+        bounds = _MOST_THREADS.search(head)
+        shared = re.search(r"(\d+) bytes smem", told)
+        most = 1
+        for size in bounds.groups() if bounds else ():
+            most *= int(size or 1)
+        found[start["name"]] = Entry(
+            read_ptx(body),
+            read_ptxas(told.partition("Compile time")[0]),
+            int(shared[1]) if shared else 0,
+            most if bounds else 0,
+        )
+    return found
 
 
 _AMD = re.compile(r"^\t([a-z]\w+)([^\n]*)$", re.M)
@@ -155,8 +206,8 @@ def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     stores: Counter[int] = Counter()
     barriers = 0
     for opcode, _ in _instructions(_AMD, text):
-        kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
-        mix[kind or ("float" if _FLOAT.search(opcode) else "integer")] += 1
+        kind = amd_class(opcode)
+        mix[kind] += 1
         if kind == "matrix":
             matrix[opcode] += 1
         elif opcode.startswith("s_barrier"):
@@ -172,6 +223,12 @@ def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     waves = re.search(r"^; Occupancy: (\d+)", text, re.M)
     spilled = 4 * told.get("vgpr_spill_count", 0)
     return found_code, Resources(told["vgpr_count"], spilled, int(waves[1]) if waves else None)
+
+
+def amd_class(opcode: str) -> str:
+    """Return the class of an instruction of AMD's."""
+    kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
+    return kind or ("float" if _FLOAT.search(opcode) else "integer")
 
 
 def _amd_width(suffix: str) -> int:
