@@ -34,6 +34,7 @@ _HEADS = (
     (marked("roof"), 5),
     (marked("pairs"), 5),
 )
+_ESTIMATE_HEADS = (*_HEADS[:3], (marked("estimate"), 9), (marked("binds"), 8), (marked("error"), 5))
 
 
 class AttemptRows(OnDemand[Line]):
@@ -55,7 +56,7 @@ class AttemptRows(OnDemand[Line]):
             least |= {"#": max(least.get("#", 0), len(f"w{len(state.drafts)}")), "item": written}
         self._heads: list[tuple[str, int]] = []
         self._used = 0
-        for head, wide in _HEADS:
+        for head, wide in _ESTIMATE_HEADS if state.task.estimate else _HEADS:
             width = max(wide, least.get(head, 0), cells(_head(head)))
             if self._used + width + 1 > room and len(self._heads) >= 4:
                 break
@@ -114,15 +115,30 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)
     took = "" if found.candidate_ms is None else formatting.milliseconds(found.candidate_ms)
-    return [
+    named = [
         (str(attempt.number), "number"),
         (one_line(attempt.item) if attempt.number else tr("seed"), "muted"),
         (verdict, role),
+    ]
+    error = (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted")
+    if state.task.estimate:
+        model = found.estimate
+        if not attempt.number:
+            named[2] = ("", "muted")
+        time = str(formatting.estimated(model, short=True)) if model else ""
+        return [
+            *named,
+            (time, role),
+            (retold(one_line(model.binds)) if model else "", "muted"),
+            error,
+        ]
+    return [
+        *named,
         (formatting.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (took, "text"),
         (formatting.times(eager.ratio) if eager else "", "figure"),
-        (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
+        error,
         (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
         (str(found.clusters) if found.clusters else "", "muted"),
     ]

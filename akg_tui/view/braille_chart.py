@@ -37,6 +37,7 @@ class AttemptSeries:
     def __init__(self, unit: str = "ratio", case: str = "") -> None:
         self.unit, self.case = unit, case
         self.cases: tuple[str, ...] = ()  # names of the cases of the attempts read
+        self.arch = ""  # of an estimate run, whose only unit is the estimate
         self._tokens = 0
         self._clear()
 
@@ -63,10 +64,9 @@ class AttemptSeries:
         """Whether any item in the series promised a gain."""
         return bool(len(self._promised))
 
-    @property
-    def inconclusive(self) -> bool:
-        """Whether any attempt in the series is INCONCLUSIVE."""
-        return bool(len(self._series[Verdict.INCONCLUSIVE]))
+    def has(self, verdict: Verdict) -> bool:
+        """Return whether any attempt in the series has this verdict."""
+        return bool(len(self._series[verdict]))
 
     @property
     def noise(self) -> float | None:
@@ -77,6 +77,9 @@ class AttemptSeries:
 
     def read(self, state: RunState) -> None:
         """Read the new attempts. An earlier state only limits how many attempts are plotted."""
+        self.arch = state.task.estimate
+        if self.arch:
+            self.unit = "ms"
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
@@ -109,7 +112,7 @@ class AttemptSeries:
         else:
             interval, y = attempt.measurement.ratio, self._y(attempt)
         x = self._x(attempt)
-        if y is not None and attempt.verdict is Verdict.KEEP:
+        if y is not None and attempt.advanced:
             self._kept.append((attempt.number, x, y))
         if not attempt.number:
             return
@@ -130,7 +133,7 @@ class AttemptSeries:
         found = attempt.measurement
         match self.unit:
             case "ms":
-                return found.candidate_ms
+                return found.estimate.us if found.estimate else found.candidate_ms
             case "roof":
                 return found.roofline.share * 100 if found.roofline else None
             case _:

@@ -15,7 +15,7 @@ from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
-from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.language import marked, retold, tr, tr_in, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
 
 _AGAINST = {
@@ -199,6 +199,10 @@ def _found(found: Measurement, room: int) -> list[Line]:
         return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
+    if (model := found.estimate) is not None:
+        rows.append(line((translated(formatting.estimated(model)), "figure")))
+        what = tr("what binds: {what}", what=retold(one_line(model.binds)))
+        rows.append(line((what, "muted")))
     if found.candidate_ms is not None:
         figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
     if found.clusters:

@@ -5,7 +5,7 @@ Workbench, plain stream and report format all figures with these functions. Pure
 
 from __future__ import annotations
 
-from akg_tui.core.measurement import Interval, Measurement, Metric, Outcome, digits
+from akg_tui.core.measurement import Estimate, Interval, Measurement, Metric, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, ratio_text
@@ -82,6 +82,12 @@ def milliseconds(value: float) -> str:
     if value < 0.1:
         return f"{value * 1000:.3g} µs"
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def estimated(found: Estimate, *, short: bool = False) -> Message | str:
+    """Return an estimate in words, or in short with the sign that marks estimates: ``~12.3 µs``."""
+    time = f"~{milliseconds(found.us / 1000)}"
+    return time if short else message("{time}, an estimate for {arch}", time=time, arch=found.arch)
 
 
 def call_times(measurement: Measurement) -> str:
@@ -215,4 +221,6 @@ def measured(measurement: Measurement, against: Message) -> Joined | Reason:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:
         parts.append(Count(measurement.clusters, "pair"))
+    if measurement.estimate is not None:
+        parts.append(estimated(measurement.estimate))
     return Joined(tuple(parts))

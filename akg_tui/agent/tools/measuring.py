@@ -12,6 +12,8 @@ from collections.abc import Awaitable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
+from msgspec import to_builtins
+
 from akg_tui.agent.tools.composite import run_workflow
 from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
@@ -125,6 +127,7 @@ async def profile_kernel(
         "base_time_us": _us(found.baseline_ms),
         **_speedup(found.ratio),
         **({"cases": [_case(case) for case in found.cases]} if found.cases else {}),
+        **({} if found.estimate is None else {"estimate": to_builtins(found.estimate)}),
         "samples": found.samples,
         "threads": found.threads,
     }

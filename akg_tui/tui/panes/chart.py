@@ -43,6 +43,11 @@ _WHAT = {
 }
 
 
+def _usual(arch: str) -> tuple[Verdict, ...]:
+    """Return the verdicts that the legend always has."""
+    return (Verdict.SHORTLIST if arch else Verdict.KEEP, Verdict.DISCARD, Verdict.FAIL)
+
+
 class ChartPane(Painted[Plot], Pane, can_focus=True):
     class Chosen(Message):
         """The point of an attempt was clicked; `twice`: by a double click."""
@@ -68,14 +73,17 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     def _title(self, plot: Plot = _NOTHING) -> None:
         noise = self.series.noise
-        title = tr("chart: {what}", what=tr(_WHAT[self.unit], case=self.series.case))
+        what = tr(_WHAT[self.unit], case=self.series.case)
+        if self.series.arch:
+            what = tr("µs a call, an estimate for {arch}", arch=self.series.arch)
+        title = tr("chart: {what}", what=what)
         if noise is not None:
             title += tr(", noise ±{percent} %", percent=f"{noise * 100:.1f}")
         self.entitle(title)
         legend = [
             f"{glyph} {verdict}"
             for verdict, (glyph, _) in VERDICT.items()
-            if verdict is not Verdict.INCONCLUSIVE or self.series.inconclusive
+            if verdict in _usual(self.series.arch) or self.series.has(verdict)
         ]
         if self.series.promises:
             legend.append(f"{PROMISED} {tr('promised')}")
