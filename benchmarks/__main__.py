@@ -37,6 +37,7 @@ MODULES = {
 LONG = {
     "problems": "problems",
     "samples": "samples",
+    "cuda_reports": "cuda.reports",
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",
     "ascend_report": "ascend_report",

@@ -15,9 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.phases import Verdict
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, summarize
+from akg_tui.core.summary import Ratios, best_of, summarize, verdict_counts
 from akg_tui.store.errors import StoreError
 from akg_tui.suite.suite_record import Entry, Suite, lost_to_machine
 
@@ -188,7 +187,7 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         over_compile=over_compile.ratio if over_compile else None,
         fresh=bool(best and best.fresh),
         rounds=state.settled,
-        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        verdicts=verdict_counts(state),
         worked_s=summary["worked_s"],
         longest_s=summary["worked_s"],
         tokens=state.tokens,

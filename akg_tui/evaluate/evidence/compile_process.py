@@ -96,9 +96,11 @@ class Recorder:
     def __init__(self, request: CompileFor) -> None:
         from triton.backends.compiler import GPUTarget
 
+        from akg_tui.evaluate.evidence.launch_work import HostCounter
+
         self._kernel = request.kernel
         self._arches = request.arches
-        self._toolchain = Path(request.toolchain)
+        self._toolchain = Path(*request.toolchain[:1])
         self._driver = _Driver([GPUTarget(*_target(name)) for name in request.arches])
         self._interpreter = _Interpreter()
         self._only_compile = False
@@ -109,6 +111,7 @@ class Recorder:
         self._held: list[Any] = []
         self.launches: dict[tuple[object, ...], Launch] = {}
         self.left_out = 0
+        self.host = HostCounter()
 
     def install(self) -> None:
         """Put the recorder in the place of launching, tuning and the driver."""
@@ -164,6 +167,8 @@ class Recorder:
     def _launched(
         self, launch: Callable[..., Any], function: Any, grid: Any, args: Any, kwargs: Any
     ) -> None:
+        from akg_tui.evaluate.evidence.launch_work import LaunchCounter
+
         results: list[Any] = []
         # Triton for Ascend has options that this Triton does not know.
         own = {name for name in OPTIONS if name in kwargs and name not in function.arg_names}
@@ -179,14 +184,23 @@ class Recorder:
                 results.append(error)
         self._driver.device = 0
         function.pre_run_hooks = hooks
-        self._note(function, grid, args, kwargs, results)
+        key = self._note(function, grid, args, kwargs, results)
         if self._only_compile:
             if all(isinstance(each, Exception) for each in results):
                 raise results[0]
-        else:
-            self._interpreter.launch(function, grid, args, kwargs)
+            return
+        counter, self.host.paused = LaunchCounter(), True
+        try:
+            with counter.counting():
+                self._interpreter.launch(function, grid, args, kwargs)
+        finally:
+            self.host.paused = False
+        if known := self.launches.get(key):
+            self.launches[key] = replace(known, work=known.work + counter.work())
 
-    def _note(self, function: Any, grid: Any, args: Any, kwargs: Any, results: list[Any]) -> None:
+    def _note(
+        self, function: Any, grid: Any, args: Any, kwargs: Any, results: list[Any]
+    ) -> tuple[object, ...]:
         self._held.append(function)
         key = (id(function), *(_same(each) for each in results))
         times = 0 if self._only_compile else 1
@@ -214,6 +228,7 @@ class Recorder:
                     for arch, found in zip(self._arches, results, strict=True)
                 ),
             )
+        return key
 
     def _compiled(self, arch: str, found: Any) -> Compiled:
         if isinstance(found, Exception):
@@ -351,7 +366,7 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
     stopped = ""
     try:
         recorder.install()
-        first_call(request)
+        first_call(request, recorder.host)
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         stopped = said(error)
     return CompileReport(
@@ -359,6 +374,7 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
         launches=tuple(recorder.launches.values()),
         left_out=recorder.left_out,
         stopped=stopped,
+        host=recorder.host.work(),
     )
 
 
@@ -369,7 +385,7 @@ def main(arguments: list[str]) -> int:
         CompileFor,
         compile_launches,
         before=_import_triton,
-        programs=lambda request: (request.toolchain,) if request.toolchain else (),
+        programs=lambda request: request.toolchain,
     )
 
 

@@ -29,6 +29,7 @@ from akg_tui.evaluate.targets.toolchains import (
 )
 
 _UNREACHABLE = ("Retrying (", "Max retries exceeded", "Failed to establish", "Could not fetch URL")
+_VERSION = "platform.python_version()"
 _NOT_THERE = "No matching distribution found for "
 
 
@@ -70,7 +71,8 @@ def _build(toolchain: Toolchain, python: str, at: Path, tell: Callable[[str], No
         path.chmod(0o755)
     tell("checking its programs")
     _check(toolchain, at)
-    mark = Installed(toolchain.pins, _version(at / "bin" / "python"))
+    made = str(at / "bin" / "python")
+    mark = Installed(toolchain.pins, _asked(made, _VERSION), _asked(made, "sys.base_prefix"))
     (at / MARK).write_bytes(msgspec.json.encode(mark))
 
 
@@ -116,7 +118,7 @@ def _python_for(toolchain: Toolchain) -> str:
     for minor in toolchain.pythons:
         found = shutil.which(f"python3.{minor}")
         # A program of that name may be a switch between versions, and have none behind it.
-        if found and _version(Path(found)).startswith(f"3.{minor}."):
+        if found and _asked(found, _VERSION).startswith(f"3.{minor}."):
             return found
     names = " or ".join(f"3.{minor}" for minor in sorted(toolchain.pythons))
     raise ToolchainError(
@@ -124,9 +126,9 @@ def _python_for(toolchain: Toolchain) -> str:
     )
 
 
-def _version(python: Path) -> str:
-    """Return the version of an interpreter, or ""."""
-    words = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
+def _asked(python: str, what: str) -> str:
+    """Return the value of an expression on sys and platform in an interpreter, or ""."""
+    words = [python, "-I", "-c", f"import platform, sys; print({what})"]
     try:
         done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=CHECK_S)
     except (OSError, subprocess.SubprocessError):

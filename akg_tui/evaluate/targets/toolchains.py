@@ -83,10 +83,11 @@ TOOLCHAINS = {
 
 
 class Installed(Struct, frozen=True):
-    """What the mark in a toolchain's folder says of it."""
+    """What the mark in a toolchain's folder says of it; `prefix` is the folder of its Python."""
 
     pins: tuple[str, ...]
     python: str
+    prefix: str
 
 
 def folder() -> Path:
@@ -117,9 +118,10 @@ def _mark(name: str) -> Installed | None:
         return None
 
 
-def python_of(name: str) -> Path:
-    """Return the interpreter of a toolchain's environment."""
-    return home(name) / "bin" / "python"
+def places(name: str) -> tuple[str, ...]:
+    """Return the folders that a toolchain's programs need: its own, and its Python's."""
+    found = installed(name)
+    return () if found is None else (str(home(name).resolve()), found.prefix)
 
 
 def toolchain_program(name: str, program: str) -> Path | None:
