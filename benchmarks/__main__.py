@@ -38,6 +38,7 @@ LONG = {
     "problems": "problems",
     "samples": "samples",
     "cuda_reports": "cuda.reports",
+    "triton_samples": "triton_samples",
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",
     "ascend_report": "ascend_report",

@@ -211,11 +211,11 @@ def _never_runs(
     folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
 ) -> str:
     """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
-    from akg_tui.evaluate.evidence.compile_report import does_not_run
+    from akg_tui.evaluate.evidence.compile_report import cannot_run
 
     if report is None or folder.task.target.backend != "cuda":
         return ""
-    reasons = [does_not_run(report, arch, file) for arch in arches or ()]
+    reasons = [cannot_run(report, arch, file) for arch in arches or ()]
     return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import os
 import socket
@@ -26,6 +27,7 @@ from akg_tui.evaluate import engine_protocol, static_guard
 from akg_tui.evaluate.dsls import compiled_reference
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.kernel_text import syntax_fault
+from akg_tui.evaluate.targets import compile_gate
 from akg_tui.evaluate.targets.adapters import adapters, lacking
 from akg_tui.evaluate.targets.lease import TOLD
 
@@ -102,6 +104,8 @@ class Judge:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._current: int | None = None
+        self._compiling: asyncio.Task[str] | None = None
+        self._passed = b""  # the digest of the last kernel that the compiler did not refuse
         self._ready = False  # whether the judge has sent a message since its start
 
     async def __aenter__(self) -> Judge:
@@ -273,6 +277,11 @@ class Judge:
             )
         async with self._evaluating:
             self._on_progress(Progress(stage="start", message=request.label))
+            if refused_by_compiler := await self._refused_by_compiler(request):
+                failure = FailureKind.BUILD
+                return without_judge(
+                    Outcome.FAILED, failure, refused_by_compiler, findings=findings
+                )
             try:
                 await self._ensure()
                 found = await self._ask(request)
@@ -284,8 +293,33 @@ class Judge:
             raise EvaluationCancelled(request.label)
         return msgspec.structs.replace(found, findings=findings)
 
+    async def _refused_by_compiler(self, request: Evaluate) -> str:
+        """Return why a kernel cannot run on the device, by its compiler; "" if it may run."""
+        digest = hashlib.sha256(request.kernel.encode("utf-8", "surrogateescape")).digest()
+        if digest == self._passed:
+            return ""
+        gate = asyncio.ensure_future(
+            compile_gate.refusal(self._task, self._begin.reference, request.kernel)
+        )
+        self._compiling = gate
+        try:
+            await asyncio.wait([gate])
+            # Only `cancel` ends it alone.
+            if gate.cancelled():
+                raise EvaluationCancelled(request.label)
+            refused = gate.result()
+        finally:
+            self._compiling = None
+            gate.cancel()
+            await asyncio.wait([gate])
+        if not refused:
+            self._passed = digest
+        return refused
+
     async def cancel(self) -> None:
         """End the running evaluation, if any."""
+        if self._compiling is not None:
+            self._compiling.cancel()
         if self._current is None or self._writer is None:
             return
         with contextlib.suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Attention with a hybrid mask in Triton: online softmax, invisible blocks are skipped."""
+"""Attention with a hybrid mask in Triton: online softmax, and three things to improve."""
 
 import math
 
@@ -10,6 +10,12 @@ from torch import nn
 # Queries of one program, and keys per step.
 BLOCK_QUERIES = 32  # tune: [16, 32, 64]
 BLOCK_KEYS = 32  # tune: [16, 32, 64]
+# Rows of q, k and v are read in two halves that are joined, or in one merged access.
+ACCESS = "halves"  # tune: ["halves", "merged"]
+# How the mask is made: by index arithmetic in each program, or from triangles of ones, once.
+MASK_FROM = "arange"  # tune: ["arange", "triangle"]
+# The mask is made for every block of keys, or left out where all queries see all keys.
+MASK_FOR = "every block"  # tune: ["every block", "edges"]
 # Blocks of keys in the gap between prefix and window are skipped, or masked like the others.
 SKIP_GAP = True  # tune: [True, False]
 # Warps per program, and pipeline stages. They matter only on a GPU.
@@ -18,10 +24,35 @@ STAGES = 2  # tune: [1, 2, 3]
 
 
 @triton.jit
+def load_rows(
+    pointer,
+    row,
+    length,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    MERGED: tl.constexpr,
+):
+    """Return rows of a contiguous matrix; they and the padding are zero beyond its end."""
+    start_of, rows_in = (row * WIDTH)[:, None], (row < length)[:, None]
+    if MERGED:
+        width = tl.arange(0, PADDED)[None, :]
+        tile = tl.load(pointer + start_of + width, mask=rows_in & (width < WIDTH), other=0.0)
+    else:
+        width = tl.arange(0, PADDED // 2)[None, :]
+        left = tl.load(pointer + start_of + width, mask=rows_in & (width < WIDTH), other=0.0)
+        width += PADDED // 2
+        right = tl.load(pointer + start_of + width, mask=rows_in & (width < WIDTH), other=0.0)
+        tile = tl.reshape(tl.permute(tl.join(left, right), (0, 2, 1)), (ROWS, PADDED))
+    return tile
+
+
+@triton.jit
 def attend(
     q_ptr,
     k_ptr,
     v_ptr,
+    mask_ptr,
     out_ptr,
     length,
     window,
@@ -31,6 +62,9 @@ def attend(
     PADDED: tl.constexpr,
     BLOCK_QUERIES: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
+    MERGED: tl.constexpr,
+    LOAD_MASK: tl.constexpr,
+    EDGES: tl.constexpr,
     SKIP_GAP: tl.constexpr,
 ):
     # All tensors are contiguous: (batch x heads, length, WIDTH).
@@ -38,10 +72,7 @@ def attend(
     first = tl.program_id(0) * BLOCK_QUERIES
     row = first + tl.arange(0, BLOCK_QUERIES)
     # Block sizes are powers of two: columns beyond the width are zero and add nothing.
-    width = tl.arange(0, PADDED)[None, :]
-    inside = width < WIDTH
-    mine = (row < length)[:, None] & inside
-    q = tl.load(q_ptr + head + row[:, None] * WIDTH + width, mask=mine, other=0.0)
+    q = load_rows(q_ptr + head, row, length, WIDTH, PADDED, BLOCK_QUERIES, MERGED)
     high = tl.full((BLOCK_QUERIES,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_QUERIES,), tl.float32)
     kept = tl.zeros((BLOCK_QUERIES, PADDED), tl.float32)
@@ -49,16 +80,23 @@ def attend(
         in_gap = (start >= prefix) & (start + BLOCK_KEYS <= first - window + 1)
         if not (SKIP_GAP and in_gap):
             column = start + tl.arange(0, BLOCK_KEYS)
-            columns_in = column < length
-            where = head + column[:, None] * WIDTH + width
-            theirs = columns_in[:, None] & inside
-            k = tl.load(k_ptr + where, mask=theirs, other=0.0)
-            v = tl.load(v_ptr + where, mask=theirs, other=0.0)
+            k = load_rows(k_ptr + head, column, length, WIDTH, PADDED, BLOCK_KEYS, MERGED)
+            v = load_rows(v_ptr + head, column, length, WIDTH, PADDED, BLOCK_KEYS, MERGED)
             # Full float32 precision; tensor cores round to TF32 otherwise.
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            behind = row[:, None] - column[None, :]
-            seen = (behind >= 0) & ((behind < window) | (column[None, :] < prefix))
-            scores = tl.where(seen & columns_in[None, :], scores, -float("inf"))
+            last = first + BLOCK_QUERIES - 1
+            near = (last - start < window) | (start + BLOCK_KEYS <= prefix)
+            if not (EDGES and (start + BLOCK_KEYS <= first + 1) & near):
+                columns_in = (column < length)[None, :]
+                if LOAD_MASK:
+                    at = row[:, None] * length + column[None, :]
+                    inside = (row < length)[:, None] & columns_in
+                    seen = tl.load(mask_ptr + at, mask=inside, other=0) != 0
+                else:
+                    behind = row[:, None] - column[None, :]
+                    seen = (behind >= 0) & ((behind < window) | (column[None, :] < prefix))
+                    seen = seen & columns_in
+                scores = tl.where(seen, scores, -float("inf"))
             higher = tl.maximum(high, tl.max(scores, axis=1))
             # A row without a visible key so far keeps -inf, and -inf - -inf is NaN.
             base = tl.where(higher == -float("inf"), 0.0, higher)
@@ -67,7 +105,11 @@ def attend(
             total = total * shrink + tl.sum(powers, axis=1)
             kept = kept * shrink[:, None] + tl.dot(powers, v, input_precision="ieee")
             high = higher
-    tl.store(out_ptr + head + row[:, None] * WIDTH + width, kept / total[:, None], mask=mine)
+    width = tl.arange(0, PADDED)[None, :]
+    mine = (row < length)[:, None] & (width < WIDTH)
+    # Rows beyond the length may have no visible key: their sum is not divided by.
+    out = kept / tl.where(total == 0.0, 1.0, total)[:, None]
+    tl.store(out_ptr + head + row[:, None] * WIDTH + width, out, mask=mine)
 
 
 class ModelNew(nn.Module):
@@ -75,6 +117,16 @@ class ModelNew(nn.Module):
         super().__init__()
         self.window = window
         self.prefix = prefix
+        self.masks: dict[tuple[int, torch.device], torch.Tensor] = {}
+
+    def mask(self, length: int, device: torch.device) -> torch.Tensor:
+        """Return one byte for each query and key, made once for a length."""
+        if (length, device) not in self.masks:
+            ones = torch.ones(length, length, dtype=torch.int8, device=device)
+            seen = ones.triu(1 - self.window)
+            seen[:, : self.prefix] = 1
+            self.masks[length, device] = seen.tril()
+        return self.masks[length, device]
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
@@ -85,6 +137,7 @@ class ModelNew(nn.Module):
             q,
             k,
             v,
+            self.mask(length, q.device) if MASK_FROM == "triangle" else None,
             out,
             length,
             self.window,
@@ -95,6 +148,9 @@ class ModelNew(nn.Module):
             PADDED=max(16, triton.next_power_of_2(width)),
             BLOCK_QUERIES=BLOCK_QUERIES,
             BLOCK_KEYS=BLOCK_KEYS,
+            MERGED=ACCESS == "merged",
+            LOAD_MASK=MASK_FROM == "triangle",
+            EDGES=MASK_FOR == "edges",
             SKIP_GAP=SKIP_GAP,
             num_warps=WARPS,
             num_stages=STAGES,

@@ -159,13 +159,18 @@ def test_what_can_run_on_no_arch_is_told_before_a_device_is_used() -> None:
     fine = of(resources=Resources(64, 0))
     greedy = of(resources=Resources(65, 0))
     refused = of(resources=Resources(32, 0), refused="a size is 0")
-    assert compile_report.does_not_run(report(refused, fine), "sm_90", "kernel.py") == ""
-    assert compile_report.does_not_run(report(refused), "sm_80", "kernel.py") == ""
-    told = compile_report.does_not_run(report(greedy, refused), "sm_90", "kernel.py")
-    assert told == "k: no block of 1024 threads fits on a multiprocessor: registers"
+    assert compile_report.cannot_run(report(fine), "sm_90", "kernel.py") == ""
+    told = compile_report.cannot_run(report(fine, refused), "sm_90", "kernel.py")
+    assert told == "k cannot run on sm_90: a size is 0"
+    assert compile_report.cannot_run(report(refused), "sm_80", "kernel.py") == ""
+    told = compile_report.cannot_run(report(greedy, refused), "sm_90", "kernel.py")
+    assert (
+        told
+        == "k cannot run on sm_90: no block of 1024 threads fits on a multiprocessor: registers"
+    )
     failed = Compiled(arch="sm_90", failed="CUDA line 2: no", line=8)
-    told = compile_report.does_not_run(report(failed), "sm_90", "kernel.py")
-    assert told == "k: kernel.py:8: CUDA line 2: no"
+    told = compile_report.cannot_run(report(failed), "sm_90", "kernel.py")
+    assert told == "k cannot run on sm_90: kernel.py:8: CUDA line 2: no"
 
 
 async def test_launches_are_noted_without_a_gpu(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
+from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch, as_findings
 from akg_tui.evaluate.evidence.findings import (
     CodeFunction,
     CompilerRemark,
@@ -24,12 +25,16 @@ from akg_tui.evaluate.evidence.findings import (
     MachineCode,
     Throughput,
 )
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesses
+from akg_tui.evaluate.evidence.gpu.loops import hot_loop, sass_statements
+from akg_tui.evaluate.evidence.gpu_assembly import Instructions, Resources
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
 from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
 from akg_tui.view.glyphs import ascii_twin
+from akg_tui.view.language import speak
 from akg_tui.view.spans import plain, width
 
 from ..evaluate.recorded_hivm import texts
@@ -76,12 +81,13 @@ class Answers:
     def __init__(self, deck: Deck) -> None:
         self.kernels: list[str] = []
         self.roofs = 0
+        self.findings = findings
         deck.evidence.find_code = self.code  # type: ignore[method-assign]
         deck.evidence.find_roofs = self.limits  # type: ignore[method-assign]
 
     async def code(self, task: Task, kernel: str) -> KernelFindings:
         self.kernels.append(kernel)
-        return findings(kernel)
+        return self.findings(kernel)
 
     async def limits(self, task: Task) -> tuple[Roof, ...]:
         self.roofs += 1
@@ -156,12 +162,105 @@ async def test_nothing_is_read_while_a_kernel_is_timed() -> None:
 
 
 async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    handle = FakeHandle(the_task=replace(task(), target=Target("cpu", "triton")))
+    handle = FakeHandle(the_task=replace(task(), target=Target("cuda", "torch")))
     async with on_stage(handle.to_phase(Phase.EDIT, settled=1)) as stage:
         monkeypatch.setattr(type(stage.deck.evidence), "_reference", lambda *_: "")
         await stage.press("9", "z")
-        shown = await until(stage, "interpreter")
-    assert "no machine code: Triton runs in its interpreter here" in shown
+        shown = await until(stage, "no machine code")
+    assert "no machine code: the machine code of a GPU is read of Triton kernels only" in shown
+
+
+def reported(kernel: str) -> KernelFindings:
+    """The compile report on a kernel of the script: with 16 lanes it needs fewer registers."""
+    small = "LANES = 16" in kernel
+    text = f"""
+	//## File "kernel.py", line {SUM_LINE}
+.L_x_0:
+        /*0010*/                   LDS.128 R{4 if small else 8}, [R2] ;
+        /*0020*/                   {"FADD" if small else "FFMA"} R8, R8, R4, R8 ;
+        /*0030*/               @P0 BRA `(.L_x_0) ;
+"""
+    compiled = Compiled(
+        arch="sm_90",
+        warps=4,
+        stages=2,
+        shared=16 if small else 500_000,
+        instructions=Instructions({"float": 3}, {128: 6}, {32: 1}, {}, 4),
+        resources=Resources(64 if small else 96, 0 if small else 128),
+        accesses=SharedAccesses((Conflict(SUM_LINE, "load", 16, 18),), 20, 0),
+        hot=hot_loop(sass_statements(text, "kernel.py"), "SASS"),
+    )
+    launch = Launch(
+        kernel="softmax\x1b[2J_rows", line=3, arguments=(), constants=(), grid=(8,),
+        compiled=(compiled, Compiled(arch="gfx942", failed="error: no \x07such op", line=7)),
+    )  # fmt: skip
+    return as_findings(CompileReport(compiler="Triton 3.9.0", launches=(launch,)))
+
+
+def best_and_worked_on(*found: KernelFindings) -> ComparedCode:
+    return ComparedCode(*(code_rows(each, KERNEL.splitlines()) for each in found))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_compile_report_of_a_kernel_is_compared_with_the_best_ones(
+    size: tuple[int, int],
+) -> None:
+    async with on_stage(at_work(), size) as stage:
+        answers = Answers(stage.deck)
+        answers.findings = reported
+        await stage.press("9", "z")
+        shown = await until(stage, "softmax")
+        assert len(answers.kernels) == 2
+        assert "Triton 3.9.0" in shown
+        # The best kernel has 16 lanes, the one under work has not.
+        for told in ("64 → 96", "0 → 128", "16 → 500000", "18 × 16-way", "6 × 128 bit"):
+            assert told in shown
+        assert "occupancy" in shown
+        rows = list(stage.deck.instructions.texts())
+        assert "sm_90 has 232448" in rows[1]
+        assert not any("\x1b" in row or "\x07" in row for row in rows)
+        await stage.press("right_square_bracket")
+        assert "change " in stage.text()
+
+
+def test_what_two_reports_share_is_no_difference() -> None:
+    one, other = reported("LANES = 16"), reported("")
+    assert best_and_worked_on(one, one).changed_facts() == []
+    compared = best_and_worked_on(one, other)
+    rows = [plain(compared[n]) for n in range(len(compared))]
+    changed = [rows[n] for n in compared.changed_facts()]
+    assert [row.split()[-3:] for row in changed] == [
+        ["64", "→", "96"], ["0", "→", "128"], ["16", "→", "500000"],
+    ]  # fmt: skip
+    # Another register is the same code; another operation, and what one report has alone, is not.
+    signs = [row[8:11].strip() for row in rows]
+    assert (signs.count("-"), signs.count("+")) == (4, 2)
+    assert sum("LDS.128" in row for row in rows) == 1
+
+
+def test_a_compile_report_is_told_in_chinese() -> None:
+    one, other = reported("LANES = 16"), reported("")
+    try:
+        speak("zh")
+        compared = best_and_worked_on(other, one)
+        rows = [plain(compared[n]) for n in range(len(compared))]
+    finally:
+        speak("en")
+    assert any(row.split() == ["寄存器", "96", "→", "64"] for row in rows)
+    facts = [row for row in rows if row[11:13] == "  " and not re.search("▌|无法", row)]
+    assert len(facts) > 10
+    assert not re.search(r"registers|memory|float|limited|stages|barrier", "".join(facts))
+
+
+async def test_rounds_of_a_triton_kernel_are_compared_by_their_compile_reports() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        answers = Answers(stage.deck)
+        answers.findings = reported
+        await stage.press("v", *["shift+left"] * 5, "C")
+        shown = await until(stage, "registers")
+    assert "registers: 64" in shown
+    assert "registers: 96" in shown
+    assert "FFMA R, R, R, R" in shown
 
 
 def compiled(name: str, *values: int | None) -> CompileReport:

@@ -27,7 +27,12 @@ from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
 from akg_tui.core.task import Task
-from akg_tui.evaluate.evidence.compile_report import CompileFor, CompileReport
+from akg_tui.evaluate.evidence.compile_report import (
+    NO_COUNTERS,
+    CompileFor,
+    CompileReport,
+    as_findings,
+)
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.page import Evidence
@@ -69,25 +74,30 @@ NO_ANSWER = (Lost, UnknownConstant, OSError)
 
 def not_here(task: Task) -> str:
     """Return why there is no machine code to read for a task's target and DSL, or ""."""
-    if adapters(task)[0].device:
-        return "the machine code of a device is not read"
-    if task.target.dsl == "triton":
-        return "Triton runs in its interpreter here, which makes no machine code"
+    if adapters(task)[0].device and task.target.dsl != "triton":
+        return "the machine code of a device is read of Triton kernels only"
     return ""
+
+
+def _arches(task: Task) -> tuple[str, ...]:
+    """Return the devices that a task's kernel is compiled for."""
+    arch = task.estimate or task.target.arch
+    usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
+    return (arch,) if arch in ARCHES or is_ascend(arch) else usual
 
 
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
-    findings = await kernel_findings(task, reference, kernel)
+    if task.target.dsl == "triton":  # its machine code is in the compile report
+        findings = KernelFindings(left_out={"counters": NO_COUNTERS})
+    else:
+        findings = await kernel_findings(task, reference, kernel)
     left_out = dict(findings.left_out)
     compiled = profiled = None
     if task.target.dsl in COMPILED_BY:
-        arch = task.estimate or task.target.arch
-        usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
-        arches = [arch] if arch in ARCHES or is_ascend(arch) else usual
         try:
-            compiled = await compile_report(task, reference, kernel, arches)
+            compiled = await compile_report(task, reference, kernel, _arches(task))
         except NO_ANSWER as error:
             left_out["compile report"] = str(error)
     if task.target.backend in PROFILERS:
@@ -157,13 +167,16 @@ async def kernel_findings(
     What could not be found has its reason in `left_out`; nothing is raised.
     """
     if why := not_here(task):
-        counts = "counts of an interpreter or of a GPU's host say nothing of the kernel"
-        return KernelFindings(left_out={"machine code": why, "counters": counts}, ran=True)
+        return KernelFindings(left_out={"machine code": why, "counters": NO_COUNTERS}, ran=True)
     path = _kept_path(task, reference, kernel)
     if (kept := _read(path, KernelFindings)) is not None:
         return kept
     try:
-        found = await _inspected(task, reference, kernel, idle=idle)
+        if task.target.dsl == "triton":
+            arches = _arches(task)
+            found = as_findings(await compile_report(task, reference, kernel, arches, idle=idle))
+        else:
+            found = await _inspected(task, reference, kernel, idle=idle)
     except NO_ANSWER as error:
         why = str(error)
         return KernelFindings(left_out={"machine code": why, "counters": why})
@@ -369,6 +382,8 @@ def _kept_path(task: Task, reference: str, kernel: str) -> Path:
         *(repr(sorted(task.constants(case).items())), str(task.timing.threads)),
         *(reference, kernel, task.target.dsl, dsl.described_cpu(), *map(_stamp, _tools())),
     ]
+    if task.target.dsl == "triton":
+        told += [*_arches(task), *adapters(task)[1].versions(task.target.backend).values()]
     return _folder() / f"kernel-{_digest(told)}.json"
 
 

@@ -25,14 +25,24 @@ from akg_tui.evaluate.evidence import gpu_assembly
 from akg_tui.evaluate.evidence.ascend.handover import Lowered, NotLowered, lower
 from akg_tui.evaluate.evidence.ascend.lowering import OPTIONS
 from akg_tui.evaluate.evidence.compile_report import (
+    MOST_CODE,
     MOST_LAUNCHES,
     Compiled,
     CompileFor,
     CompileReport,
     Launch,
 )
+from akg_tui.evaluate.evidence.gpu import bank_conflicts
+from akg_tui.evaluate.evidence.gpu import loops as gpu_loops
+from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
-from akg_tui.evaluate.evidence.kernel_process import confined, first_call, said
+from akg_tui.evaluate.evidence.kernel_process import (
+    MOST_LISTING,
+    confined,
+    first_call,
+    run_tool,
+    said,
+)
 from akg_tui.evaluate.evidence.source_lines import lines_in_file
 
 MOST_TEXT = 600
@@ -98,7 +108,8 @@ class Recorder:
 
         from akg_tui.evaluate.evidence.launch_work import HostCounter
 
-        self._kernel = request.kernel
+        self._kernel, self._file = request.kernel, request.kernel_name
+        self._code_left = MOST_CODE
         self._arches = request.arches
         self._toolchain = Path(*request.toolchain[:1])
         self._driver = _Driver([GPUTarget(*_target(name)) for name in request.arches])
@@ -237,11 +248,19 @@ class Recorder:
         if isinstance(found, Lowered):
             return Compiled(arch=arch, hivm=found.hivm, remarks=found.notes)
         log = self._logs.get(id(found), "")
+        accesses = None
         if ARCHES[arch].is_amd:
-            instructions, resources = gpu_assembly.read_amdgcn(found.asm["amdgcn"])
+            text = found.asm["amdgcn"]
+            instructions, resources = gpu_assembly.read_amdgcn(text)
+            hot = self._hot_loop(gpu_loops.amd_statements(text, self._file), "AMD assembly")
         else:
-            instructions = gpu_assembly.read_ptx(found.asm["ptx"])
+            text = found.asm["ptx"]
+            instructions = gpu_assembly.read_ptx(text)
             resources = gpu_assembly.read_ptxas(log)
+            ptx = gpu_loops.ptx_statements(text, self._file)
+            accesses = bank_conflicts.read_accesses(ptx)
+            sass = gpu_loops.sass_statements(_disassembled(found.asm["cubin"]), self._file)
+            hot = self._hot_loop(sass, "SASS") if sass else self._hot_loop(ptx, "PTX")
         return Compiled(
             arch=arch,
             warps=found.metadata.num_warps,
@@ -250,7 +269,15 @@ class Recorder:
             instructions=instructions,
             resources=resources,
             remarks=tuple(text[:MOST_TEXT] for text in gpu_assembly.ptxas_remarks(log)),
+            accesses=accesses,
+            hot=hot,
         )
+
+    def _hot_loop(self, statements: list[gpu_loops.Statement], language: str) -> HotLoop | None:
+        most = min(self._code_left, gpu_loops.MOST_ROWS)
+        found = gpu_loops.hot_loop(statements, language, most)
+        self._code_left -= len(found.rows) if found is not None else 0
+        return found
 
     def _tried(self, tuner: Any, args: Any, config: Any, meta: Any) -> list[float]:
         """Compile a configuration of an autotuner; the first that compiles is taken as the best."""
@@ -265,6 +292,19 @@ class Recorder:
         finally:
             self._only_compile = False
         return [0.0] * 3
+
+
+def _disassembled(cubin: bytes) -> str:
+    """Return the listing of Triton's own disassembler, "" without it."""
+    from triton import knobs
+
+    file = Path("kernel.cubin")
+    file.write_bytes(cubin)
+    try:
+        words = [knobs.nvidia.nvdisasm.path, "-gi", "-c", str(file)]
+    except RuntimeError:
+        return ""
+    return run_tool(words, MOST_LISTING)
 
 
 def _target(arch: str) -> tuple[str, int | str, int]:

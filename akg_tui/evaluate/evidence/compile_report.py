@@ -15,16 +15,32 @@ from msgspec import Meta, Struct
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.ascend import estimate_report, program_report
 from akg_tui.evaluate.evidence.ascend.pipe_model import LaunchEstimate
-from akg_tui.evaluate.evidence.findings import Place, Request, Text
+from akg_tui.evaluate.evidence.findings import (
+    MOST_ROWS,
+    CodeFunction,
+    Fact,
+    KernelFindings,
+    Loop,
+    MachineCode,
+    Place,
+    Request,
+    Text,
+)
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import SharedAccesses
+from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
+MOST_CODE = 12_000
+"""The most instructions of hot loops in a report."""
 MOST_LINES = 120
 MOST_MIX = 8
 MOST_LOOP = 12
 """The most rows of a loop for a person; JSON has more."""
+MOST_CONFLICTS = 4
+MOST_HOT = 6
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -95,6 +111,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
     `file` is the file with the line, where a kernel has several; "": the kernel's own. `refused` is
     why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
     that was not launched, `stages` where a language has none.
+    `accesses` are those to shared memory, None for an arch of AMD's; `hot` is None without a loop.
     `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
 
@@ -111,6 +128,8 @@ class Compiled(Struct, frozen=True, kw_only=True):
     refused: Text = ""
     sass_instructions: Annotated[dict[Text, Size], Meta(max_length=32)] = {}
     sass_loop: Few = ()
+    accesses: SharedAccesses | None = None
+    hot: HotLoop | None = None
     hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
@@ -221,6 +240,12 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
                 )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
+    return told | _code(compiled, file)
+
+
+def _code(compiled: Compiled, file: str) -> Fields:
+    """Return what the instructions for a GPU tell."""
+    told: Fields = {}
     if (code := compiled.instructions) is not None:
         told |= {
             "global_loads_by_bits": _by_width(code.loads),
@@ -229,9 +254,30 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
             "vectorized": None if code.vectorized is None else round(code.vectorized, 3),
             "matrix_instructions": {one_line(k, 80): n for k, n in code.matrix.items()},
             "barriers": code.barriers,
-            "instructions": {
-                one_line(k, 40): n for k, n in sorted(code.mix.items(), key=lambda e: -e[1])
-            },
+            "instructions": _ordered(code.mix),
+        }
+    if (accesses := compiled.accesses) is not None:
+        told["shared_accesses"] = {"known": accesses.known, "unknown": accesses.unknown}
+        told["bank_conflicts"] = [
+            {
+                "place": f"{file}:{each.line}" if each.line else file,
+                "access": one_line(each.access, 40),
+                "ways": each.ways,
+                "instructions": each.times,
+            }
+            for each in accesses.conflicts
+        ]
+    if (hot := compiled.hot) is not None:
+        told["hot_loop"] = {
+            "language": one_line(hot.language, 40),
+            "instructions": hot.total,
+            "barriers": hot.barriers,
+            "by_class": _ordered(hot.mix),
+            "by_line": {str(line): number for line, number in hot.by_line.items()},
+            "code": [
+                f"{row.line or '':>5} {one_line(row.label, 16):<4} {one_line(row.text, 200)}"
+                for row in hot.rows
+            ],
         }
     if compiled.sass_instructions:
         told["sass_instructions"] = {
@@ -264,10 +310,35 @@ def refusal(launch: Launch, arch: str, file: str) -> str:
     return str(facts.get("does_not_compile") or facts.get("does_not_run") or "")
 
 
-def does_not_run(report: CompileReport, arch: str, file: str) -> str:
-    """Return why no launch of a report can run on an arch, or "" if one can or none was made."""
-    reasons = [(one_line(each.kernel, 60), refusal(each, arch, file)) for each in report.launches]
-    return "{}: {}".format(*reasons[0]) if reasons and all(why for _, why in reasons) else ""
+def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
+    return {one_line(k, 40): n for k, n in sorted(mix.items(), key=lambda e: -e[1])}
+
+
+def cannot_run(report: CompileReport, arch: str, file: str) -> str:
+    """Return why the launches of a report cannot run on an arch, or "".
+
+    Of the configurations of an autotuner one has to run; of other launches each.
+    """
+    by_kernel: dict[tuple[str, int], list[Launch]] = {}
+    for launch in report.launches:
+        by_kernel.setdefault((launch.kernel, launch.line), []).append(launch)
+    for (name, _), launches in by_kernel.items():
+        facts = [
+            _compiled(compiled, launch, file)
+            for launch in launches
+            for compiled in launch.compiled
+            if compiled.arch == arch
+        ]
+        reasons = [
+            str(why)
+            for each in facts
+            if (why := each.get("does_not_compile") or each.get("does_not_run"))
+        ]
+        tuned = any(not launch.launches for launch in launches)
+        all_known = not report.left_out and not report.stopped
+        if reasons and (not tuned or (all_known and len(reasons) == len(facts))):
+            return f"{one_line(name, 80)} cannot run on {arch}: {reasons[0]}"
+    return ""
 
 
 def estimate_of(launch: Launch, compiled: Compiled) -> LaunchEstimate | None:
@@ -370,7 +441,26 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
         told += [f"    {one_line(text, 120)}" for text in compiled.sass_loop[:MOST_LOOP]]
         if more := len(compiled.sass_loop[MOST_LOOP:]):
             told.append(f"    {more} more rows: --json has them")
+    if (hot := compiled.hot) is not None:
+        lines = ", ".join(f"{n} of line {line}" for line, n in [*hot.by_line.items()][:MOST_HOT])
+        told += [
+            f"  hot loop: {hot.total} instructions of {one_line(hot.language, 40)}, "
+            f"{hot.barriers} barriers: {_mix(hot.mix)}",
+            f"    {lines}",
+        ]
+    if compiled.accesses is not None:
+        told += _conflict_words(compiled.accesses)
     return told + remarks
+
+
+def _conflict_words(accesses: SharedAccesses) -> list[str]:
+    told = [
+        f"line {each.line or '?'}: {each.times} × {one_line(each.access, 40)} in {each.ways} turns"
+        for each in accesses.conflicts[:MOST_CONFLICTS]
+    ]
+    if len(accesses.conflicts) > MOST_CONFLICTS:
+        told.append(f"{len(accesses.conflicts) - MOST_CONFLICTS} more")
+    return [f"  bank conflicts in shared memory: {'; '.join(told)}"] if told else []
 
 
 def _widths(counts: Mapping[int, int]) -> str:
@@ -380,3 +470,105 @@ def _widths(counts: Mapping[int, int]) -> str:
 def _mix(mix: Mapping[str, int]) -> str:
     ordered = sorted(mix.items(), key=lambda each: -each[1])[:MOST_MIX]
     return ", ".join(f"{number} {one_line(kind, 40)}" for kind, number in ordered)
+
+
+NO_LAUNCH = "forward launches no Triton kernel"
+NO_COUNTERS = "counts of an interpreter or of a GPU's host say nothing of the kernel"
+
+
+def as_findings(report: CompileReport) -> KernelFindings:
+    """Return the report as machine code: each launch and arch is a function with its hot loop."""
+    functions: list[CodeFunction] = []
+    loops: list[Loop] = []
+    left, cut = MOST_ROWS, 0
+    seen: Counter[str] = Counter()
+    for launch in report.launches:
+        seen[launch.kernel] += 1
+        again = f" ({seen[launch.kernel]})" if seen[launch.kernel] > 1 else ""
+        for compiled in launch.compiled:
+            hot = compiled.hot
+            rows = hot.rows[:left] if hot is not None else ()
+            left -= len(rows)
+            cut += hot.total - len(rows) if hot is not None else 0
+            if rows:
+                lines = tuple(sorted({row.line for row in rows if row.line}))
+                loops.append(Loop(len(functions), 0, len(rows) - 1, 0, 0, lines))
+            name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
+            functions.append(CodeFunction(name, rows, _facts(compiled, launch)))
+    left_out = {"counters": NO_COUNTERS}
+    if report.stopped and functions:
+        stopped = Fact("the call stopped", one_line(report.stopped, 300))
+        functions.append(CodeFunction("forward", (), (stopped,)))
+    elif not functions:
+        left_out["machine code"] = one_line(report.stopped, 300) or NO_LAUNCH
+    code = MachineCode(
+        compiler=one_line(report.compiler, 80),
+        functions=tuple(functions),
+        # More are never shown, and a report has no more rows.
+        loops=tuple(loops[:100]),
+        cut=cut,
+    )
+    return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
+
+
+def _facts(compiled: Compiled, launch: Launch) -> tuple[Fact, ...]:
+    facts = _compiled(compiled, launch, "")
+    told: dict[str, object] = {
+        name.replace("_", " "): str(facts[name]).removeprefix(":")
+        for name in ("does_not_compile", "does_not_run")
+        if name in facts
+    }
+    if compiled.hivm:
+        told |= _npu_facts(facts)
+    elif "does_not_compile" not in facts:
+        told |= {
+            "registers": facts.get("registers", ""),
+            "spilled bytes": facts.get("spilled_bytes", ""),
+            "shared bytes": compiled.shared,
+            "threads": facts["threads"],
+            "stages": compiled.stages,
+        }
+    if (limits := facts.get("occupancy_limited_by")) is not None:
+        assert isinstance(limits, list)
+        told["occupancy"] = f"{facts['occupancy']:.0%}"
+        told["blocks at once"] = facts["blocks_an_sm"]
+        told["limited by"] = ", ".join(limits)
+    if (code := compiled.instructions) is not None:
+        told |= {
+            "global loads": _by_bits(code.loads),
+            "global stores": _by_bits(code.stores),
+            "matrix instructions": sum(code.matrix.values()),
+            "barriers": code.barriers,
+        }
+    if compiled.accesses is not None:
+        told["bank conflicts"] = _ways(compiled.accesses)
+    if (hot := compiled.hot) is not None:
+        told["hot loop"] = hot.total
+        told["barriers in it"] = hot.barriers
+        # In one order, so that two reports can be compared.
+        told |= dict(sorted(hot.mix.items()))
+    told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
+    return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
+
+
+def _npu_facts(facts: Fields) -> Fields:
+    """Return the numbers of a program for an Ascend NPU, by name."""
+    told: Fields = {}
+    for name, value in facts.items():
+        parts = value.items() if isinstance(value, dict) else [("", value)]
+        for part, number in parts:
+            if isinstance(number, int | float):
+                told[f"{name} {part}".replace("_", " ").strip()] = number
+    return told
+
+
+def _by_bits(counts: Mapping[int, int]) -> str:
+    return ", ".join(f"{n} × {width} bit" for width, n in _by_width(counts).items()) or "0"
+
+
+def _ways(accesses: SharedAccesses) -> str:
+    """Return the accesses by the turns that their lanes take, the worst first."""
+    ways: Counter[int] = Counter()
+    for each in accesses.conflicts:
+        ways[each.ways] += each.times
+    return ", ".join(f"{n} × {turns}-way" for turns, n in sorted(ways.items(), reverse=True)) or "0"

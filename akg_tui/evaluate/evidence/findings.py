@@ -62,11 +62,22 @@ class Loop(Struct, frozen=True):
         return self.last - self.first + 1
 
 
+class Fact(Struct, frozen=True, gc=False):
+    """What a compiler tells of a function: a name such as `registers`, with its value."""
+
+    name: Text
+    value: Text
+
+
 class CodeFunction(Struct, frozen=True):
-    """The instructions of one function."""
+    """The instructions of one function.
+
+    Those of a GPU have `facts`, and of their instructions the hot loop alone.
+    """
 
     name: Text
     rows: tuple[Instruction, ...]
+    facts: Annotated[tuple[Fact, ...], Meta(max_length=64)] = ()
 
 
 class CompilerRemark(Struct, frozen=True, gc=False):
@@ -78,7 +89,7 @@ class CompilerRemark(Struct, frozen=True, gc=False):
 
 
 class MachineCode(Struct, frozen=True, kw_only=True):
-    """The machine code of all C++ that a kernel compiles, with the likeliest hot loop first.
+    """The machine code of all that a kernel compiles, with the likeliest hot loop first.
 
     `cut` is the number of instructions that were left out.
     """

@@ -83,7 +83,7 @@ def read_ptx(text: str) -> Instructions:
     barriers = bulk = 0
     for opcode, operands in _instructions(_PTX, re.sub(r"//.*", "", text)):
         parts = opcode.split(".")
-        kind = _ptx_class(opcode, parts)
+        kind = ptx_class(opcode)
         mix[kind] += 1
         if parts[0] in ("bar", "barrier"):
             barriers += 1
@@ -105,7 +105,9 @@ def _instructions(form: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]
         yield found[1], found[2]
 
 
-def _ptx_class(opcode: str, parts: list[str]) -> str:
+def ptx_class(opcode: str) -> str:
+    """Return the class of an instruction of PTX."""
+    parts = opcode.split(".")
     if kind := _PTX_CLASSES.get(parts[0]):
         return kind
     if parts[0] in _PTX_MEMORY:
@@ -204,8 +206,8 @@ def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     stores: Counter[int] = Counter()
     barriers = 0
     for opcode, _ in _instructions(_AMD, text):
-        kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
-        mix[kind or ("float" if _FLOAT.search(opcode) else "integer")] += 1
+        kind = amd_class(opcode)
+        mix[kind] += 1
         if kind == "matrix":
             matrix[opcode] += 1
         elif opcode.startswith("s_barrier"):
@@ -221,6 +223,12 @@ def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     waves = re.search(r"^; Occupancy: (\d+)", text, re.M)
     spilled = 4 * told.get("vgpr_spill_count", 0)
     return found_code, Resources(told["vgpr_count"], spilled, int(waves[1]) if waves else None)
+
+
+def amd_class(opcode: str) -> str:
+    """Return the class of an instruction of AMD's."""
+    kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
+    return kind or ("float" if _FLOAT.search(opcode) else "integer")
 
 
 def _amd_width(suffix: str) -> int:

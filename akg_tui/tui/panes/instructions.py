@@ -144,7 +144,8 @@ class InstructionsPane(LineView, Pane):
             self.broke(error)
             return
         self._code, self._groups = code, groups
-        self._changes = tuple(hunk.start for hunk in find_hunks(code.compared))
+        hunks = [hunk.start for hunk in find_hunks(code.compared)]
+        self._changes = tuple(sorted({*hunks, *code.changed_facts()}))
         self._picked = range(0)
         self.put(code, columns=code.columns)
         added, removed = size(code.compared)

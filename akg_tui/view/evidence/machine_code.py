@@ -21,6 +21,10 @@ from akg_tui.view.spans import Line, Span, cells
 
 # What shifts with every change elsewhere: labels, and distances to constants.
 _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
+# Another allocation of registers, or place of a parameter, is no change of the code.
+_REGISTERS = re.compile(
+    r"\b(UR|UP|R|P|B|SB|[asv])\[?\d+(?::\d+)?\]?(?:\.reuse)?|\b(c)\[0x0\]\[0x[0-9a-f]+\]"
+)
 _GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
 _MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
@@ -33,10 +37,27 @@ _PARTS = {
     "counters": marked("counters"),
     "other counters": marked("other counters"),
 }
+_NAMES = {
+    name: name
+    for name in (
+        marked("does not compile"), marked("does not run"), marked("registers"),
+        marked("spilled bytes"), marked("shared bytes"), marked("threads"), marked("stages"),
+        marked("occupancy"), marked("blocks at once"), marked("limited by"), marked("blocks"),
+        marked("shared memory"), marked("global loads"), marked("global stores"),
+        marked("matrix instructions"), marked("barriers"), marked("bank conflicts"),
+        marked("barriers in it"), marked("the call stopped"),
+        marked("matrix"), marked("wait and barrier"), marked("warp exchange"), marked("control"),
+        marked("compare and select"), marked("move and convert"), marked("global memory"),
+        marked("local memory"), marked("other memory"), marked("float"), marked("integer"),
+        marked("hot loop"),
+    )
+}  # fmt: skip
 _KINDS = {"vectorized": marked("vectorized"), "missed": marked("missed")}
 
 HOT = "▌"
 GUTTER = 13
+NAMES = 22
+"""The columns of the names of facts."""
 
 
 def part_name(part: str) -> str:
@@ -45,10 +66,10 @@ def part_name(part: str) -> str:
 
 
 class CodeRow(NamedTuple):
-    """One row: a function's name, a line of the kernel's file, a remark, or an instruction.
+    """One row: a function's name, a line of the kernel's file, a remark, a fact, an instruction.
 
     `key` is what a comparison reads: without labels and line numbers, which shift. `line` is a line
-    of the kernel's file. `hot`: the row is part of the likeliest hot loop.
+    of the kernel's file. `hot`: the row is part of the likeliest hot loop. A fact has a `value`.
     """
 
     kind: str
@@ -57,6 +78,7 @@ class CodeRow(NamedTuple):
     line: int = 0
     label: str = ""
     hot: bool = False
+    value: str = ""
 
 
 def code_rows(
@@ -73,6 +95,10 @@ def code_rows(
     hot = code.loops[0] if code.loops else None
     for number, function in enumerate(code.functions):
         rows.append(CodeRow("function", f"{clean(function.name)}:", function.name))
+        for fact in function.facts:
+            name = clean(fact.name)
+            rows.append(CodeRow("fact", name, f"fact {name}", value=clean(fact.value)))
+        on_gpu = bool(function.facts)
         before = 0
         loops = {loop.first: loop for loop in code.loops if loop.function == number}
         for index, each in enumerate(function.rows):
@@ -80,9 +106,12 @@ def code_rows(
                 before = each.line
                 rows += _source_rows(each.line, source, told, places)
             if (loop := loops.get(index)) is not None:
-                rows.append(CodeRow("loop", loop_words(loop, hot=loop is hot), "loop", before))
+                told_loop = loop_words(loop, hot=loop is hot or on_gpu, on_gpu=on_gpu)
+                rows.append(CodeRow("loop", told_loop, "loop", before))
             inside = hot is not None and hot.function == number and hot.first <= index <= hot.last
             key = _SHIFTS.sub(".", each.text)
+            if on_gpu:
+                key = _REGISTERS.sub(r"\1\2", key)
             rows.append(CodeRow("code", clean(each.text), key, before, each.label, inside))
     if code.cut:
         cut = tr("{many} more instructions are not shown", many=code.cut)
@@ -113,12 +142,26 @@ def _source_rows(
     return rows
 
 
-def loop_words(loop: Loop, *, hot: bool) -> str:
+def fact_words(value: str) -> str:
+    """Return the value of a fact: its parts are names, numbers, or numbers with a name."""
+
+    def part(text: str) -> str:
+        number, _, name = text.partition(" ")
+        if text in _NAMES:
+            return tr(_NAMES[text])
+        return f"{number} {tr(_NAMES[name])}" if name in _NAMES else text
+
+    return ", ".join(map(part, value.split(", ")))
+
+
+def loop_words(loop: Loop, *, hot: bool, on_gpu: bool = False) -> str:
     """Return a loop in a line: whether it is the hot one, its instructions and their throughput."""
     if loop.time_share is not None:
         name = tr("loop with {share} of the time", share=f"{loop.time_share * 100:.0f} %")
     else:
         name = tr("the likeliest hot loop") if hot else tr("loop")
+    if on_gpu:
+        return tr("{name}: {many} instructions", name=name, many=loop.instructions)
     told = tr(
         "{name}: {many} instructions, {packed} packed of {vector} vector",
         name=name,
@@ -141,7 +184,11 @@ class ComparedCode(OnDemand[Line]):
         self.compared: Compared = compare(
             tuple(row.key for row in old), tuple(row.key for row in new)
         )
-        self.columns = GUTTER + max((cells(row.text) for row in (*old, *new)), default=0)
+        widths = (
+            NAMES + 3 + 2 * cells(row.value) if row.value else cells(row.text)
+            for row in (*old, *new)
+        )
+        self.columns = GUTTER + max(widths, default=0)
 
     def __len__(self) -> int:
         return len(self.compared)
@@ -153,8 +200,18 @@ class ComparedCode(OnDemand[Line]):
     def _row(self, row: Row) -> CodeRow:
         return self._old[row.old - 1] if row.kind is Kind.REMOVED else self._new[row.new - 1]
 
+    def changed_facts(self) -> list[int]:
+        """Return the rows of facts that both kernels have, with different values."""
+        return [
+            n
+            for n, row in enumerate(self.compared)
+            if row.kind is Kind.SAME and self._old[row.old - 1].value != self._row(row).value
+        ]
+
     def at_hot_loop(self) -> int:
-        """Return the index of the first row of the hot loop, 0 without one."""
+        """Return the index of the first row of the hot loop; 0 without one, or with facts."""
+        if any(row.value for row in self._new):
+            return 0
         numbers = (n for n, row in enumerate(self.compared) if self._row(row).hot)
         return next(numbers, 0)
 
@@ -186,7 +243,8 @@ class ComparedCode(OnDemand[Line]):
 
     def texts(self) -> list[str]:
         """Return the texts of all rows, for a search."""
-        return [self._row(row).text for row in self.compared]
+        rows = map(self._row, self.compared)
+        return [f"{row.text} {row.value}" if row.value else row.text for row in rows]
 
     def _made(self, index: int) -> Line:
         row = self.compared[index]
@@ -204,6 +262,8 @@ class ComparedCode(OnDemand[Line]):
                 (f"  {operation:<12} ", _on(role, ground)),
                 (operands, _on("muted", ground)),
             )
+        if told.kind == "fact":
+            return self._fact(row, told)
         number = f"{told.label or told.line or '':>7} " if told.kind == "source" else " " * 8
         role = {
             "function": "strong",
@@ -219,6 +279,22 @@ class ComparedCode(OnDemand[Line]):
             text = f"  {text}"
         return ((number, _on("number", ground)), mark, (text, _on(role, ground)))
 
+    def _fact(self, row: Row, told: CodeRow) -> Line:
+        """Return a fact, with its value of the best kernel too where that differs."""
+        ground = _GROUND.get(row.kind, "")
+        was = self._old[row.old - 1].value if row.kind is Kind.SAME else told.value
+        name = tr(_NAMES[told.text]) if told.text in _NAMES else told.text
+        padded = f"  {name}" + " " * max(1, NAMES - cells(name))
+        spans: Line = (
+            (" " * 8, _on("number", ground)),
+            (f" {row.kind.value} ", _on(_MARK[row.kind], ground)),
+            (padded, _on("muted", ground)),
+        )
+        if was != told.value:
+            spans += ((f"{fact_words(was)} → ", "muted"),)
+        role = "figure" if was != told.value else "text"
+        return (*spans, (fact_words(told.value), _on(role, ground)))
+
 
 def _on(role: str, ground: str) -> str:
     return f"{role}|{ground}" if ground else role
@@ -229,5 +305,6 @@ def code_text(findings: KernelFindings, source: Sequence[str]) -> str:
     lines = []
     for row in code_rows(findings, source):
         indent = "    " if row.kind in ("code", "loop") else ""
-        lines.append(f"{indent}{row.key if row.kind == 'code' else row.text}")
+        text = row.key if row.kind == "code" else row.text
+        lines.append(f"{indent}{text}: {fact_words(row.value)}" if row.value else indent + text)
     return "\n".join(lines) + "\n"

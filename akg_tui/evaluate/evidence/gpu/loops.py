@@ -1,0 +1,223 @@
+"""Finds the likeliest hot loop in a GPU's machine code: SASS of nvdisasm, AMD's assembly, or PTX.
+
+Pure. Of the innermost loops the one with the most instructions is taken: nothing was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
+
+from akg_tui.evaluate.evidence.findings import Instruction, Text
+from akg_tui.evaluate.evidence.gpu_assembly import WAIT, Count, amd_class, ptx_class
+
+MOST_ROWS = 1500
+"""The most instructions of a loop that are told."""
+
+
+class Statement(NamedTuple):
+    """A label, or an instruction with the line of the kernel's file (0: unknown)."""
+
+    label: str
+    opcode: str = ""
+    operands: str = ""
+    predicate: str = ""
+    line: int = 0
+
+
+class HotLoop(Struct, frozen=True, kw_only=True):
+    """A loop of `total` instructions, of which `rows` are told, in the language `language`.
+
+    `mix` counts them by class, `barriers` are those at which a block waits.
+    """
+
+    language: Text
+    rows: Annotated[tuple[Instruction, ...], Meta(max_length=MOST_ROWS)]
+    total: Count
+    mix: dict[Text, Count]
+    barriers: Count
+
+    @property
+    def by_line(self) -> dict[int, int]:
+        """The told instructions of each line of the kernel's file, the most first."""
+        counts = Counter(row.line for row in self.rows if row.line)
+        return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+
+
+_PTX_STATEMENT = re.compile(
+    r"^[ \t]*(?:(?P<label>[$\w.]+):"
+    r"|\.loc[ \t]+(?P<loc>[^\n]*)"
+    r"|\.file[ \t]+(?P<file>\d+)[ \t]+\"(?P<name>[^\"\n]*)\""
+    r"|(?:(?P<predicate>@!?%\w+)[ \t]+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>[^;]*);)",
+    re.M,
+)
+_LOC = re.compile(r"(\d+)\s+(\d+)(?:.*?\binlined_at\s+(\d+)\s+(\d+))?")
+
+
+def ptx_statements(text: str, file: str) -> list[Statement]:
+    """Return the statements of PTX; `file` is the name of the kernel's file."""
+    # Files are numbered at the end.
+    named = re.findall(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", text, re.M)
+    ours = {number for number, name in named if _is_file(name, file)}
+    found: list[Statement] = []
+    line = 0
+    for each in _PTX_STATEMENT.finditer(re.sub(r"//[^\n]*", "", text)):
+        if each["label"]:
+            found.append(Statement(each["label"]))
+        elif each["loc"]:
+            if told := _LOC.match(each["loc"]):
+                places = [(told[1], told[2]), (told[3], told[4])]
+                line = next((int(at) for number, at in places if number in ours), 0)
+        elif each["opcode"]:
+            operands = " ".join(each["operands"].split())
+            predicate = each["predicate"] or ""
+            found.append(Statement("", each["opcode"], operands, predicate, line))
+    return found
+
+
+_SASS_PLACE = re.compile(r'"([^"]*)", line (\d+)')
+_SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*?)\s*;")
+
+
+def sass_statements(listing: str, file: str) -> list[Statement]:
+    """Return the statements in what `nvdisasm -gi -c` prints."""
+    found: list[Statement] = []
+    line, fresh = 0, True
+    for row in listing.splitlines():
+        if row.lstrip().startswith("//## File"):
+            # An inlined instruction has a row for each function around it.
+            line = 0 if fresh else line
+            fresh = False
+            places = [int(at) for name, at in _SASS_PLACE.findall(row) if _is_file(name, file)]
+            line = line or (places[0] if places else 0)
+        elif told := _SASS_CODE.match(row):
+            fresh = True
+            found.append(Statement("", told[2], told[3], told[1] or "", line))
+        elif told := re.match(r"(\.L_\w+):", row):
+            found.append(Statement(told[1]))
+    return found
+
+
+_AMD_PLACE = re.compile(r"([^\s:;\[]+):(\d+):\d+")
+_AMD_CODE = re.compile(r"\t([a-z]\w+)([^\n;]*)")
+
+
+def amd_statements(text: str, file: str) -> list[Statement]:
+    """Return the statements of AMD's assembly, whose comments tell the places."""
+    found: list[Statement] = []
+    line = 0
+    for row in text.splitlines():
+        if row.startswith("\t.loc"):
+            places = [int(at) for name, at in _AMD_PLACE.findall(row) if _is_file(name, file)]
+            line = places[0] if places else 0
+        elif told := re.match(r"(\.L\w+):", row):
+            found.append(Statement(told[1]))
+        elif told := _AMD_CODE.match(row):
+            found.append(Statement("", told[1], " ".join(told[2].split()), "", line))
+    return found
+
+
+def _is_file(name: str, file: str) -> bool:
+    return name == file or name.endswith(f"/{file}")
+
+
+_SASS_CLASSES = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        WAIT: "BAR DEPBAR LDGDEPBAR LDGSTSBAR WARPSYNC MEMBAR SYNCS ERRBAR NANOSLEEP WARPGROUP "
+        "FENCE CCTL UCGABAR ARRIVES B2R ACQBULK",
+        "shared memory": "LDS STS LDSM STSM ATOMS",
+        "global memory": "LDG STG LD ST ATOM ATOMG RED REDG LDGSTS UBLKCP UTMALDG UTMASTG UTMAPF",
+        "local memory": "LDL STL",
+        "other memory": "LDC ULDC LDCU LDTM STTM UTCCP",
+        "warp exchange": "SHFL VOTE VOTEU REDUX CREDUX MATCH ELECT",
+        "control": "BRA BRX EXIT RET CALL BSSY BSYNC BREAK JMP JMX NOP KILL YIELD RPCMOV",
+        "compare and select": "ISETP FSETP HSETP2 DSETP UISETP FSET SEL USEL FSEL FMNMX FMNMX3 "
+        "IMNMX VIMNMX VIMNMX3 UVIMNMX HMNMX2 PLOP3 UPLOP3",
+        "move and convert": "MOV UMOV CS2R S2R S2UR R2UR R2P P2R F2F F2I I2F I2FP F2FP I2I FRND "
+        "PRMT UPRMT MOVM",
+        "float": "FADD FMUL FFMA MUFU HADD2 HMUL2 HFMA2 DADD DMUL DFMA FCHK FADD2 FMUL2 FFMA2 "
+        "FSWZADD",
+    }.items()
+}
+
+
+def _sass_class(opcode: str) -> str:
+    name = opcode.partition(".")[0]
+    if name.endswith("MMA"):
+        return "matrix"
+    return next((kind for kind, names in _SASS_CLASSES.items() if name in names), "integer")
+
+
+class _Language(NamedTuple):
+    kind_of: Callable[[str], str]
+    branch: re.Pattern[str]
+    barrier: re.Pattern[str]
+
+
+_LANGUAGES = {
+    "SASS": _Language(_sass_class, re.compile(r"BRA|JMP"), re.compile(r"BAR\.")),
+    "PTX": _Language(ptx_class, re.compile(r"bra"), re.compile(r"bar(?:rier)?\.")),
+    "AMD assembly": _Language(
+        amd_class, re.compile(r"s_c?branch"), re.compile(r"s_barrier(?!_signal)")
+    ),
+}
+
+
+def hot_loop(
+    statements: Sequence[Statement], language: str, most: int = MOST_ROWS
+) -> HotLoop | None:
+    """Return the innermost loop with the most instructions; None without a loop.
+
+    At most `most` of them are told.
+    """
+    code = _LANGUAGES[language]
+    at: dict[str, int] = {}
+    rows: list[Statement] = []
+    for each in statements:
+        if each.label:
+            at[each.label] = len(rows)
+        else:
+            rows.append(each)
+    ends: dict[int, int] = {}
+    for number, row in enumerate(rows):
+        if code.branch.match(row.opcode):
+            words = re.findall(r"[$\w.]+", row.operands)
+            target = next((at[name] for name in words if name in at), -1)
+            # An instruction that jumps to itself only fills the end of the code.
+            if 0 <= target < number:
+                ends[target] = max(number, ends.get(target, 0))
+    loops = [
+        (first, last)
+        for first, last in ends.items()
+        if not any(first <= a and b <= last and (a, b) != (first, last) for a, b in ends.items())
+    ]
+    if not loops:
+        return None
+    first, last = max(loops, key=lambda loop: loop[1] - loop[0])
+    inside = rows[first : last + 1]
+    kept = (name for name, place in at.items() if first <= place <= last)
+    names = {name: f".{number}" for number, name in enumerate(kept, start=1)}
+    labels = {place: names[name] for name, place in at.items() if name in names}
+    mix = Counter(code.kind_of(row.opcode) for row in inside)
+    told = tuple(
+        Instruction(_text(row, names)[:600], row.line, labels.get(first + number, ""))
+        for number, row in enumerate(inside[:most])
+    )
+    return HotLoop(
+        language=language,
+        rows=told,
+        total=len(inside),
+        mix=dict(mix),
+        barriers=sum(bool(code.barrier.match(row.opcode)) for row in inside),
+    )
+
+
+def _text(row: Statement, names: dict[str, str]) -> str:
+    operands = re.sub(r"`\(([^)]*)\)", r"\1", row.operands)
+    operands = re.sub(r"[$\w.]+", lambda found: names.get(found[0], found[0]), operands)
+    return " ".join(part for part in (row.predicate, row.opcode, operands) if part)

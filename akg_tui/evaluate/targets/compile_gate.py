@@ -1,0 +1,69 @@
+"""Refuses a Triton kernel that cannot run on the machine's GPU, before the GPU is used.
+
+The kernel's launches are compiled for the GPU's arch in a confined process. What is not certain is
+left to the GPU: a kernel that may choose by the GPU, or catches a failed launch, passes.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import functools
+import re
+import subprocess
+
+from akg_tui.core.task import Task
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.kernel_files import split_files
+
+QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
+QUERY_S = 10.0
+CHOOSES = frozenset({"cuda", "driver", "suppress"})
+"""Names by which a kernel asks for the GPU, or goes on after an error."""
+
+
+async def refusal(task: Task, reference: str, kernel: str) -> str:
+    """Return why a kernel cannot run on the GPU of this machine; "" if it may run."""
+    if task.target.backend != "cuda" or task.target.dsl != "triton":
+        return ""
+    # In a thread: a large file takes about a second.
+    files = split_files(task.files.names, kernel).values()
+    certain = not await asyncio.to_thread(lambda: any(map(may_choose, files)))
+    arch = await asyncio.to_thread(arch_here) if certain else ""
+    if arch not in ARCHES:
+        return ""
+    # Only here: an engine that evaluates nothing for a GPU needs none of it.
+    from akg_tui.evaluate.evidence import asking
+    from akg_tui.evaluate.evidence.compile_report import cannot_run
+
+    try:
+        report = await asking.compile_report(task, reference, kernel, (arch,))
+    except asking.NO_ANSWER:
+        return ""
+    return cannot_run(report, arch, task.files.kernel)
+
+
+def may_choose(kernel: str) -> bool:
+    """Return whether a kernel may do another thing on a GPU than in the confined process."""
+    try:
+        tree = ast.parse(kernel)
+    except SyntaxError:  # a file of another language
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try | ast.TryStar):
+            return True
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if name in CHOOSES:
+            return True
+    return False
+
+
+@functools.cache
+def arch_here() -> str:
+    """Return the arch of the first GPU, such as sm_90; "" if the driver does not tell it."""
+    try:
+        done = subprocess.run(QUERY, check=True, capture_output=True, text=True, timeout=QUERY_S)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = re.match(r"(\d+)\.(\d)\s*$", done.stdout)
+    return f"sm_{found[1]}{found[2]}" if found else ""
