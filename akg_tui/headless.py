@@ -167,6 +167,12 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
             if best.provisional
             else message("best kernel is the seed: {figures}", figures=best.line)
         )
+    if (found := handle.state.best_estimate) is not None:
+        told.append(message("best kernel by estimate: {figures} a call, not measured",
+                            figures=str(found)))  # fmt: skip
+    if handle.state.shortlist:
+        told.append(message("measure the shortlist: akg-tui settle {path} --here (on a machine "
+                            "with the device) or --on HOST", path=handle.path))  # fmt: skip
     if problem := summary["compile_problem"]:
         told.append(message("torch.compile was not measured: {why}", why=Reason(problem)))
     told.append(message("run: {path}", path=handle.path))

@@ -358,11 +358,13 @@ class PlainStream:
         if not any(row.kind in (Kind.ADDED, Kind.REMOVED) for row in rows):
             self.say(tr("the kernel under work is the best one"))
             return
+        old, new = rows.numbers(self._handle.state.task.files.names)
         for row in rows:
             if row.kind is Kind.GAP:
                 self.say(tr("  ... {count} lines alike", count=row.old))
             else:
-                self.say(f"  {row.kind.value} {row.new or row.old} {row.text}")
+                number = new[row.new - 1] if row.new else old[row.old - 1]
+                self.say(f"  {row.kind.value} {number or ' '} {row.text}")
 
     def _status(self) -> None:
         state = self._handle.state

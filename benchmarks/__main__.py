@@ -37,6 +37,7 @@ MODULES = {
 LONG = {
     "problems": "problems",
     "samples": "samples",
+    "cuda_reports": "cuda.reports",
     "triton_samples": "triton_samples",
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",

@@ -20,22 +20,22 @@ def facts_text(state: RunState) -> str:
     return "\n".join([_HEAD, *(f"- {row}" for row in rows)])
 
 
+_OF_DEVICE = ("gpu", "gpu clock limit", "gpu power limit", "mig", "nvcc")
+"""The entries of a measurement's fingerprint that tell of a device, whose compiler included."""
+
+
 def _machine(state: RunState) -> list[str]:
-    described, measured = state.machine, state.baseline
-    if described is not None:
-        known = described.facts
-    elif measured is not None:
-        wanted = ("cpu", "cpus", "caches", "memory", "gpu", "compiler")
-        known = {
-            name: measured.environment[name] for name in wanted if name in measured.environment
-        }
-    else:
-        known = {}
+    environment = state.baseline.environment if state.baseline is not None else {}
+    known = {} if state.machine is None else dict(state.machine.facts)
+    wanted = _OF_DEVICE if known else ("cpu", "cpus", "caches", "memory", "compiler", *_OF_DEVICE)
+    known |= {name: environment[name] for name in wanted if name in environment}
     return [f"{name}: {text}." for name, text in known.items()]
 
 
 def _times(state: RunState) -> list[str]:
     seed = state.baseline
+    if seed is not None and (model := seed.estimate) is not None:
+        return [f"A call of the seed: {model}; what binds: {model.binds}. Nothing is timed."]
     if seed is None or seed.candidate_ms is None or seed.baseline_ms is None:
         return []
     told = f"Time of a call: the seed kernel {_ms(seed.candidate_ms)}"
@@ -122,6 +122,24 @@ _INLINE = (
     "torch's `load_inline` works too, but reads torch's headers: each change of its C++ costs 15 "
     "to 60 s of building."
 )
+_COMPILE_CUDA = (
+    '`from akg_tui.dsl import compile_cuda`: `library = compile_cuda(SOURCE, ["launch"], "-O3")` '
+    "compiles a CUDA string with nvcc for this GPU, and loads it from a cache later; each change "
+    'costs some seconds. `launch` is a host function that makes launches, defined as extern "C" '
+    "with void or cudaError_t as result, and pointers, numbers and a last cudaStream_t as "
+    "parameters: `library.launch(x, y, rows)` passes tensors by address (contiguous ones, of the "
+    "pointer's type) and PyTorch's current stream, in which launches belong. A launch that fails "
+    "raises. No -arch is needed; wgmma and TMA are there on compute capability 9.0 and later."
+)
+_COMPILE_ASCENDC = (
+    "`from akg_tui.dsl import compile_ascendc`: "
+    '`library = compile_ascendc(SOURCE, ["launch"], "-O2")` '
+    "compiles a .asc string with CANN's bisheng for this NPU, and loads it from a cache later. "
+    "`launch` is a host function that makes launches, `kernel<<<blocks, nullptr, stream>>>(x, y)`, "
+    'defined as extern "C" with void as result, and `void *` pointers, numbers and a last '
+    "aclrtStream as parameters: `library.launch(x, y, rows)` passes contiguous tensors by address "
+    "and PyTorch's current stream, in which launches belong. No --npu-arch is needed."
+)
 _INTERPRETED = (
     "Triton runs in its interpreter here: kernels are verified, never timed, so no attempt can be "
     "kept for its speed."
@@ -132,7 +150,12 @@ def _dsl(state: RunState) -> list[str]:
     target, limit = state.task.target, state.task.timing.build_timeout_s
     bound = f"Building and loading may take {limit:g} s."
     if target.dsl == "triton":
-        return [*([_INTERPRETED] if target.backend == "cpu" else []), bound]
+        untimed = target.backend == "cpu" and not state.task.estimate
+        return [*([_INTERPRETED] if untimed else []), bound]
+    if target.dsl == "cuda_cpp":
+        return [f"{_COMPILE_CUDA} torch's `load_inline(cuda_sources=…)` works too. {bound}"]
+    if target.dsl == "ascendc":
+        return [f"{_COMPILE_ASCENDC} {bound}"]
     more = ', "-fopenmp"' if state.task.timing.threads > 1 else ""
     helper = _COMPILE.format(more=more)
     if target.dsl == "torch":

@@ -42,6 +42,16 @@ probably faster, not proved yet. That item returns to the plan, and the harness 
 its kernel again by itself. Do not repeat what the plan shows as discarded, failed or
 inconclusive."""
 
+SYSTEM_ESTIMATING = """\
+You tune one compute kernel inside a state machine, on a machine without the device. The harness
+verifies, estimates, decides and rolls back; you plan and edit. Each plan item is one direction;
+each edit belongs to the active item. After an edit the harness verifies the kernel against the
+reference in Triton's interpreter, compiles it for {arch}, and estimates its time there by a model
+of the hardware. Nothing is timed, and an estimate can be wrong. SHORTLIST means a lower estimate
+than the best so far; DISCARD and FAIL restore that one. The shortlist is measured later on the
+device: what only deceives the model is lost there. Do not repeat what the plan shows as
+discarded or failed."""
+
 SYSTEM_WRITING = """\
 You write one compute kernel inside a state machine, by edits. After each edit the harness
 verifies the kernel against the reference. The run ends with the first kernel that is correct:
@@ -159,7 +169,12 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         trying = _TRYING.format(most=task.policy.trials) if task.policy.trials else ""
         phases.append(_TUNING.format(least=least, trying=trying))
         edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
-        about += f" A KEEP needs a gain of more than {task.timing.min_gain:.1%} beyond doubt."
+        gain = f"{task.timing.min_gain:.1%}"
+        about += (
+            f" A SHORTLIST needs an estimate that is lower by more than {gain}."
+            if task.estimate
+            else f" A KEEP needs a gain of more than {gain} beyond doubt."
+        )
     about += _files(task) + _cases(task)
     rules = _RULES.format(phases="\n".join(phases), edits=edits)
     name, changed = task.files.reference, task.reference.constants
@@ -169,6 +184,8 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         reference = with_constants(reference, changed)
     pages = _pages(task)
     begin = SYSTEM if tunes else SYSTEM_WRITING
+    if tunes and task.estimate:
+        begin = SYSTEM_ESTIMATING.format(arch=task.estimate)
     files = _context(context)
     if wanted := task.agent.instructions:
         rules += f"\n\nWhat the person wants of you besides:\n{wanted}"
@@ -378,7 +395,8 @@ def _best(state: RunState) -> str:
     if not best.attempt:
         return "the seed"
     ratios = best_of(state)
-    assert ratios is not None
+    if ratios is None:
+        return f"attempt {best.attempt}, {state.best_estimate} (not measured)"
     told = PROVISIONAL if ratios.provisional else "measured"
     return f"attempt {best.attempt}, {ratios.line} ({told})"
 

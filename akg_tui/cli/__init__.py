@@ -18,6 +18,7 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 # The modules and the commands that each declares, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
+    ("settle", "add_settle", ("settle",)),
     ("run_listing", "add_views", ("replay", "attach")),
     ("suites", "add_suite", ("suite", "suite resume", "suite show", "suite compare")),
     ("suites", "add_fleet", ("fleet up", "fleet status", "fleet down")),

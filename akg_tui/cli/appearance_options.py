@@ -66,9 +66,11 @@ def show_workbench(open_run: Callable[[], Awaitable[RunHandle]] | None, **option
     from akg_tui.tui.garbage_collection import hold
 
     hold()
+    from akg_tui.tui import terminal_pictures
     from akg_tui.tui.app import WorkbenchApp
 
-    code = WorkbenchApp(open_run, **options).run()
+    pictures = terminal_pictures.asked(options.get("wanted"))
+    code = WorkbenchApp(open_run, pictures=pictures, **options).run()
     return EXIT_BAD_INPUT if code is None else code
 
 

@@ -37,8 +37,14 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--compile-report",
         type=_arches,
         metavar="ARCH[,ARCH...]",
-        help="compile the Triton kernels for these devices, which need not be here, such as "
-        "sm_90,gfx942,Ascend910B1, and tell what the compiler says",
+        help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
+        "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
+    )
+    evaluate.add_argument(
+        "--timeline",
+        type=Path,
+        metavar="FILE.svg",
+        help="with --compile-report for an Ascend arch: draw the estimated work of each pipe",
     )
     add_sandbox(evaluate)
 
@@ -68,29 +74,20 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
-    from akg_tui.evaluate.targets import toolchains
-    from akg_tui.evaluate.targets.adapters import adapters
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
     from akg_tui.store.task_folder import load_task
 
     with options_at_fault(arguments):
         folder = load_task(arguments.task)
         target, language = adapters(folder.task)
-        no_device = target.lacking()
+        no_device = target_lacking(target, language)
         # The report needs the language alone.
         if no_device and not arguments.compile_report:
             raise UsageError(no_device)
         if why := language.lacking(target.name):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-        wants_ascend = any(map(is_ascend, arguments.compile_report or ()))
-        if wants_ascend and (why := toolchains.missing("ascend")):
-            raise UsageError(why)
-        if arguments.compile_report and folder.task.target.dsl != "triton":
-            raise UsageError(
-                f"--compile-report is for Triton kernels; this task's DSL is "
-                f"{folder.task.target.dsl}"
-            )
+        _check_report(arguments, folder.task.target.dsl)
     kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
@@ -113,9 +110,16 @@ def _eval(arguments: argparse.Namespace) -> int:
         return page.fields(found, measured, folder.task.files.kernel, at)
 
     report = _compiled(folder, kernel, arguments.compile_report)
+    if report is not None and arguments.timeline:
+        _draw(report, arguments.timeline)
+    file = folder.task.files.kernel
+    never_runs = _never_runs(folder, report, arguments.compile_report, file)
+    if report is not None and (no_device or never_runs):
+        _print_report(report, file, as_json=arguments.json)
+    if never_runs:
+        print(f"not evaluated: {never_runs}", file=sys.stderr)
+        return EXIT_NOT_CORRECT
     if no_device:
-        if report is not None:
-            _print_report(report, folder.task.files.kernel, as_json=arguments.json)
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
         measured = asyncio.run(measure(scratch))
@@ -123,10 +127,29 @@ def _eval(arguments: argparse.Namespace) -> int:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
         print("not profiled: the kernel is not correct", file=sys.stderr)
-    file = folder.task.files.kernel
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
+    """Refuse a compile report that cannot be made here."""
+    from akg_tui.evaluate.evidence.asking import COMPILED_BY
+    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
+    from akg_tui.evaluate.targets import toolchains
+
+    arches = arguments.compile_report or ()
+    wants_ascend = any(map(is_ascend, arches))
+    if wants_ascend and (why := toolchains.missing("ascend")):
+        raise UsageError(why)
+    if arguments.timeline and not wants_ascend:
+        raise UsageError("--timeline goes with --compile-report for an Ascend arch")
+    if arches and dsl not in COMPILED_BY:
+        told = " and ".join(COMPILED_BY)
+        raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
+    others = [arch for arch in arches if not arch.startswith("sm_")]
+    if others and dsl == "cuda_cpp":
+        raise UsageError(f"nvcc compiles for GPUs of NVIDIA, not for {others[0]}")
 
 
 def _kernel(folder: TaskFolder, path: Path | None) -> str:
@@ -166,8 +189,34 @@ def _compiled(
         print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
         return None
     if not found.launches and not found.stopped:
-        raise UsageError("--compile-report: forward launches no Triton kernel")
+        raise UsageError("--compile-report: forward launches no kernel of the task's DSL")
     return found
+
+
+def _draw(report: CompileReport, path: Path) -> None:
+    """Write the timelines of a report, or say why there are none."""
+    from akg_tui.report.pipe_svg import draw_timelines
+
+    drawn = draw_timelines(report)
+    if not drawn:
+        print("no timeline: no launch has an estimate", file=sys.stderr)
+        return
+    try:
+        path.write_text(drawn, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _never_runs(
+    folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
+) -> str:
+    """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
+    from akg_tui.evaluate.evidence.compile_report import cannot_run
+
+    if report is None or folder.task.target.backend != "cuda":
+        return ""
+    reasons = [cannot_run(report, arch, file) for arch in arches or ()]
+    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

@@ -179,9 +179,30 @@ def check_sandbox() -> list[Check]:
     return checks
 
 
+def check_devices() -> list[Check]:
+    """Return one check for each target with a device: what is there of it, or what is missing.
+
+    A machine without a device is sound; a device that says that it is not well is told.
+    """
+    from akg_tui.evaluate.targets import TARGETS
+
+    checks = []
+    for name, target in TARGETS.items():
+        if not target.device:
+            continue
+        if why := target.lacking():
+            checks.append(ok(name, f"not here: {why}"))
+            continue
+        known = target.device_facts()
+        told = ", ".join(f"{fact} {value}" for fact, value in known.items())
+        well = target.device_fault(known)
+        checks.append(warn(name, told, well) if well else ok(name, told or "there"))
+    return checks
+
+
 def check_machine() -> list[Check]:
     toolchain = [check_python(), check_packages(), check_compiler()]
-    toolchain += [check_headers(), check_toolchains(), check_git()]
+    toolchain += [check_headers(), check_toolchains(), *check_devices(), check_git()]
     return [*toolchain, check_terminal(), check_disk(), check_start(), *check_sandbox()]
 
 

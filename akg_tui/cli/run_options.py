@@ -154,8 +154,11 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
     if fault.field == "times":
         return (
             f"{fault.about}: there is nothing to tune by, its kernels are {fault.why}; "
-            f"check one with: akg-tui eval {fault.about} (times need a GPU, and target cuda)"
+            f"check one with: akg-tui eval {fault.about} (times need a GPU, and target cuda), "
+            f"or rank by an estimate: akg-tui tune {fault.about} --estimate ARCH"
         )
+    if fault.field == "estimate":
+        return f"--estimate: {fault.why}"
     if fault.field in ("key", "key_file") and "run_folder" in arguments:
         return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
     named = fault.field in ("kernel", "knobs", "driver")

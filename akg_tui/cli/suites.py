@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from akg_tui.cli.new_task import INDUCTOR_SEED, NAMED_SEEDS
 from akg_tui.cli.run_options import add_limits, options_at_fault, positive, stated_limits
 from akg_tui.cli.usage_error import (
+    EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
     EXIT_NOT_CORRECT,
     EXIT_OK,
@@ -206,6 +207,8 @@ def _work(suite: SuiteAtWork, arguments: argparse.Namespace) -> int:
         print()
         print(as_text(page_of(results)), end="")
         print(f"results: {', '.join(map(str, paths))}")
+    if all(task.state == "refused" for task in results.tasks):
+        return EXIT_BAD_INPUT
     whole = all(task.state == "correct" for task in results.tasks)
     return EXIT_OK if whole else EXIT_NOT_CORRECT
 

@@ -41,7 +41,7 @@ def add_tune(add: Callable[..., Any]) -> None:
     demo.add_argument(
         "--rounds", type=positive, help=f"stop after N rounds (default: {DEMO_ROUNDS})"
     )
-    _watching(demo)
+    add_watching(demo)
 
     tune = add("tune", _tune, "tune the kernel of a task folder")
     tune.add_argument("task", type=Path, help="a folder with task.toml")
@@ -65,9 +65,15 @@ def add_tune(add: Callable[..., Any]) -> None:
         help="tune, write, or write_then_tune (docs/workflows.md); default: the task's, or tune "
         "for sweep and write_then_tune for a model",
     )
+    tune.add_argument(
+        "--estimate",
+        metavar="ARCH",
+        help="without the device: verify each kernel in Triton's interpreter, compile it for ARCH, "
+        "and rank by an estimate; no KEEP, but a shortlist for akg-tui settle",
+    )
     _with_key(tune)
     add_limits(tune)
-    _watching(tune)
+    add_watching(tune)
 
     resume = add("resume", _resume, "continue a run: stopped, killed, or over with another limit")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
@@ -79,7 +85,7 @@ def add_tune(add: Callable[..., Any]) -> None:
         metavar="N",
         help="N rounds more: the limit rises; a run that is over goes on",
     )
-    _watching(resume)
+    add_watching(resume)
 
 
 def _with_key(command: argparse.ArgumentParser) -> None:
@@ -92,7 +98,7 @@ def _with_key(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _watching(command: argparse.ArgumentParser) -> None:
+def add_watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
     command.add_argument(
         "--headless",
@@ -137,6 +143,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         limits=stated_limits(arguments),
         settings=given,
         workflow=arguments.workflow,
+        estimate=arguments.estimate,
     )
 
 
@@ -147,7 +154,7 @@ def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
     stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
     with options_at_fault(arguments):
         prepared = prepare(RunRequest(folder, **stated))
-    return _watch(lambda: begin(prepared), arguments)
+    return watch(lambda: begin(prepared), arguments)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -164,7 +171,7 @@ def _resume(arguments: argparse.Namespace) -> int:
             note_goals(run.state.task)
         return run
 
-    return _watch(open_run, arguments)
+    return watch(open_run, arguments)
 
 
 def _open_engine(
@@ -188,7 +195,7 @@ def _key_file(arguments: argparse.Namespace) -> str:
     return str(given.expanduser().absolute()) if given else ""
 
 
-def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+def watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     looks = wanted(arguments)
     if arguments.plain and (arguments.json or arguments.headless):
         raise UsageError("--plain is a stream of its own: leave out --headless and --json")

@@ -77,6 +77,7 @@ def _settle(state: RunState, command: cmd.Settle, now: float) -> Made:
     effect = effects.next_effect(state, now)
     if not isinstance(effect, effects.Commit) or state.active is None or state.measured is None:
         raise Refusal("no round is ready to be settled")
+    untimed = effect.decision.verdict is Verdict.FAIL or bool(state.task.estimate)
     return ev.Decided(
         round=state.round,
         attempt=effect.attempt,
@@ -85,7 +86,7 @@ def _settle(state: RunState, command: cmd.Settle, now: float) -> Made:
         reason=effect.decision.reason,
         commit=command.commit,
         blob=effect.blob,
-        ratio=None if effect.decision.verdict is Verdict.FAIL else state.measured.ratio,
+        ratio=None if untimed else state.measured.ratio,
     )
 
 
@@ -114,6 +115,8 @@ def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
     if state.phase is Phase.WRITE:
         return ev.KernelEdited(item="", **asdict(command))
     _needs(state, Phase.EDIT, "editing the kernel")
+    if not state.row.agent:
+        raise Refusal(f"in the workflow {state.workflow.name} each item has its kernel")
     if state.active is None:
         raise Refusal("no plan item is active")
     if again := measured_already(state, command.blob):

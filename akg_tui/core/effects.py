@@ -17,7 +17,7 @@ from akg_tui.core.commands import Events
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.phases import (
-    AGENT_PHASES,
+    ADVANCES,
     MAX_MEASUREMENTS,
     Gate,
     Mode,
@@ -30,9 +30,10 @@ from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
 from akg_tui.core.stopping.limits import goals_reached, stop_reasons
-from akg_tui.core.verdict import Decision, decide_verdict, not_proved
+from akg_tui.core.verdict import Decision, decide_by_estimate, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
+SETTLED_ALL = "the shortlist is settled"
 
 
 class Hold(Struct, frozen=True):
@@ -93,8 +94,12 @@ def propose(state: RunState) -> Decision:
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
-    decision = decide_verdict(state.measured, state.task.timing.min_gain)
-    if decision.verdict is Verdict.KEEP and state.gate and state.gate.answer == "reject":
+    gain = state.task.timing.min_gain
+    if state.task.estimate:
+        decision = decide_by_estimate(state.measured, state.best_estimate, gain)
+    else:
+        decision = decide_verdict(state.measured, gain)
+    if decision.verdict in ADVANCES and state.gate and state.gate.answer == "reject":
         why = f": {state.gate.comment}" if state.gate.comment else ""
         return Decision(Verdict.DISCARD, f"rejected in review{why}")
     if decision.verdict is Verdict.INCONCLUSIVE and (times := _measured_in_vain(state)):
@@ -117,7 +122,8 @@ def baseline_failed(state: RunState) -> str:
     if measured is None:
         return ""
     if measured.outcome is Outcome.CORRECT:
-        untuned = measured.timed or Phase.PLAN not in state.workflow.rows
+        ranked = measured.timed or measured.estimate is not None
+        untuned = ranked or Phase.EVAL not in state.workflow.rows
         return "" if untuned else f"there is nothing to tune by: {measured.message}"
     if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
         return ""
@@ -136,7 +142,8 @@ def baseline_failed(state: RunState) -> str:
 
 
 def _compile_owed(state: RunState) -> bool:
-    return "compile" in state.task.baselines and state.compiled is None
+    wanted = "compile" in state.task.baselines and not state.task.estimate
+    return wanted and state.compiled is None
 
 
 def _evals_exhausted(state: RunState) -> bool:
@@ -180,15 +187,19 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
     if failed:
         return Phase.DONE, failed
-    tunes = Phase.PLAN in state.row.to
+    tunes = Phase.EVAL in state.workflow.rows
     if state.best is None or (tunes and _compile_owed(state) and not stops):
         return None
+    if Phase.EDIT in state.row.to:
+        return Phase.EDIT, "baseline measured"
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
 def _due_in_decide(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str]:
     if stops:
         return Phase.DONE, stops[0]
+    if Phase.PLAN not in state.row.to:
+        return (Phase.EDIT, "next kernel") if state.pending else (Phase.DONE, SETTLED_ALL)
     policy = state.task.policy
     if state.fail_streak >= policy.fail_streak:
         return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
@@ -230,6 +241,8 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
     if state.demand and not (state.active and state.item(state.active).pinned):
         return demanded(state.demand)
     if state.active is None and not state.pending:
+        if Phase.PLAN not in state.row.to:
+            return Phase.DONE, SETTLED_ALL
         return Phase.PLAN, "no item left"
     return None
 
@@ -299,7 +312,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
-    if state.phase in AGENT_PHASES and state.api_failure:
+    if state.row.agent and state.api_failure:
         return Hold(Overlay.WAIT_API)
     return _work(state)
 
@@ -337,6 +350,9 @@ def _work(state: RunState) -> Effect | None:
         case Phase.EDIT if state.blocked_item:
             assert state.active is not None
             return Step((ev.ItemsSuspended(items=(state.active,), reason=state.blocked_item),))
+        case Phase.EDIT if not state.row.agent:  # it has a kernel, which a person refused
+            assert state.active is not None
+            return Step((ev.ItemsDropped(items=(state.active,), reason="rejected in review"),))
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
             why = "the agent made no edit"
@@ -362,7 +378,7 @@ def _work(state: RunState) -> Effect | None:
 def _work_in_decide(state: RunState) -> Effect:
     decision = propose(state)
     asks = Gate.KEEP in state.gates and state.gate is None
-    if decision.verdict is Verdict.KEEP and asks:
+    if decision.verdict in ADVANCES and asks:
         return _ask_leave(state, "keep")
     return Commit(decision, state.next_attempt, state.work_blob)
 
@@ -374,6 +390,8 @@ def _work_in_done(state: RunState) -> Effect:
         told = f"{ended}; {failed}" if failed and ended != failed else ended
         return _finish(told, ok=False)
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
+    if state.task.estimate:
+        return _finish(f"{state.finish_reason}; {shortlist_words(state)}", ok=not lost)
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
@@ -381,6 +399,13 @@ def _work_in_done(state: RunState) -> Effect:
     if fresh and "eager" in state.task.baselines and state.final_eager is None:
         return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
     return _finish(state.finish_reason, ok=not lost)
+
+
+def shortlist_words(state: RunState) -> str:
+    """Return what an estimate run hands over, and what to do with it."""
+    if not (count := len(state.shortlist)):
+        return "nothing was timed, and no kernel has a lower estimate than the seed"
+    return f"nothing was timed: a shortlist of {count}, measure it with akg-tui settle"
 
 
 def _finish(reason: str, *, ok: bool) -> Step:

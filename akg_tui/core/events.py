@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.measurement import Estimate, Interval, Measurement
 from akg_tui.core.model_info import Capabilities
 from akg_tui.core.phases import Gate, Mode, Phase, Verdict
 from akg_tui.core.task import Policy, Task
@@ -675,6 +675,28 @@ class Forked(Event, frozen=True):
     seq: int
     hash: str
     version: str
+
+
+class ShortlistedKernel(Struct, frozen=True, gc=False):
+    """A kernel of a shortlist: its attempt there, its item's text, its Git object, its estimate."""
+
+    attempt: int
+    text: str
+    blob: str
+    estimate: Estimate
+
+
+class ShortlistTaken(Event, frozen=True):
+    """The run settles the shortlist of the estimate run `parent`: it has an item for each kernel.
+
+    `hash` is the digest of the parent's journal up to its event `parent_seq`, as in `Forked`.
+    """
+
+    projected = by_a_person = at_rest = True
+    parent: str
+    parent_seq: int
+    hash: str
+    kernels: tuple[ShortlistedKernel, ...]
 
 
 class HintGiven(Event, frozen=True):

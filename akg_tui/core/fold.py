@@ -16,7 +16,7 @@ from akg_tui.core.approval_rules import all_ended, rule_applied, rule_learned, r
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
-    AGENT_PHASES,
+    ADVANCES,
     ITEM_AFTER,
     MODE_GATES,
     Gate,
@@ -31,6 +31,7 @@ from akg_tui.core.state import (
     Demand,
     Draft,
     Incumbent,
+    Item,
     OpenGate,
     OutOfOrder,
     Question,
@@ -192,8 +193,10 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
         raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
     state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
     state = replace(state, active=event.item, round=event.round)
-    if again := state.waiting(state.item(event.item)):
-        return replace(state, edited=True, work_blob=again.blob, visit_failed_here=False)
+    item = state.item(event.item)
+    again = state.waiting(item)
+    if blob := again.blob if again else item.blob:
+        return replace(state, edited=True, work_blob=blob, visit_failed_here=False)
     return replace(state, edited=False, visit_failed_here=False)
 
 
@@ -300,7 +303,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     assert state.best is not None
     assert state.measured is not None
     # Candidate over seed: the incumbent's estimate times this ratio.
-    ratio = state.measured.ratio
+    ratio = None if state.task.estimate else state.measured.ratio
     speedup = state.best.speedup.chained(ratio) if ratio else None
     over_seed = speedup.ratio if speedup else None
     earlier = state.measured_again
@@ -321,7 +324,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         again_of=earlier.number if earlier else None,
     )
     best, former = state.best, state.former
-    if event.verdict is Verdict.KEEP:
+    if event.verdict in ADVANCES:
         former = (*former, best)
         gained = speedup or best.speedup
         best = Incumbent(event.attempt, event.blob, event.commit, gained.ratio, gained)
@@ -361,7 +364,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
 
 
 def _discards(state: RunState, verdict: Verdict) -> int:
-    if verdict is Verdict.KEEP:
+    if verdict in ADVANCES:
         return 0
     return state.discard_streak + (verdict is Verdict.DISCARD)
 
@@ -438,7 +441,7 @@ def _hinted(state: RunState, text: str) -> RunState:
 
 def recalled(state: RunState) -> RunState:
     """Return the state with a request to cut off the agent's visit, if there is one."""
-    if state.phase not in AGENT_PHASES:
+    if not state.row.agent:
         return state
     return replace(state, recalls=state.recalls + 1, api_wait=None)
 
@@ -550,6 +553,16 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
         gate=None if state.gate and state.gate.kind == "edit" else state.gate,
     )
     return recalled(state)
+
+
+def _shortlist_taken(state: RunState, event: ev.ShortlistTaken, at: float) -> RunState:
+    if state.seq != 2:  # the run was just created
+        raise OutOfOrder("only a new run takes a shortlist")
+    items = []
+    for number, kernel in enumerate(event.kernels, 1):
+        why = f"attempt {kernel.attempt} of {event.parent}: {kernel.estimate}"
+        items.append(Item(f"p{number}", kernel.text, why, blob=kernel.blob))
+    return replace(state, settles=event, items=tuple(items))
 
 
 def _question_asked(state: RunState, event: ev.QuestionAsked, at: float) -> RunState:
@@ -732,6 +745,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.BlockedReported: _blocked_reported,
     ev.CallRefused: lambda s, e, at: replace(s, call_refused=e.reason),
     ev.Forked: _forked,
+    ev.ShortlistTaken: _shortlist_taken,
     ev.SubagentHinted: lambda s, e, at: _with_subagent(
         s, e.subagent, lambda one: replace(one, hints=(*one.hints, e.text))
     ),

@@ -178,6 +178,20 @@ class Roofline(Struct, frozen=True, gc=False):
     share: float
 
 
+class Estimate(Struct, frozen=True, gc=False):
+    """What a model of the hardware `arch` says of a kernel's time, in microseconds a call.
+
+    Nothing ran there: it ranks kernels, and is never a ratio. `binds` is what the model says binds.
+    """
+
+    arch: str
+    us: float
+    binds: str
+
+    def __str__(self) -> str:
+        return f"~{self.us:.3g} µs estimated for {self.arch}"
+
+
 class CaseTiming(Struct, frozen=True, kw_only=True, gc=False):
     """The times of one case of a task, in milliseconds a call, and their ratio.
 
@@ -206,7 +220,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     describes, in short sentences, disturbances of the machine during the evaluation.
     `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
-    verified, and `message` gives the reason.
+    verified, and `message` gives the reason; in an estimate run it has an `estimate`.
     `max_error` is the worst error, `tolerance` its bound, and `tolerance_from` the bound's origin.
     `log_ratios` are the natural logarithms of incumbent time / candidate time, one for each
     cluster measured so far of this candidate against this incumbent, those of earlier
@@ -249,6 +263,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     cases: tuple[CaseTiming, ...] = ()
     sampled_s: float = 0.0
     timed: bool = True
+    estimate: Estimate | None = None
 
     @property
     def times_agree(self) -> bool:

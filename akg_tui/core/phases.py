@@ -7,12 +7,14 @@ Run phases
     are executed; the list of tools sent to a model never changes.
 
 Workflows
-    `tune` makes a correct kernel faster, `write` makes a kernel correct and then ends, and
-    `write_then_tune` does both. A run keeps the workflow that it began with.
+    `tune` makes a correct kernel faster, `write` makes a kernel correct and then ends,
+    `write_then_tune` does both, and `settle` measures the shortlist of an estimate run.
+    A run keeps the workflow that it began with.
 
         tune    INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
                                                                 DIAGNOSE → PLAN
         write   INIT → BASELINE → WRITE | DONE,  WRITE → BASELINE
+        settle  INIT → BASELINE → EDIT → EVAL → DECIDE → EDIT | DONE
 
     Further transitions: BASELINE → DONE (the kernel or the reference is unusable),
     WRITE | PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget), EVAL → DONE (the
@@ -23,9 +25,11 @@ Workflows
     edits a kernel that is not correct, and each edit is measured in BASELINE again. Such a try
     is a round. The first correct kernel is the seed of the run: its attempt 0.
 
+    In `settle` no agent works: each item has its kernel from the beginning, and EDIT takes it.
+
 Plan items
-    PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends unsettled items,
-    except pinned pending ones and those that wait for a measurement; a replan or a person
+    PENDING → ACTIVE → KEPT | DISCARDED | FAILED | SHORTLISTED. A diagnosis suspends unsettled
+    items, except pinned pending ones and those that wait for a measurement; a replan or a person
     drops items. At most one item is ACTIVE. Ids (p1, p2, …) are never used twice. The agent
     drops pending items, and reopens discarded, failed, suspended and dropped ones, by itself.
 
@@ -37,6 +41,9 @@ Plan items
     gets the item like any other. DISCARDED → PENDING: a person wants it measured again, or the
     agent reopens it.
 
+    SHORTLIST is the KEEP of an estimate run, in which no kernel is timed: the estimate is lower
+    than that of the best so far, and the kernel takes its place. It claims nothing about time.
+
 Overlays stop a phase and change nothing else: a pause, a step that was not granted,
 a gate or a question without an answer, a model's server that does not answer.
 """
@@ -44,7 +51,7 @@ a gate or a question without an answer, a model's server that does not answer.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from msgspec import Struct
 
@@ -69,6 +76,7 @@ class ItemState(StrEnum):
     FAILED = "FAILED"
     SUSPENDED = "SUSPENDED"
     DROPPED = "DROPPED"
+    SHORTLISTED = "SHORTLISTED"
 
 
 class Verdict(StrEnum):
@@ -76,6 +84,7 @@ class Verdict(StrEnum):
     DISCARD = "DISCARD"
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+    SHORTLIST = "SHORTLIST"
 
 
 class Mode(StrEnum):
@@ -130,6 +139,7 @@ class Row(Struct, frozen=True):
 
 
 WorkflowName = Literal["tune", "write", "write_then_tune"]
+"""The workflows that a task can name."""
 
 
 class Workflow(Struct, frozen=True):
@@ -206,9 +216,22 @@ WRITE_THEN_TUNE = Workflow(
     },
 )
 WORKFLOWS: dict[WorkflowName, Workflow] = {
-    each.name: each for each in (TUNE, WRITE, WRITE_THEN_TUNE)
+    "tune": TUNE,
+    "write": WRITE,
+    "write_then_tune": WRITE_THEN_TUNE,
 }
 assert set(WORKFLOWS) == set(get_args(WorkflowName))
+SETTLE = Workflow(
+    cast("WorkflowName", "settle"),  # of a run that takes a shortlist: no task can name it
+    {
+        **_BEGIN,
+        Phase.BASELINE: Row((Phase.EDIT, Phase.DONE)),
+        Phase.EDIT: Row((Phase.EVAL, Phase.DONE)),
+        Phase.EVAL: Row((Phase.DECIDE, Phase.DONE)),
+        Phase.DECIDE: Row((Phase.EDIT, Phase.DONE)),
+        **_END,
+    },
+)
 
 
 def writes(name: str | None) -> bool:
@@ -220,10 +243,14 @@ SETTLED: dict[Verdict, ItemState] = {
     Verdict.KEEP: ItemState.KEPT,
     Verdict.DISCARD: ItemState.DISCARDED,
     Verdict.FAIL: ItemState.FAILED,
+    Verdict.SHORTLIST: ItemState.SHORTLISTED,
 }
 
 ITEM_AFTER: dict[Verdict, ItemState] = {**SETTLED, Verdict.INCONCLUSIVE: ItemState.PENDING}
 """The state of an item after its verdict; `SETTLED` has the verdicts that settle it."""
+
+ADVANCES = (Verdict.KEEP, Verdict.SHORTLIST)
+"""The verdicts after which the attempt's kernel is the best, and the base of the next item."""
 
 MAX_MEASUREMENTS = 3
 """The INCONCLUSIVE measurements of one kernel against one incumbent that end in a DISCARD."""
@@ -232,6 +259,7 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.PENDING: frozenset({ItemState.ACTIVE, ItemState.SUSPENDED, ItemState.DROPPED}),
     ItemState.ACTIVE: frozenset({*ITEM_AFTER.values(), ItemState.SUSPENDED, ItemState.DROPPED}),
     ItemState.KEPT: frozenset(),
+    ItemState.SHORTLISTED: frozenset(),
     ItemState.DISCARDED: frozenset({ItemState.PENDING}),
     ItemState.FAILED: frozenset({ItemState.PENDING}),
     ItemState.SUSPENDED: frozenset({ItemState.PENDING}),

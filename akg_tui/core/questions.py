@@ -15,7 +15,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import approved
 from akg_tui.core.commands import Made, Refusal
-from akg_tui.core.phases import AGENT_PHASES, Gate, Phase
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.state import Question, RunState
 
 MIN_BLOCKED, MAX_TEXT = 20, 2_000
@@ -25,7 +25,7 @@ MAX_SCRIPT = 20_000  # characters shown to the person
 
 
 def _ask(state: RunState, command: cmd.AskUser, now: float) -> Made:
-    if state.phase not in AGENT_PHASES:
+    if not state.row.agent:
         raise Refusal(f"ask_user belongs to the agent's phases; the run is in {state.phase}")
     if state.question is not None:
         raise Refusal(f"question {state.question.number} is open still: one at a time")
@@ -84,7 +84,7 @@ def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Made:
 
 
 def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
-    if state.phase not in AGENT_PHASES:
+    if not state.row.agent:
         raise Refusal(f"report_blocked belongs to the agent's phases, not to {state.phase}")
     if state.blocked:
         raise Refusal("that you are blocked was reported already; end your turn")
@@ -129,7 +129,7 @@ def _blocked_item(state: RunState, kind: ev.BlockedKind, text: str) -> Made:
 
 
 def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> Made:
-    if state.phase not in AGENT_PHASES:
+    if not state.row.agent:
         raise Refusal(f"a script belongs to the agent's phases; the run is in {state.phase}")
     agent = ""
     if command.source:

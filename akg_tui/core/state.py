@@ -5,6 +5,7 @@ The module also changes the state of plan items, checked against the table of it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,10 +21,13 @@ from akg_tui.core.events import (
     PlanEdited,
     PlannedItem,
     Scope,
+    ShortlistTaken,
 )
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import Estimate, Interval, Measurement, Outcome
 from akg_tui.core.model_info import Capabilities, Usage
 from akg_tui.core.phases import (
+    ADVANCES,
+    SETTLE,
     TUNE,
     WORKFLOWS,
     Gate,
@@ -47,7 +51,8 @@ class Item(Struct, frozen=True, gc=False):
     `pinned`: only a person can drop it. `undone`: a person undid its KEEP. An item that is
     PENDING or ACTIVE and has an `attempt` was measured and is not settled; `verdict` is that of
     the attempt, and `unproved` counts the INCONCLUSIVE verdicts in a row on this kernel since it
-    was made or a person asked. `reopened` counts how often the agent took it up again.
+    was made or a person asked. `reopened` counts how often the agent took it up again. `blob` is
+    the kernel of an item that has one from the beginning (workflow `settle`).
     """
 
     id: str
@@ -64,6 +69,7 @@ class Item(Struct, frozen=True, gc=False):
     verdict: Verdict | None = None
     unproved: int = 0
     reopened: int = 0
+    blob: str = ""
 
     @property
     def inconclusive(self) -> bool:
@@ -103,6 +109,17 @@ class Attempt(Struct, frozen=True, gc=False):
     lost: bool = False  # the kernel's text is lost: the attempt is listed but never used
     incumbent: str = ""
     again_of: int | None = None
+
+    @property
+    def advanced(self) -> bool:
+        """Whether its kernel became the best, and the base of the next item."""
+        return self.verdict in ADVANCES
+
+    @property
+    def estimated_us(self) -> float:
+        """The estimate in microseconds; infinite without one."""
+        found = self.measurement.estimate
+        return math.inf if found is None else found.us
 
 
 class Draft(Struct, frozen=True, gc=False):
@@ -319,6 +336,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     plan_edits: tuple[PlanEdited, ...] = ()
     adopted: tuple[str, ...] = ()  # the names of the adopted plan edits
     forked: Forked | None = None
+    settles: ShortlistTaken | None = None
     broke: str = ""  # why the last session could not go on; a new session clears it
     finished: str = ""
     ok: bool = True
@@ -326,6 +344,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def workflow(self) -> Workflow:
         """The phase table of the run."""
+        if self.settles is not None:
+            return SETTLE
         return WORKFLOWS[self.task.workflow or TUNE.name]
 
     @property
@@ -337,6 +357,25 @@ class RunState(Struct, frozen=True, kw_only=True):
     def tries(self) -> int:
         """The settled rounds in which the agent wrote the first correct kernel, or tried to."""
         return self.attempts[0].round if self.attempts else self.settled
+
+    @property
+    def shortlist(self) -> tuple[Attempt, ...]:
+        """The attempts to measure on hardware, the lowest estimate first."""
+        found = [
+            attempt
+            for attempt in self.attempts
+            if attempt.verdict is Verdict.SHORTLIST
+            and not attempt.lost
+            and attempt.number not in self.undone
+        ]
+        return tuple(sorted(found, key=lambda each: each.estimated_us))
+
+    @property
+    def best_estimate(self) -> Estimate | None:
+        """The estimate of the best kernel so far; None where kernels are timed."""
+        if self.best is None or not self.task.estimate or not self.attempts:
+            return None
+        return self.attempts[self.best.attempt].measurement.estimate
 
     @property
     def standing_blob(self) -> str:

@@ -61,9 +61,9 @@ def ratio_text(ratio: float) -> str:
 
 
 def best_of(state: RunState) -> Ratios | None:
-    """Return the ratios of the best kernel; None while there is none."""
+    """Return the ratios of the best kernel; None while there is none, and where none is timed."""
     best = state.best
-    if best is None:
+    if best is None or state.task.estimate:
         return None
     fresh = state.final.ratio if state.final else None
     return _ratios(state, best.attempt, fresh or best.speedup, fresh=fresh is not None)
@@ -73,7 +73,7 @@ def ratios_of(state: RunState, attempt: Attempt) -> Ratios | None:
     """Return the ratios of an attempt, those of `best_of` for the best; None without a time."""
     if state.best is not None and attempt.number == state.best.attempt:
         return best_of(state)
-    if attempt.number == 0:
+    if attempt.number == 0 and not state.task.estimate:
         return _ratios(state, 0, Interval(1.0, 1.0, 1.0, 1.0), fresh=False)
     over_seed = attempt.speedup
     return _ratios(state, attempt.number, over_seed, fresh=False) if over_seed else None
@@ -115,6 +115,19 @@ def climb_of(state: RunState) -> list[float]:
     return climb
 
 
+def estimate_climb(state: RunState) -> list[float]:
+    """Return the seed's estimate divided by the lowest so far, after each attempt; [] without."""
+    seed = state.baseline.estimate if state.baseline else None
+    if seed is None:
+        return []
+    lowest, climb = seed.us, []
+    for attempt in state.attempts:
+        if attempt.advanced and attempt.number not in state.undone:
+            lowest = min(lowest, attempt.estimated_us)
+        climb.append(seed.us / lowest)
+    return climb
+
+
 def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
     """Return eager and compile as ratios over the seed, each with its name, where measured."""
     seed = state.baseline.ratio if state.baseline else None
@@ -124,6 +137,12 @@ def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
     compiled = state.compiled.ratio if state.compiled else None
     over_seed = {"eager": eager} | ({"compile": eager.chained(compiled)} if compiled else {})
     return tuple(over_seed.items())
+
+
+def verdict_counts(state: RunState) -> dict[str, int]:
+    """Return the attempts by verdict, without the seed; SHORTLIST only in an estimate run."""
+    shown = [each for each in Verdict if state.task.estimate or each is not Verdict.SHORTLIST]
+    return {verdict.value: state.count(verdict) for verdict in shown}
 
 
 def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
@@ -158,7 +177,7 @@ def summarize(state: RunState) -> dict[str, Any]:
     """
     final = state.final.ratio if state.final else None
     best = state.best
-    unchanged = best is not None and best.attempt == 0
+    unchanged = best is not None and best.attempt == 0 and not state.task.estimate
     kept = [
         {
             "round": a.round,
@@ -178,9 +197,10 @@ def summarize(state: RunState) -> dict[str, Any]:
         "workflow": state.workflow.name,
         "ok": state.ok and not held_by(state),
         "reason": state.finished or held_by(state),
+        **_estimate_fields(state),
         "rounds": state.settled,
         "tries_to_write": state.tries,
-        "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
+        "verdicts": verdict_counts(state),
         "keeps": kept,
         "best": to_builtins(best_of(state)),
         "best_attempt": best.attempt if best else None,
@@ -211,6 +231,32 @@ def summarize(state: RunState) -> dict[str, Any]:
             for goal, met, now in each_goal(state)
         ],
         "metrics": to_builtins(best_metrics(state)),
+    }
+
+
+def _estimate_fields(state: RunState) -> dict[str, Any]:
+    """Return what an estimate run, or a run that settles one, has besides; {} for other runs."""
+    if (taken := state.settles) is not None:
+        return {"settles": to_builtins(taken)}
+    if not state.task.estimate:
+        return {}
+    seed = state.baseline.estimate if state.baseline else None
+    return {
+        "estimate": {
+            "arch": state.task.estimate,
+            "seed": to_builtins(seed),
+            "best": to_builtins(state.best_estimate),
+            "shortlist": [
+                {
+                    "attempt": each.number,
+                    "round": each.round,
+                    "item": each.item,
+                    "commit": each.commit,
+                    "estimate": to_builtins(each.measurement.estimate),
+                }
+                for each in state.shortlist
+            ],
+        }
     }
 
 

@@ -25,9 +25,9 @@ Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
 MetricName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
 ]
-Backend = Literal["cpu", "cuda"]
+Backend = Literal["cpu", "cuda", "ascend"]
 Baseline = Literal["eager", "compile"]
-Dsl = Literal["cpp", "torch", "triton"]
+Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton"]
 
 
 Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]
@@ -298,6 +298,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     best kernel is timed against the reference when the run ends. With `compile` the reference under
     `torch.compile` is timed when it begins. `metrics` are the names of numbers that the function
     `metrics` of the reference returns for a correct kernel; a goal may name them.
+    With `estimate`, the name of an arch, no kernel is timed: each is verified in Triton's
+    interpreter, compiled for that arch, and ranked by an estimate.
     """
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
@@ -314,6 +316,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)
     workflow: WorkflowName | None = None
+    estimate: Annotated[str, Meta(max_length=32, pattern=r"^[A-Za-z0-9_-]*$")] = ""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]

@@ -80,9 +80,12 @@ def _goes_on_in(state: RunState) -> Phase:
     wrong = state.baseline is not None and state.baseline.outcome is Outcome.FAILED
     if state.best is None and wrong and Phase.WRITE in state.workflow.rows:
         return Phase.WRITE
-    if state.best is None or (state.baseline is not None and not state.baseline.timed):
+    ranked = state.baseline is None or state.baseline.timed or state.baseline.estimate is not None
+    if state.best is None or not ranked:
         raise Refusal(f"the run is over and has no round to go on from: {state.finished}")
     if Phase.PLAN not in state.workflow.rows:
+        if state.settles is not None:
+            raise Refusal("a shortlist is settled once: settle the estimate run again")
         raise Refusal(f"the kernel is correct: the workflow {state.workflow.name} is done")
     return Phase.PLAN if state.active is None else Phase.EDIT
 
@@ -172,6 +175,8 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
 def _plans(state: RunState) -> None:
     """Refuse in a workflow that has no plan."""
     if Phase.PLAN not in state.workflow.rows:
+        if state.settles is not None:
+            raise Refusal("the plan of a run that settles is the shortlist")
         raise Refusal(f"the workflow {state.workflow.name} has no plan: give the agent a hint")
 
 

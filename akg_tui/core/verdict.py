@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Estimate, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 
 MOST_SPREAD = 100.0
@@ -53,10 +53,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     ValueError
         If the outcome is ERROR, because such a measurement is not about the kernel.
     """
-    if measurement.outcome is Outcome.ERROR:
-        raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
-    if measurement.outcome is Outcome.FAILED:
-        return Decision(Verdict.FAIL, measurement.message)
+    if failed := _failed(measurement):
+        return failed
     ratio = measurement.ratio
     if ratio is None:
         why = "no timing was possible" if measurement.timed else measurement.message
@@ -76,6 +74,38 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
     return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
+
+
+def _failed(measurement: Measurement) -> Decision | None:
+    if measurement.outcome is Outcome.ERROR:
+        raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
+    if measurement.outcome is Outcome.FAILED:
+        return Decision(Verdict.FAIL, measurement.message)
+    return None
+
+
+def decide_by_estimate(
+    measurement: Measurement, base: Estimate | None, min_gain: float
+) -> Decision:
+    """Return the verdict on a candidate of an estimate run; `base` is the best one's estimate.
+
+    FAIL: not correct, or it does not compile for the arch. SHORTLIST: its estimate is lower than
+    `base` by more than `min_gain`. DISCARD: any other. KEEP is impossible, because nothing was
+    timed. Raises as `decide_verdict` does.
+    """
+    if failed := _failed(measurement):
+        return failed
+    found = measurement.estimate
+    if found is None or base is None:
+        return Decision(Verdict.DISCARD, "correct, but it has no estimate")
+    verdict, told = Verdict.DISCARD, "correct, but no lower estimate"
+    if found.us * (1 + min_gain) < base.us:
+        verdict, told = Verdict.SHORTLIST, "lower estimate"
+    reason = (
+        f"{told}: ~{found.us:.3g} µs for {found.arch}, the best so far ~{base.us:.3g} µs; "
+        f"what binds: {found.binds}"
+    )
+    return Decision(verdict, reason)
 
 
 def not_proved(measurement: Measurement, times: int) -> Decision:

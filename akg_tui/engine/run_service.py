@@ -55,12 +55,12 @@ class RunFault(ValueError):
     `about` the file, task folder or model concerned.
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
-    `times` (the DSL's kernels cannot be timed), `workflow` (the agent cannot follow it), `kernel`
-    (a knob is wrong), `knobs` (there is none), `api` (its SDK is missing), `key` (there is none),
-    `key_file` (the key is wrong), `cost` (the model has no price), `driver` (the run
-    needs one), `package` (none offers the agent), `limits`, `goals` (about the position of a
-    stated goal), `finished` (the run's reason), and `require_sandbox` or, where the task
-    demands it, `sandbox` (the protections that are missing).
+    `times` (the DSL's kernels cannot be timed), `estimate` (it cannot be made), `workflow` (the
+    agent cannot follow it), `kernel` (a knob is wrong), `knobs` (there is none), `api` (its SDK is
+    missing), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no
+    price), `driver` (the run needs one), `package` (none offers the agent), `limits`, `goals`
+    (about the position of a stated goal), `finished` (the run's reason), and `require_sandbox` or,
+    where the task demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -106,7 +106,8 @@ class RunRequest:
 
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
     task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
-    replies from a tape, and needs no key.
+    replies from a tape, and needs no key. `estimate` is the arch of an estimate run, else the
+    task's.
     """
 
     folder: Path
@@ -114,6 +115,7 @@ class RunRequest:
     mode: str = "auto"
     limits: Limits = field(default_factory=Limits)
     workflow: WorkflowName | None = None
+    estimate: str | None = None
     agent: Agent | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     require_sandbox: bool = False
@@ -168,6 +170,9 @@ def prepare(request: RunRequest) -> PreparedRun:
     if task.agent.model == MCP and not request.driven:
         raise RunFault("driver", DRIVEN, place)
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
+    if request.estimate is not None:
+        task = replace(task, estimate=request.estimate)
+    check_estimate(task)
     check_agent(task, folder, with_key=not request.replayed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
         _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
@@ -313,12 +318,31 @@ def check_sandbox(task: Task, *, required: bool = False) -> None:
         raise RunFault("require_sandbox" if required else "sandbox", ", ".join(map(str, lost)))
 
 
-def check_target(task: Task, path: Path) -> None:
-    """Raise `RunFault` unless this machine can run and time the kernels of the task at `path`."""
-    from akg_tui.evaluate.targets.adapters import adapters
+def check_estimate(task: Task) -> None:
+    """Raise `RunFault` if the task wants estimates, and this machine cannot make them."""
+    if not task.estimate:
+        return
+    from akg_tui.evaluate.estimate.estimator import UnknownArch, estimator_for
 
+    try:
+        why = estimator_for(task.estimate).lacking(task)
+    except UnknownArch as unknown:
+        why = str(unknown)
+    if why:
+        raise RunFault("estimate", why)
+
+
+def check_target(task: Task, path: Path) -> None:
+    """Raise `RunFault` unless this machine can evaluate the kernels of the task at `path`: time
+    them, or estimate them in an estimate run.
+    """
+    from akg_tui.evaluate.targets.adapters import adapters, target_lacking
+
+    if task.estimate:
+        check_estimate(task)
+        return
     target, dsl = adapters(task)
-    if why := target.lacking():
+    if why := target_lacking(target, dsl):
         raise RunFault("backend", why)
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)
@@ -331,10 +355,10 @@ def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> Non
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
-        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
+        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, knobs_in
 
         try:
-            if not find_knobs(folder.kernel.split("\n")):
+            if not knobs_in(folder.task.files.names, folder.kernel):
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
@@ -420,6 +444,8 @@ def engine_for(
     rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
     recall, learner = memory_of_runs() if memory else (None, None)
+    if task.estimate:
+        learner = None  # an estimate is nothing that a later run should know
     opened = models or model_of
     try:
         return Engine(
@@ -476,6 +502,10 @@ def _judge(run: RunFolder, leases: bool, on_progress: Callable[[Progress], None]
     from akg_tui.evaluate.targets.lease import lease_of
 
     task = run.state.task
-    lease = lease_of(task) if leases else None
     scratch = run.path / "scratch"
+    if task.estimate:
+        from akg_tui.evaluate.estimate.estimating_judge import EstimatingJudge
+
+        return EstimatingJudge(task, run.reference, scratch, on_progress=on_progress)
+    lease = lease_of(task) if leases else None
     return Judge(task, run.reference, scratch, on_progress=on_progress, lease=lease)

@@ -70,6 +70,11 @@ class SizeSearch:
         self.is_faked = True
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
 
+    def use(self, source: str) -> None:
+        """Go on with another text of the reference, which has the same sizes."""
+        self._source = source
+        self._found.clear()
+
     def needs(self, values: Values) -> Needs:
         """Return the needs under some sizes, without allocating anything if possible."""
         key = tuple(sorted(values.items()))

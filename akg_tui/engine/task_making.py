@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,8 +26,9 @@ from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, Size
 from akg_tui.evaluate.targets.adapters import lacking
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
+from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.problem import Problem, readme
-from akg_tui.problems.seeds import UNWRITTEN, kernel_from, model_text
+from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -103,6 +105,7 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
         making.fit_and_examine(probe)
     if wanted.unwritten:
         making.decide("no first kernel: the agent writes it")
+    problem = making.problem
     for each in (*problem.changed, *problem.kept_out):
         tell(f"note: {each}")
     kernel = making.kernel()
@@ -125,7 +128,7 @@ class _Making:
 
     def __init__(self, wanted: NewTask, problem: Problem, tell: Tell) -> None:
         self._wanted = wanted
-        self._problem = problem
+        self.problem = problem
         self._tell = tell
         self._known = constants(problem.reference)
         self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
@@ -147,11 +150,11 @@ class _Making:
             try:
                 check_value(self._known, name, value)
             except UnknownConstant as error:
-                raise BadTask(self._problem.origin, None, f"--sizes {name}", error.why) from None
+                raise BadTask(self.problem.origin, None, f"--sizes {name}", error.why) from None
             if value <= 0 < self._known[name].value:
                 message = f"is {value}, expected more than 0"
                 line = self._known[name].line
-                raise BadTask(self._problem.origin, line, f"--sizes {name}", message)
+                raise BadTask(self.problem.origin, line, f"--sizes {name}", message)
         if self._wanted.sizes and self._cases:
             self._cases = ()
             self.decide("no cases: the sizes were stated")
@@ -180,11 +183,11 @@ class _Making:
     def refuse_to_generate(self, why: str) -> None:
         """Refuse the seed `inductor`, if that is wanted."""
         if self._wanted.inductor:
-            raise BadTask(self._problem.origin, None, "--seed inductor", why)
+            raise BadTask(self.problem.origin, None, "--seed inductor", why)
 
     def generate(self, probe: SizeProbe) -> None:
         """Make the first kernel of what torch.compile generates."""
-        problem = self._problem
+        problem = self.problem
         self._tell("letting torch.compile generate code, in a sandboxed process")
         task = self.task()
         if task.cases:
@@ -210,23 +213,23 @@ class _Making:
     def kernel(self) -> str:
         """Return the text of the first kernel."""
         if self._wanted.unwritten:
-            return UNWRITTEN
+            return UNWRITTEN_CUDA if self._dsl == "cuda_cpp" else UNWRITTEN
         if self._generated is not None:
             return self._generated
         if self._wanted.seed is not None:
             text = file_text(self._wanted.seed)
             check_kernel(self._wanted.seed, text.encode())
             return text
-        if self._wanted.own_seed and self._problem.kernel is not None:
-            return self._problem.kernel
+        if self._wanted.own_seed and self.problem.kernel is not None:
+            return self.problem.kernel
         return self._reference_kernel()
 
     def _reference_kernel(self) -> str:
-        return kernel_from(self._problem.origin, self._problem.reference, self._values)
+        return kernel_from(self.problem.origin, self.problem.reference, self._values)
 
     def toml(self) -> str:
         """Return the text of task.toml."""
-        problem = self._problem
+        problem = self.problem
         given = {"min_gain": problem.min_gain, "max_rounds": problem.max_rounds}
         return task_text(
             problem.op,
@@ -247,7 +250,7 @@ class _Making:
 
     def fit_and_examine(self, given: SizeProbe | None) -> None:
         """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
-        problem = self._problem
+        problem = self.problem
         self._tell("looking at what it needs, in a sandboxed process")
         own = SizeProbe(self.task(), generates=self._wanted.inductor)
         sizing = own if given is None else contextlib.nullcontext(given)
@@ -361,12 +364,32 @@ class _Making:
             self._examine_cases(search)
             return
         except ReferenceRefused as error:
+            if "a kernel would pass that returns" in str(error):
+                self._examine_normal_draws(search, error)
+                return
             if self._tolerance is None or "too loose" not in str(error):
                 raise
         told = f"the problem's tolerance of {self._tolerance:g}"
         self.decide(f"{told} would hide wrong results: the judge's own bound is used")
         self._tolerance = None
         self._examine_cases(search)
+
+    def _examine_normal_draws(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Draw inputs of both signs if that makes a task of it; else raise `refused`."""
+        problem = self.problem
+        reference = with_normal_draws(problem.reference)
+        if reference == problem.reference:
+            raise refused
+        search.use(reference)
+        try:
+            self._examine_cases(search)
+        except ReferenceRefused:
+            raise refused from None
+        what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
+        told = f"{what}: a kernel would pass that returns its input"
+        self.problem = dataclasses.replace(
+            problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
+        )
 
     def _examine_cases(self, search: SizeSearch) -> None:
         task = self.task()
@@ -378,22 +401,22 @@ class _Making:
         if needs.written:
             place = needs.written[0]
             message = f"forward() writes to its input {place}: let it work on a copy (x.clone())"
-            raise self._refusal(message, _line_of(self._problem.reference, "forward"))
+            raise self._refusal(message, _line_of(self.problem.reference, "forward"))
         if needs.empty:
             name = "forward" if needs.empty.startswith("output") else "get_inputs"
-            raise self._refusal(needs.empty, _line_of(self._problem.reference, name))
+            raise self._refusal(needs.empty, _line_of(self.problem.reference, name))
 
     def _stated(self) -> dict[str, int | float]:
-        return {**dict(self._problem.sizes), **self._wanted.sizes}
+        return {**dict(self.problem.sizes), **self._wanted.sizes}
 
     def _changes(self, values: Mapping[str, int | float]) -> str:
         return ", ".join(f"{n} {self._known[n].value} -> {value}" for n, value in values.items())
 
     def _refusal(self, message: str, line: int | None = None) -> BadTask:
-        if self._problem.filename != self._problem.origin.name:
+        if self.problem.filename != self.problem.origin.name:
             field = "the reference made of it" + (f", line {line}" if line else "")
-            return BadTask(self._problem.origin, None, field, message)
-        return BadTask(self._problem.origin, line, "", message)
+            return BadTask(self.problem.origin, None, field, message)
+        return BadTask(self.problem.origin, line, "", message)
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
@@ -401,13 +424,13 @@ class _Making:
         try:
             yield
         except ProbeLost as error:
-            raise BadTask(self._problem.origin, None, "", f"can't be checked: {error}") from error
+            raise BadTask(self.problem.origin, None, "", f"can't be checked: {error}") from error
         except ReferenceRefused as error:
-            name = re.escape(self._problem.filename)
+            name = re.escape(self.problem.filename)
             found = re.fullmatch(rf"(?:{name}(?::(\d+))?: )?(.*)", str(error), re.DOTALL)
             line, message = (found[1], found[2]) if found else (None, str(error))
             number = int(line) if line else None
-            dropout = _line_of(self._problem.reference, "dropout")
+            dropout = _line_of(self.problem.reference, "dropout")
             if "not deterministic" in message and dropout:
                 number, message = dropout, DROPOUT
             raise self._refusal(one_line(message, 400), number) from error

@@ -171,7 +171,7 @@ COMPILERS_OF_TORCH = frozenset(
 FILLERS = frozenset(
     "zeros_like ones_like empty_like full_like rand_like randn_like clone detach".split()
 )
-BUILDERS = frozenset("compile_cpp load_inline load CDLL jit".split())
+BUILDERS = frozenset("compile_cpp compile_cuda compile_ascendc load_inline load CDLL jit".split())
 OP_NAMESPACES = ("torch.nn.functional.", "torch.ops.", "torch.linalg.", "torch.special.")
 TORCH_WITHOUT_WORK = frozenset(
     """empty empty_like empty_strided zeros zeros_like full full_like ones ones_like tensor

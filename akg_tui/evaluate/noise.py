@@ -11,9 +11,14 @@ import itertools
 import math
 import os
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.targets.target import Monitor
 
 STOLEN = 0.02
 WAITED = 0.05
@@ -21,6 +26,7 @@ CLOCK_RANGE = 0.1
 DRIFT = 0.05
 DRIFT_CLUSTERS = 6
 DRIFT_DEVIATIONS = 4.0
+WARM_UP_S = 6.0
 
 
 @dataclass(frozen=True)
@@ -70,10 +76,14 @@ class Machine:
 
 
 class Watch:
-    """Collects the disturbances of one comparison, cluster by cluster."""
+    """Collects the disturbances of one comparison, cluster by cluster.
 
-    def __init__(self, machine: Machine) -> None:
+    `device` watches the accelerator on which the kernels run, if there is one.
+    """
+
+    def __init__(self, machine: Machine, device: Monitor | None = None) -> None:
         self._machine = machine
+        self._device = device
         self._first = machine.counters()
         self._clocks: list[int] = []
         self._cpu_wait_s = 0.0
@@ -83,6 +93,8 @@ class Watch:
         """Add a cluster: seconds it waited for a CPU, and seconds of all samples so far."""
         self._cpu_wait_s += cpu_wait_s
         self._sampled_s = sampled_s
+        if self._device is not None:
+            self._device.sample()
         clock = self._machine.clock_khz()
         if clock is not None:
             self._clocks.append(clock)
@@ -105,10 +117,27 @@ class Watch:
         share = self._cpu_wait_s / self._sampled_s if self._sampled_s else 0.0
         if share > WAITED:
             notes.append(f"the kernels waited for a CPU {min(share, 1):.0%} of the time")
+        if self._device is not None:
+            notes += self._device.disturbances()
         moved = drift(baseline_s)
         if abs(moved) > DRIFT:
             notes.append(f"the baseline drifted by {moved:+.0%} while it was timed")
         return tuple(notes)
+
+
+def warm_up(
+    device: Monitor | None, run: Callable[[], None], clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Call `run`, whose times count for nothing, until the clock of a device has come to rest.
+
+    Without a device nothing is run; the longest warm-up is `WARM_UP_S`.
+    """
+    stop = clock() + WARM_UP_S
+    while device is not None and clock() < stop:
+        run()
+        device.sample()
+        if device.settled():
+            return
 
 
 def drift(seconds: Sequence[float]) -> float:

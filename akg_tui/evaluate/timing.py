@@ -22,14 +22,15 @@ from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.device.device_side import side_of
-from akg_tui.evaluate.noise import Machine, Watch
+from akg_tui.evaluate.noise import Machine, Watch, warm_up
 from akg_tui.evaluate.prefetch import Need
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
-from akg_tui.evaluate.targets import roofline
+from akg_tui.evaluate.targets import TARGETS, roofline
 from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.evaluate.targets.target import Monitor
 from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoy, IdleProcess, Memory, Side
 
 LEAST_CLUSTERS = 4
@@ -281,8 +282,9 @@ class TimingStage:
 
         The main comparison continues an earlier one.
         """
+        device = self._warmed_device(runners)
         stop = time.monotonic() + budget_s
-        self._watch, self._watched_s = Watch(Machine()), 0.0
+        self._watch, self._watched_s = Watch(Machine(), device), 0.0
         values = list(self.prior) if schedule is MAIN else []
         found = self.found
         while True:
@@ -299,6 +301,18 @@ class TimingStage:
                 found.ratio = statistics.ratio_interval(values, alpha)
             enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
             yield values, len(values) >= LEAST_CLUSTERS and enough
+
+    def _warmed_device(self, runners: Runners) -> Monitor | None:
+        """Return what watches the device, whose clock has come to rest; None on the host."""
+
+        def run() -> None:
+            for case, runner in runners:
+                with case.judged.named():
+                    runner.run_cluster()
+
+        device = TARGETS[self.pool.task.target.backend].monitor()
+        warm_up(device, run)
+        return device
 
     def _run_round(self, runners: Runners) -> Cluster:
         """Run a cluster of each case, in random order; return their weighted geometric means."""

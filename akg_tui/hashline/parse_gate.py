@@ -2,8 +2,8 @@
 
 Parses Python with Python's own parser. Of C++ and CUDA only the brackets are judged, because only
 a compiler can judge the rest; that includes the string literals that a Python file hands to
-`compile_cpp` or `load_inline`. A file that was faulty before an edit may stay so. The gate decides,
-and changes nothing.
+`compile_cpp`, `compile_cuda`, `compile_ascendc` or `load_inline`. A file that was faulty before an
+edit may stay so. The gate decides, and changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LANGUAGES: Final[dict[str, Grammar]] = {
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
     **dict.fromkeys((".cu", ".cuh"), "cuda"),
 }
-_COMPILING: Final = ("compile_cpp", "load_inline")
+_COMPILING: Final = ("compile_cpp", "compile_cuda", "compile_ascendc", "load_inline")
 
 
 def language_of(path: str) -> Grammar | None:

@@ -128,8 +128,10 @@ def machine_of(state: RunState) -> str:
 def learned(state: RunState, kernel: Callable[[str], str]) -> RunMemory | None:
     """Return what a run teaches so far; None if nothing was measured but its seed.
 
-    `kernel` returns the text of a blob.
+    An estimate run measures nothing. `kernel` returns the text of a blob.
     """
+    if state.task.estimate:
+        return None
     directions = [found for item in state.items if (found := _direction(state, item))]
     if not directions:
         return None

@@ -23,6 +23,36 @@ UNWRITTEN = """\
 """The kernel file of a task whose first kernel the agent is to write."""
 
 
+UNWRITTEN_CUDA = (
+    UNWRITTEN
+    + """\
+#
+# The frame of a kernel in CUDA C++:
+#
+#   from akg_tui.dsl import compile_cuda
+#
+#   SOURCE = r\"\"\"
+#   __global__ void scale_kernel(const float *x, float *y, int n) {
+#     const int at = blockIdx.x * blockDim.x + threadIdx.x;
+#     if (at < n) y[at] = 2 * x[at];
+#   }
+#   extern "C" cudaError_t scale(const float *x, float *y, int n, cudaStream_t stream) {
+#     scale_kernel<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n);
+#     return cudaGetLastError();
+#   }
+#   \"\"\"
+#   library = compile_cuda(SOURCE, ["scale"])
+#
+#   class ModelNew(torch.nn.Module):
+#       def forward(self, x):
+#           y = torch.empty_like(x)
+#           library.scale(x, y, x.numel())  # tensors by address, the current stream by itself
+#           return y
+"""
+)
+"""The same with the frame that a kernel in CUDA C++ has."""
+
+
 def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]) -> str:
     """Return a kernel that computes what the reference computes and imports nothing of it.
 

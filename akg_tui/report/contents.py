@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
+from akg_tui.core.measurement import CaseTiming, Estimate, InputError, Interval, Metric
 from akg_tui.core.summary import Ratios
 from akg_tui.core.task import Editable
 
@@ -55,6 +55,8 @@ class About(Struct, frozen=True, kw_only=True):
     max_rounds: int
     verdicts: dict[str, int]
     open_items: int
+    estimate: str = ""
+    shortlist: int = 0
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -62,7 +64,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     `speedup_over_seed` is the final measurement, made afresh; `estimate_over_seed` the product of
     the kept ratios, available before that measurement. `compile` is the reference under
-    `torch.compile`; `compile_problem` tells why it has no time.
+    `torch.compile`; `compile_problem` tells why it has no time. An estimate run has the two
+    estimates, and no other figure.
     """
 
     best: Ratios | None
@@ -78,6 +81,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     best_ms: float | None
     compile_ms: float | None
     compile_problem: str
+    seed_estimate: Estimate | None = None
+    best_estimate: Estimate | None = None
 
 
 class Round(Struct, frozen=True, kw_only=True):

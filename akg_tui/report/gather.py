@@ -30,6 +30,7 @@ from akg_tui.core.summary import (
     held_by,
     reference_lines,
     summarize,
+    verdict_counts,
 )
 from akg_tui.report.contents import (
     SCHEMA,
@@ -244,7 +245,9 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
         rounds=state.settled,
         tries_to_write=state.tries,
         max_rounds=state.task.policy.max_rounds,
-        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        verdicts=verdict_counts(state),
+        estimate=state.task.estimate,
+        shortlist=len(state.shortlist),
         open_items=sum(item.state in _OPEN for item in state.items),
     )
 
@@ -253,10 +256,11 @@ def _figures(state: RunState) -> Figures:
     """Return the figures; the lines of the chart are eager and compile over the seed."""
     baseline, final, compiled = state.baseline, state.final, state.compiled
     best, lines = best_of(state), dict(reference_lines(state))
+    chained = state.best.speedup if state.best and state.best.attempt else None
     return Figures(
         best=best,
         speedup_over_seed=final.ratio if final else None,
-        estimate_over_seed=state.best.speedup if state.best and state.best.attempt else None,
+        estimate_over_seed=None if state.task.estimate else chained,
         reference_over_seed=lines.get("eager"),
         compile_over_seed=lines.get("compile"),
         compile_over_reference=compiled.ratio if compiled else None,
@@ -266,6 +270,8 @@ def _figures(state: RunState) -> Figures:
         best_ms=final.candidate_ms if final else None,
         compile_ms=compiled.candidate_ms if compiled else None,
         compile_problem=compile_problem(state),
+        seed_estimate=baseline.estimate if baseline else None,
+        best_estimate=state.best_estimate,
     )
 
 
@@ -288,7 +294,7 @@ def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
     return Direction(
         name=name,
         rounds=len(attempts),
-        kept=count[Verdict.KEEP],
+        kept=count[Verdict.KEEP] + count[Verdict.SHORTLIST],
         discarded=count[Verdict.DISCARD],
         failed=count[Verdict.FAIL],
         best_ratio=max(ratios, default=None),
@@ -418,6 +424,9 @@ def _result(figures: Figures, best: Source) -> Result | None:
     """Return the kernel that was kept; None if no candidate was kept."""
     if not best.attempt:
         return None
+    if figures.best_estimate is not None:
+        summary = f"{figures.best_estimate}, not measured"
+        return Result("kernel", "history.git: best", best.commit, summary)
     told = figures.best.line if figures.best else ""
     gained = figures.speedup_over_seed
     summary = f"{told}, measured afresh" if gained else f"{told}, not measured afresh"

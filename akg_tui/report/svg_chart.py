@@ -38,7 +38,7 @@ _STAND_INS = {
     "paper": "#010008",
     "final": "#010009",
 }
-_MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X", "INCONCLUSIVE": "s"}
+_MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X", "INCONCLUSIVE": "s", "SHORTLIST": "^"}
 _CORRECT = ("DISCARD", "INCONCLUSIVE")  # drawn with their time, and not kept
 
 

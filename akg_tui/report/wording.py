@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import InputError, Interval, nearest_errors
-from akg_tui.core.phases import WRITE
+from akg_tui.core.phases import ADVANCES, WRITE
 from akg_tui.core.task import names_of
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
@@ -68,7 +68,7 @@ def parts(report: Report) -> dict[str, Any]:
         "unkept": unkept(report),
         "failed_title": failed_title(report),
         "status": status(report),
-        "kept": [r for r in report.rounds if r.verdict == "KEEP"],
+        "kept": [r for r in report.rounds if r.verdict in ADVANCES],
         "noise": noise(report),
         "nearest": nearest_errors(report.errors),
         "by_case": any(each.case for each in report.errors),
@@ -106,6 +106,18 @@ def milliseconds(value: float | None) -> str:
 def headline(report: Report) -> tuple[str, str]:
     """Return the headline figure of the run, over eager where that is known, and its meaning."""
     best = report.figures.best
+    if (model := report.figures.best_estimate) is not None:
+        seed = report.figures.seed_estimate
+        than = f" (the seed: ~{seed.us:.3g} µs)" if seed else ""
+        kernels = (
+            "1 kernel waits"
+            if report.about.shortlist == 1
+            else (f"{report.about.shortlist} kernels wait")
+        )
+        return f"~{model.us:.3g} µs, estimated", (
+            f"the estimate of a model for {model.arch}{than}, and no measurement: nothing was "
+            f"timed; {kernels} to be measured with akg-tui settle"
+        )
     if best is None:
         if report.about.tries_to_write:
             return "no figure", "no kernel was correct"

@@ -1,15 +1,19 @@
-"""Creates a run from another run's history: all events up to the end of a round, and the origin.
+"""Creates a run from another run: a fork of its history, or a run that settles its shortlist.
 
-The parent is read, without its lock, and never written. The fork is self-contained: its journal
-holds the parent's events, line by line, and its history the commits of these events. It is built
-beside its final path and renamed there, so a partial run never exists.
+The parent is read, without its lock, and never written. Both are self-contained siblings. A fork
+holds the parent's events up to the end of a round, line by line, and the commits of these events; a
+run that settles holds the kernels to measure. Each is built beside its final path and renamed
+there, so a partial run never exists.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,14 +21,18 @@ from msgspec.structs import replace
 from akg_tui import __version__
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
+from akg_tui.core.phases import MAX_MEASUREMENTS, TUNE, Mode
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Agent, Backend, Policy, Task
 from akg_tui.store.context_files import copy_context
-from akg_tui.store.errors import HistoryError, RunFolderError
+from akg_tui.store.errors import HistoryError, RunFolderError, StoreError
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
-from akg_tui.store.journal_format import continued, digest, inspect, lines_of
+from akg_tui.store.journal import Journal
+from akg_tui.store.journal_format import Inspected, continued, digest, inspect, lines_of
+from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, staged_run
-from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal, read_state
 
 
 class Fork(Struct, frozen=True):
@@ -54,11 +62,7 @@ def fork_run(
     JournalDamaged, HistoryError
         If the parent cannot be trusted.
     """
-    check_is_run(parent)
-    journal = parent / JOURNAL
-    inspected = inspect(journal)
-    if inspected.fault is not None:
-        raise inspected.fault
+    inspected, journal = _inspected(parent), parent / JOURNAL
     records = inspected.records
     history = records[: _end_of(parent, records, round_number)]
     state = fold_journal(journal, history)
@@ -74,7 +78,7 @@ def fork_run(
             hash=digest(lines[-1]),
             version=version,
         )
-        _copy_task(parent, staged)
+        copy_task(parent, staged)
         salvages = _salvages(records[len(history) :], state)
         for event in salvages:
             history = [*history, ev.Record(len(history) + 1, state.last_at, event)]
@@ -88,6 +92,14 @@ def fork_run(
         sync_folder(staged)
     RunFolder.open(path, clock=clock).close()  # sets the refs, the work tree and PLAN.md
     return Fork(path, forked, made)
+
+
+def _inspected(parent: Path) -> Inspected:
+    check_is_run(parent)
+    inspected = inspect(parent / JOURNAL)
+    if inspected.fault is not None:
+        raise inspected.fault
+    return inspected
 
 
 def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
@@ -107,7 +119,8 @@ def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> in
     raise RunFolderError(f"{parent}: has no round {round_number}: {settled}")
 
 
-def _copy_task(parent: Path, staged: Path) -> None:
+def copy_task(parent: Path, staged: Path) -> None:
+    """Copy the files of a run's task into the folder of another run."""
     copies = staged / TASK
     copies.mkdir()
     for path in sorted((parent / TASK).iterdir()):
@@ -165,3 +178,101 @@ def _copy_history(
     for attempt in state.attempts:
         if not attempt.lost:
             target.copy_commit(source, attempt.commit)
+
+
+SUFFIX = "-settled"
+AGENT = "none"
+"""The name of the agent of a run in which none works."""
+
+
+def settling_task(state: RunState, backend: str) -> Task:
+    """Return the task that measures the shortlist of an estimate run on `backend`."""
+    rounds = MAX_MEASUREMENTS * len(state.shortlist) + 1
+    return replace(
+        state.task,
+        estimate="",
+        workflow=TUNE.name,
+        target=replace(state.task.target, backend=cast(Backend, backend)),
+        agent=Agent(),
+        policy=Policy(max_rounds=rounds),
+    )
+
+
+def check_can_settle(parent: Path) -> RunState:
+    """Return the state of an estimate run that is over and has a shortlist.
+
+    Raises `RunFolderError` if it is none, and `StoreError` if it cannot be read.
+    """
+    state = read_state(parent)
+    if not state.task.estimate:
+        raise RunFolderError(f"{parent}: is no estimate run, so its kernels were measured already")
+    if not state.finished:
+        raise RunFolderError(f"{parent}: is not over yet; end it, or: akg-tui resume {parent}")
+    if not state.shortlist:
+        raise RunFolderError(f"{parent}: has no shortlist, no estimate is lower than the seed's")
+    return state
+
+
+def unfinished_settling(parent: Path, state: RunState) -> Path | None:
+    """Return the sibling that settles this run and is not over, or None."""
+    folder = parent.resolve()
+    for path in sorted(folder.parent.glob(f"{folder.name}{SUFFIX}*")):
+        with contextlib.suppress(StoreError):
+            found = read_state(path)
+            taken = found.settles
+            asked = taken is not None and (taken.parent, taken.parent_seq) == (
+                state.run_id,
+                state.seq,
+            )
+            if asked and not found.finished:
+                return path
+    return None
+
+
+def settle_run(
+    parent: Path,
+    backend: str,
+    mode: Mode,
+    *,
+    version: str = __version__,
+    clock: Callable[[], float] = time.time,
+) -> RunFolder:
+    """Make and open the run that settles `parent` on `backend`. Raises `StoreError`."""
+    inspected = _inspected(parent)
+    state = fold_journal(parent / JOURNAL, inspected.records)
+    task = settling_task(state, backend)
+    last = lines_of(inspected.data, len(inspected.records))[-1]
+    file = task.files.editable
+    kernels = []
+    with staged_run(parent.resolve().parent, f"{parent.resolve().name}{SUFFIX}") as (staged, path):
+        copy_task(parent, staged)
+        theirs = History.open(parent / HISTORY, kernel_file=file)
+        ours = History.create(staged / HISTORY, kernel_file=file)
+        for attempt in state.shortlist:
+            assert attempt.measurement.estimate is not None
+            blob = ours.write_blob(theirs.read_blob(attempt.blob))
+            text = state.item(attempt.item).text
+            kernels.append(
+                ev.ShortlistedKernel(attempt.number, text, blob, attempt.measurement.estimate)
+            )
+        seed = theirs.read_blob(state.seed_blob)
+        created = ev.RunCreated(
+            run_id=path.name,
+            task=task,
+            mode=mode,
+            agent=AGENT,
+            version=version,
+            reference_sha256=state.reference_sha256,
+            kernel_sha256=hashlib.sha256(seed).hexdigest(),
+            kernel_blob=ours.write_blob(seed),
+        )
+        taken = ev.ShortlistTaken(
+            parent=state.run_id, parent_seq=state.seq, hash=digest(last), kernels=tuple(kernels)
+        )
+        with (
+            RunLock.acquire(staged) as lock,
+            contextlib.closing(Journal.open(staged / JOURNAL, lock=lock)) as written,
+        ):
+            written.append(created, clock())
+            written.append(taken, clock())
+    return RunFolder.open(path, clock=clock)

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
-from akg_tui.core.phases import Verdict
+from akg_tui.core.measurement import Estimate
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, climb_of, held_by
+from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by, verdict_counts
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
@@ -37,7 +37,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """A run in a list. If `damaged` gives a reason why it cannot be read, only `path` is set.
 
     `pid` is the process at work on the run; `over_seed` the ratio of the best over the seed, as in
-    `best`; `climb` that ratio after each of the last rounds.
+    `best`; `climb` that ratio after each of the last rounds. In an estimate run `estimate` is that
+    of the best kernel, `climb` is by estimates, and `shortlist` the number of kernels to measure.
     """
 
     path: str
@@ -59,6 +60,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     best: Ratios | None = None
     mode: str = ""
     climb: tuple[float, ...] = ()
+    estimate: Estimate | None = None
+    shortlist: int | None = None
 
     @property
     def status(self) -> str:
@@ -80,6 +83,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
         if self.damaged:
             return f"{one_line(self.path)}  damaged: {self.damaged}"
         best = "best -"
+        if self.estimate is not None:
+            best = f"best estimate ~{self.estimate.us:.3g} µs for {self.estimate.arch}"
         if self.best is not None:
             best = f"best {'so far ' if self.best.provisional else ''}{self.best.line}"
         verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items() if count)
@@ -209,11 +214,13 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         ok=state.ok,
         rounds=state.settled,
         max_rounds=state.task.policy.max_rounds,
-        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        verdicts=verdict_counts(state),
         over_seed=best.over_seed.ratio if best else None,
         best=best,
         mode=state.mode.value,
-        climb=tuple(climb_of(state)[-CLIMB:]),
+        climb=tuple((estimate_climb(state) or climb_of(state))[-CLIMB:]),
+        estimate=state.best_estimate,
+        shortlist=len(state.shortlist) if state.task.estimate else None,
     )
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
 from akg_tui.core.fold import evolve
-from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.phases import ADVANCES, Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.task import names_of
@@ -189,7 +189,7 @@ class _DamagedRun:
             match record.event:
                 case Decided(attempt=attempt, verdict=verdict):
                     found[attempt] = bests[-1]
-                    if verdict is Verdict.KEEP:
+                    if verdict in ADVANCES:
                         bests.append(attempt)
                 case KeepUndone():
                     bests.pop()

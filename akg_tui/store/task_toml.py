@@ -52,12 +52,31 @@ def parse_agent(path: Path, text: str) -> dict[str, Any]:
 
     Raises `BadTask` as `parse_task` does; `path` is for messages.
     """
-    plain, bad = _read(path, text)
+    return _agent(*_read(path, text))
+
+
+def _agent(plain: dict[str, Any], bad: _Faults) -> dict[str, Any]:
     if others := [name for name in plain if name != "agent"]:
         raise bad((others[0],), "is not allowed here, expected the table [agent] alone")
     _task({"op": "any", **plain}, bad)
     stated: dict[str, Any] = plain.get("agent", {})
     return stated
+
+
+MOST_PARALLEL = 16
+
+
+def parse_configuration(path: Path, text: str) -> tuple[dict[str, Any], int]:
+    """Return what `parse_agent` does, and the number of its runs of a task, `parallel`, or 1.
+
+    Raises `BadTask` as `parse_task` does.
+    """
+    plain, bad = _read(path, text)
+    parallel = plain.pop("parallel", 1)
+    if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
+        message = f"{parallel!r} is not allowed, expected integer from 1 to {MOST_PARALLEL}"
+        raise bad(("parallel",), message)
+    return _agent(plain, bad), parallel
 
 
 def _read(path: Path, text: str) -> tuple[dict[str, Any], _Faults]:

@@ -1,7 +1,8 @@
 """An agent's configuration: a name, as `tune --agent` takes it, or a TOML file with `[agent]`.
 
 The file states settings as task.toml does; what it leaves out stays as each task has it. Files of
-tools that it names are beside it, and become part of the tasks.
+tools that it names are beside it, and become part of the tasks. Above the table it may say
+`parallel`: so many independent runs of each task, of which the best counts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from akg_tui.core.task import AGENT_FILES
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import file_text
-from akg_tui.store.task_toml import parse_agent
+from akg_tui.store.task_toml import parse_configuration
 from akg_tui.suite.suite_record import Configuration, label_of
 
 SUFFIX = ".toml"
@@ -31,7 +32,7 @@ def _read(word: str) -> tuple[str, Configuration]:
     path = Path(word).expanduser()
     if path.suffix != SUFFIX:
         return word, Configuration(settings={"model": word}, tape=label_of(word))
-    stated = parse_agent(path, file_text(path))
+    stated, parallel = parse_configuration(path, file_text(path))
     files = {}
     for field in AGENT_FILES:
         if name := stated.get(field):
@@ -39,4 +40,5 @@ def _read(word: str) -> tuple[str, Configuration]:
             if not beside.is_file():
                 raise BadTask(path, None, f"agent.{field}", f"{beside} is not a file")
             files[name] = file_text(beside)
-    return path.stem, Configuration(settings=stated, files=files, tape=label_of(path.stem))
+    own = Configuration(settings=stated, files=files, tape=label_of(path.stem), parallel=parallel)
+    return path.stem, own

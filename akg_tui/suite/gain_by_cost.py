@@ -1,7 +1,8 @@
 """The verified gain of two agents, A and B, per million tokens, per dollar and per hour.
 
-A side's rate is the gain of all of its runs over their cost, so a run that found nothing counts
-with what it cost. Pure; every draw has a fixed seed.
+A side's rate is the gain of all of its tasks over their cost, so one that found nothing counts
+with what it cost, and an agent with several runs of a task in parallel with the cost of all. Pure;
+every draw has a fixed seed.
 """
 
 from __future__ import annotations
@@ -20,17 +21,31 @@ SIGNIFICANT = (1 - CONFIDENCE) / 3
 """A difference is shown below this p: three kinds of cost are looked at, and chance must not show
 one of them more often than it would show one alone. It takes at least seven pairs (2 / 2^7)."""
 
+SEPARATELY = "hour, runs on separate machines"
+"""The kind of cost that only agents with several runs in parallel have: their longest run."""
+
+
+def significant_of(kinds: int) -> float:
+    """Return the p below which a difference is shown, where so many kinds of cost are looked at."""
+    return SIGNIFICANT * 3 / max(3, kinds)
+
+
 ALL_EXCHANGES = 11
 """Up to so many pairs every exchange of A and B is counted; above it, a sample of them."""
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """The gain of one run (`TaskResult.gain`), and what it cost; None without a price."""
+    """The gain of one task (`TaskResult.gain`), and what it cost; None without a price.
+
+    `worked_s` is the work of all `runs` one after the other, `longest_s` of the longest.
+    """
 
     gain: float
     tokens: int
     cost_usd: float | None
     worked_s: float
+    runs: int = 1
+    longest_s: float = 0.0
 
 
 class Rates(Struct, frozen=True, kw_only=True):
@@ -38,7 +53,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 
     `low` and `high` bound the difference: a percentile bootstrap over the pairs. `p` is the share
     of the exchanges of A and B within the pairs with at least this difference. `shown`: the
-    interval excludes 0 and p is below `SIGNIFICANT`, so the two differ beyond chance.
+    interval excludes 0 and p is below `significant_of`, so the two differ beyond chance.
     """
 
     per: str
@@ -61,8 +76,12 @@ def rates(pairs: Sequence[tuple[Spent, Spent]]) -> tuple[Rates, ...]:
         "dollar": [(a.cost_usd, b.cost_usd) for a, b in pairs],
         "hour": [(a.worked_s / 3600, b.worked_s / 3600) for a, b in pairs],
     }
+    if any(each.runs > 1 for pair in pairs for each in pair):
+        longest = [(a.longest_s / 3600, b.longest_s / 3600) for a, b in pairs]
+        kinds[SEPARATELY] = list(longest)
     gains = [(a.gain, b.gain) for a, b in pairs]
-    found = (_rates(per, gains, costs) for per, costs in kinds.items())
+    significant = significant_of(len(kinds))
+    found = (_rates(per, gains, costs, significant) for per, costs in kinds.items())
     return tuple(each for each in found if each is not None)
 
 
@@ -70,6 +89,7 @@ def _rates(
     per: str,
     gains: Sequence[tuple[float, float]],
     known: Sequence[tuple[float | None, float | None]],
+    significant: float,
 ) -> Rates | None:
     import numpy as np
 
@@ -104,7 +124,7 @@ def _rates(
         low=low,
         high=high,
         p=p,
-        shown=p < SIGNIFICANT and not low <= 0 <= high,
+        shown=p < significant and not low <= 0 <= high,
     )
 
 

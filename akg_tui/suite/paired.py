@@ -115,6 +115,13 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
             "A and B were measured on different machines: each ratio over eager is from one "
             "machine, but a kernel may gain more on one than on the other"
         )
+    for side, results in (("A", ended[0]), ("B", ended[1])):
+        runs = max((results[name].runs for name in names), default=1)
+        if runs > 1:
+            notes.append(
+                f"{side} has {runs} runs of each task, of which the best counts: tokens, dollars "
+                "and hours are those of all, the hours as of one machine that takes them in turn"
+            )
     if len(ratios) < LEAST_PAIRS:
         notes.append(f"no Wilcoxon test: fewer than {LEAST_PAIRS} tasks are correct in both")
     return Comparison(
@@ -140,6 +147,8 @@ def _spent(result: TaskResult) -> Spent:
         tokens=result.tokens,
         cost_usd=result.cost_usd,
         worked_s=result.worked_s,
+        runs=result.runs,
+        longest_s=result.longest_s,
     )
 
 

@@ -257,15 +257,17 @@ async def _awaited(call: Any) -> tuple[str, str]:
 def options_of(task: Task, needs: Resources) -> dict[str, Any]:
     """Return what an actor of the task's run asks Ray for.
 
-    Without a word of the manifest: a CPU for each thread of the kernel, and one device.
+    Without a word of the manifest: a CPU for each thread of the kernel, and one device. Ray has
+    GPUs as a count of their own, and Ascend's NPUs as the resource "NPU".
     """
     gpus = float(task.target.backend == "cuda")
     options: dict[str, Any] = {
         "num_cpus": task.timing.threads if needs.num_cpus is None else needs.num_cpus,
         "num_gpus": gpus if needs.num_gpus is None else needs.num_gpus,
     }
-    if needs.resources:
-        options["resources"] = needs.resources
+    npus = {"NPU": 1.0} if task.target.backend == "ascend" else {}
+    if resources := npus | needs.resources:
+        options["resources"] = resources
     if needs.labels:
         options["label_selector"] = needs.labels
     return options

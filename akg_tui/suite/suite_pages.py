@@ -22,7 +22,7 @@ from akg_tui.core.summary import ratio_text
 from akg_tui.report import wording
 from akg_tui.report.markdown import code
 from akg_tui.report.write import write_file
-from akg_tui.suite.gain_by_cost import SIGNIFICANT
+from akg_tui.suite.gain_by_cost import SEPARATELY, significant_of
 from akg_tui.suite.paired import Comparison
 from akg_tui.suite.suite_results import FAST_AT, AgentResult, Mean, SuiteResults
 from akg_tui.view.formatting import short_time
@@ -195,6 +195,7 @@ def _gains(found: Comparison) -> Table:
         )
         for rate in found.rates
     )
+    least = significant_of(4 if any(rate.per == SEPARATELY for rate in found.rates) else 3)
     return Table(
         title="Verified gain by cost",
         columns=(Column("what", "word"), *map(Column, names), Column("so", "word")),
@@ -203,7 +204,7 @@ def _gains(found: Comparison) -> Table:
             "A gain of 1 is twice as fast, by the lower bound of the best kernel's ratio over the "
             "seed, or over eager where the agent wrote the seed; 0 is no verified gain.",
             "The interval is a bootstrap over the pairs, p counts exchanges of A and B within "
-            f"them; a difference is shown where 0 is outside, and p below {SIGNIFICANT:.2g}.",
+            f"them; a difference is shown where 0 is outside, and p below {least:.2g}.",
         ),
     )
 

@@ -36,11 +36,13 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     `tape` is the name of its recorded replies, and of its runs: the tags of a kernel's lines depend
     on the name of the run, and a replayed edit names the same lines only under the same name.
+    `parallel` is the number of its independent runs of each task, each with a seed of its own.
     """
 
     settings: dict[str, Any]
     files: dict[str, str] = {}
     tape: str = ""
+    parallel: int = 1
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -73,6 +75,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         given = {"base_url": self.base_url, "api_key_file": self.api_key_file}
         own = self.configurations.get(agent)
         return {k: v for k, v in given.items() if v} | (own.settings if own else {"model": agent})
+
+    def runs_of(self, agent: str) -> int:
+        """Return the number of an agent's runs of each task and seed."""
+        own = self.configurations.get(agent)
+        return own.parallel if own else 1
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -136,6 +143,13 @@ class Suite:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return self.record.entries
+
+    def counted_as(self, entry: Entry) -> str:
+        """Return the name of the task and seed for which the entry's run counts.
+
+        The runs of an agent that has several in parallel count together; each has another seed.
+        """
+        return replace(entry, seed=entry.seed % self.record.settings.seeds).task
 
     def current(self, entry: Entry) -> Entry:
         """Return the entry of the same task and agent as it is now."""
@@ -203,12 +217,13 @@ class SuiteAtWork(Suite):
                     source=source,
                     agent=agent,
                     refused=source.fault,
-                    seed=seed,
+                    seed=seed + run * settings.seeds,
                     label=own.tape if (own := settings.configurations.get(agent)) else "",
                 )
                 for number, source in enumerate(sources)
                 for seed in range(settings.seeds)
                 for agent in _in_turn(settings.agents, number + seed)
+                for run in range(settings.runs_of(agent))
             )
             made = Record(schema=SCHEMA, version=__version__, settings=settings, entries=entries)
             with RunLock.acquire(folder):

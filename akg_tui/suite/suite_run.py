@@ -314,6 +314,8 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
         replayed=bool(settings.replay),
     )
     prepared = prepare(request)
+    if prepared.task.estimate:
+        raise RunFault("estimate", "a suite compares what was measured: its tasks have no estimate")
     if here:
         check_target(prepared.task, prepared.folder.path)
     return create_run(prepared.folder, prepared.task, prepared.mode, run.name)

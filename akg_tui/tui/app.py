@@ -87,6 +87,8 @@ class WorkbenchApp(GuardedApp, Inked):
     wanted : Preferences, optional
         Look and keys of the workbench. If None, they are read from the environment and the
         person's files.
+    pictures : bool
+        The terminal shows pictures between its cells.
     clock : callable
         Returns seconds since the epoch.
     """
@@ -104,6 +106,7 @@ class WorkbenchApp(GuardedApp, Inked):
         past: bool = False,
         theme: str | None = None,
         wanted: Preferences | None = None,
+        pictures: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
@@ -136,6 +139,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self._browse = browse
         self._past_first = past
         self.wall_clock = clock
+        self._pictures = pictures
         self._handle: RunHandle | None = None
         self._work: asyncio.Task[None] | None = None
         self._opening: Worker[None] | None = None
@@ -159,6 +163,12 @@ class WorkbenchApp(GuardedApp, Inked):
     @property
     def shows_tags(self) -> bool:
         return self.appearance.tags
+
+    @property
+    def shows_pictures(self) -> bool:
+        # A cell tells the picture by its colour, which a filter would change.
+        coloured = self.console.color_system == "truecolor" and not self.appearance.filters
+        return self._pictures and self.appearance.pictures and coloured
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self.appearance.filters]
@@ -607,6 +617,11 @@ class WorkbenchApp(GuardedApp, Inked):
         failed = bool(self._trouble)
         if self._handle is not None:
             failed = failed or not (self._handle.state.ok or self._only_watched())
+        if self._deck is not None:
+            from akg_tui.tui.panes.chart import ChartPane
+
+            for chart in self._deck.query(ChartPane):
+                chart.delete_picture()
         code = 2 if failed else 0
         self.exit(code, return_code=code, message=clean(self._trouble) or None)
 

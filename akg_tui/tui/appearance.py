@@ -33,6 +33,7 @@ from akg_tui.view.controls.preferences import (
     GLYPHS,
     LAYOUTS,
     MOTIONS,
+    PICTURES,
     SORTS,
     TAGS,
     VARIABLES,
@@ -65,6 +66,7 @@ DEFAULTS = {
     "sort": SORTS[0],
     "borders": "",
     "tags": TAGS[1],
+    "pictures": PICTURES[0],
 }
 """The settings that can change, each with its value if no preference is set."""
 
@@ -126,6 +128,7 @@ class Appearance:
         self.themes = {first.name: first}
         self.borders: Borders = {}
         self.tags = False  # whether people see the agent's hashline tags
+        self.pictures = True  # whether the chart is a picture where the terminal has them
         self._app.register_theme(first.for_textual())
         km.use(km.Keymap(km.DEFAULT))
         for name, default in DEFAULTS.items():
@@ -160,6 +163,8 @@ class Appearance:
                 self.borders = read_borders(value)
             case "tags":
                 self.tags = value == "on"
+            case "pictures":
+                self.pictures = value == "on"
         return []
 
     def read_all_themes(self) -> list[str]:
@@ -320,6 +325,7 @@ class Appearance:
             "sort": self.runs_sort,
             "borders": borders_text(self.borders),
             "tags": TAGS[0 if self.tags else 1],
+            "pictures": PICTURES[0 if self.pictures else 1],
         }
 
     def with_save_hint(self, setting: str, told: str) -> str:

@@ -7,6 +7,7 @@ writes only to paths given by the caller.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import re
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.strip import Strip
 
+from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.textual_internals import screen_strips, svg_frame
 from akg_tui.tui.widgets.line_view import LineView
@@ -100,7 +102,10 @@ def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
 def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
     """Return the rows on screen: all rows, or those of one pane with its border."""
     screen = pane.screen if pane is not None else app.screen
-    drawn = screen_strips(screen)
+    with contextlib.ExitStack() as stack:
+        for chart in screen.query(ChartPane):
+            stack.enter_context(chart.in_dots())
+        drawn = screen_strips(screen)
     if pane is None:
         return drawn
     region = pane.region

@@ -33,6 +33,8 @@ FITS = "auto"
 
 _SIGNS = {
     "triton": re.compile(r"^\s*(?:import|from)\s+triton\b", re.M),
+    "cuda_cpp": re.compile(r"\bcompile_cuda\b|\bcuda_sources\b"),
+    "ascendc": re.compile(r"\bcompile_ascendc\b"),
     "cpp": re.compile(r"\bcompile_cpp\b"),
     "torch": re.compile(r"^\s*(?:import|from)\s+torch\b", re.M),
 }

@@ -154,6 +154,11 @@ class Inked:
         raise NotImplementedError
 
     @property
+    def shows_pictures(self) -> bool:
+        """Whether the terminal shows pictures, and they are wanted."""
+        return False
+
+    @property
     def inks(self) -> Inks:
         """The colours in use."""
         raise NotImplementedError

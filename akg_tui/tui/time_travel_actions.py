@@ -214,13 +214,17 @@ class TimeTravel:
 
 def _undo_words(state: RunState) -> tuple[str, ...]:
     undone, after = best_of(state), state.former[-1]
-    assert undone is not None
+    stays = tr("The attempt stays in history, and the agent is told.")
+    if undone is None:  # an estimate run
+        which = attempt(after.attempt)
+        return (tr("The best kernel is {which} again, and the work starts from it.", which=which),
+                stays)  # fmt: skip
     return (
         tr("The KEEP of attempt {number} ({ratio} the seed) is taken back.",
            number=undone.attempt, ratio=times(undone.over_seed.ratio)),
         tr("The best kernel is {which} again ({ratio}), and the work starts from it.",
            which=attempt(after.attempt), ratio=times(after.over_seed)),
-        tr("The attempt stays in history, and the agent is told."),
+        stays,
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ _HEADS = (
     (marked("roof"), 5),
     (marked("pairs"), 5),
 )
+_ESTIMATE_HEADS = (*_HEADS[:3], (marked("estimate"), 9), (marked("binds"), 8), (marked("error"), 5))
 
 
 class AttemptRows(OnDemand[Line]):
@@ -55,7 +56,7 @@ class AttemptRows(OnDemand[Line]):
             least |= {"#": max(least.get("#", 0), len(f"w{len(state.drafts)}")), "item": written}
         self._heads: list[tuple[str, int]] = []
         self._used = 0
-        for head, wide in _HEADS:
+        for head, wide in _ESTIMATE_HEADS if state.task.estimate else _HEADS:
             width = max(wide, least.get(head, 0), cells(_head(head)))
             if self._used + width + 1 > room and len(self._heads) >= 4:
                 break
@@ -114,15 +115,30 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)
     took = "" if found.candidate_ms is None else formatting.milliseconds(found.candidate_ms)
-    return [
+    named = [
         (str(attempt.number), "number"),
         (one_line(attempt.item) if attempt.number else tr("seed"), "muted"),
         (verdict, role),
+    ]
+    error = (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted")
+    if state.task.estimate:
+        model = found.estimate
+        if not attempt.number:
+            named[2] = ("", "muted")
+        time = str(formatting.estimated(model, short=True)) if model else ""
+        return [
+            *named,
+            (time, role),
+            (retold(one_line(model.binds)) if model else "", "muted"),
+            error,
+        ]
+    return [
+        *named,
         (formatting.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (took, "text"),
         (formatting.times(eager.ratio) if eager else "", "figure"),
-        (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
+        error,
         (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
         (str(found.clusters) if found.clusters else "", "muted"),
     ]
@@ -152,7 +168,7 @@ class AttemptColumns(OnDemand[Line]):
         heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
         self._rows = [(head, heads), *rows]
         widest = max((cells(name) for name, _ in self._rows), default=0)
-        self._wide = min(widest, max(6, room // 3))
+        self._wide = min(widest, max(6, room // 3, room - len(attempts) * (cell + 1)))
         self._empty, self._cell, self._room = empty, cell, room
 
     def __len__(self) -> int:
@@ -260,7 +276,7 @@ def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
     return AttemptColumns(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
 
 
-_METRIC_CELL = 9
+_METRIC_CELL = 13
 
 
 def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> AttemptColumns:
@@ -291,9 +307,9 @@ def error_rows(found: Measurement, room: int) -> list[Line]:
     """Return a row for each case and dtype of a measurement: the error nearest to its bound."""
     rows: list[Line] = []
     for each in nearest_errors(found.errors):
-        place = " ".join(filter(None, (one_line(each.case), each.dtype)))
+        place = " ".join(filter(None, (tr("error"), one_line(each.case), each.dtype)))
         text, role = _error(each)
-        lead = line((f"{tr('error')} {place} ", "muted"), (f"{text} ", role))
+        lead = line((f"{place} ", "muted"), (f"{text} ", role))
         rows += hang(retold(one_line(each.name)), room, lead, "faint")
     return rows
 

@@ -37,6 +37,7 @@ class AttemptSeries:
     def __init__(self, unit: str = "ratio", case: str = "") -> None:
         self.unit, self.case = unit, case
         self.cases: tuple[str, ...] = ()  # names of the cases of the attempts read
+        self.arch = ""  # of an estimate run, whose only unit is the estimate
         self._tokens = 0
         self._clear()
 
@@ -63,10 +64,9 @@ class AttemptSeries:
         """Whether any item in the series promised a gain."""
         return bool(len(self._promised))
 
-    @property
-    def inconclusive(self) -> bool:
-        """Whether any attempt in the series is INCONCLUSIVE."""
-        return bool(len(self._series[Verdict.INCONCLUSIVE]))
+    def has(self, verdict: Verdict) -> bool:
+        """Return whether any attempt in the series has this verdict."""
+        return bool(len(self._series[verdict]))
 
     @property
     def noise(self) -> float | None:
@@ -77,6 +77,9 @@ class AttemptSeries:
 
     def read(self, state: RunState) -> None:
         """Read the new attempts. An earlier state only limits how many attempts are plotted."""
+        self.arch = state.task.estimate
+        if self.arch:
+            self.unit = "ms"
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
@@ -109,7 +112,7 @@ class AttemptSeries:
         else:
             interval, y = attempt.measurement.ratio, self._y(attempt)
         x = self._x(attempt)
-        if y is not None and attempt.verdict is Verdict.KEEP:
+        if y is not None and attempt.advanced:
             self._kept.append((attempt.number, x, y))
         if not attempt.number:
             return
@@ -130,7 +133,7 @@ class AttemptSeries:
         found = attempt.measurement
         match self.unit:
             case "ms":
-                return found.candidate_ms
+                return found.estimate.us if found.estimate else found.candidate_ms
             case "roof":
                 return found.roofline.share * 100 if found.roofline else None
             case _:
@@ -237,7 +240,7 @@ _RUNS = [
     for side in range(2)
 ]
 _LOG_FROM = 8.0
-_LABEL = 6  # columns of a label of the vertical axis
+LABEL = 6  # columns of a label of the vertical axis
 
 CROWD = 3  # points of a series in one column; of more, only the lowest and highest are drawn
 
@@ -462,17 +465,24 @@ class Chart:
         self._steps: tuple[tuple[int, float], ...] = ()
         self._last_x = 0
 
+    @staticmethod
+    def drawn(plot: Plot, width: int, height: int) -> tuple[int, int] | None:
+        """Return the columns and rows inside of the axes; None where no chart is drawn."""
+        columns, rows = width - LABEL - 1, height - 1
+        return (columns, rows) if plot.steps and columns >= 8 and rows >= 2 else None
+
     def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
         """Return the lines of the chart in `width` columns and `height` rows."""
-        columns, rows = width - _LABEL - 1, height - 1
+        room = self.drawn(plot, width, height)
         if not plot.steps:
             return [fit(line((plot.empty, "muted")), width)]
-        if columns < 8 or rows < 2:
+        if room is None:
             zoom = way_to("pane.zoom")
             told = tr("too small for a chart: {key} gives it all the room", key=zoom)
             return [fit(line((told, "muted")), width)]
-        scale = Scale(_values(plot), 4 * rows)
-        across = (2 * columns - 3) / _axis_length(plot.last_x)
+        columns, rows = room
+        scale = Scale(values_of(plot), 4 * rows)
+        across = (2 * columns - 3) / axis_length(plot.last_x)
 
         def at(x: int) -> int:
             return 1 + round(x * across)
@@ -491,10 +501,10 @@ class Chart:
         under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
         _reference_lines(under, columns, plot.references, scale)
         for each in plot.references:
-            name = cut(each.name, _LABEL)
-            labels[scale.dot(each.value) // 4] = " " * (_LABEL - cells(name)) + name
+            name = cut(each.name, LABEL)
+            labels[scale.dot(each.value) // 4] = " " * (LABEL - cells(name)) + name
         drawn = [
-            ((labels.get(n, " " * _LABEL), "chart.axis"),
+            ((labels.get(n, " " * LABEL), "chart.axis"),
              ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
             for n in range(rows)
         ]  # fmt: skip
@@ -503,11 +513,11 @@ class Chart:
 
     def x_at(self, column: int, plot: Plot, width: int) -> float | None:
         """Return the place on the horizontal axis at a column of the chart; None beside it."""
-        columns = width - _LABEL - 1
-        place = column - _LABEL - 1
+        columns = width - LABEL - 1
+        place = column - LABEL - 1
         if not plot.steps or columns < 8 or not 0 <= place < columns:
             return None
-        return max(0.0, 2 * place * _axis_length(plot.last_x) / (2 * columns - 3))
+        return max(0.0, 2 * place * axis_length(plot.last_x) / (2 * columns - 3))
 
     def _grown(self, plot: Plot, at: Place) -> int:
         """Return the first column of cells that may differ from the last drawing; 0: all may.
@@ -530,7 +540,7 @@ class Chart:
         return max(0, at(min(moved)) // 2 - 1)
 
 
-def _axis_length(last_x: int) -> int:
+def axis_length(last_x: int) -> int:
     """Return the largest x of the axis: `last_x` rounded up, in steps that grow with it, so that
     points keep their columns when an attempt is added.
     """
@@ -538,7 +548,7 @@ def _axis_length(last_x: int) -> int:
     return max(1, -(-last_x // step) * step)
 
 
-def _values(plot: Plot) -> list[float]:
+def values_of(plot: Plot) -> list[float]:
     values = [value for _, value in plot.steps]
     values += [each.value for each in plot.references if each.value > 0]
     for each in plot.series:
@@ -586,7 +596,7 @@ def _reference_lines(
                 cells[x // 2] = bits | _DOTS[y % 4][x % 2], "note"
 
 
-def _columns(
+def columns_of(
     xs: Sequence[int], columns: int, across: float, first: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield each non-empty column of cells from `first` on, with the range of its points."""
@@ -607,9 +617,9 @@ def _draw_series(canvas: Canvas, plot: Plot, scale: Scale, across: float, first:
     """
     floor = 4 * canvas.rows - 1
     for each in plot.series:
-        for column, _, _ in _columns(each.floor, canvas.columns, across, first):
+        for column, _, _ in columns_of(each.floor, canvas.columns, across, first):
             canvas.glyph(2 * column, floor, each.glyph, each.role)
-        for column, begin, end in _columns(each.xs, canvas.columns, across, first):
+        for column, begin, end in columns_of(each.xs, canvas.columns, across, first):
             low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
             if low < high:
                 x = 1 + round(each.xs[begin] * across)
@@ -641,7 +651,7 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
     apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
     digits = 0 if apart >= 1 and not scale.log else min(3, max(0, -math.floor(math.log10(apart))))
     form = "g" if scale.log else f".{digits}f"
-    return {scale.dot(t) // 4: f"{t:{form}}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+    return {scale.dot(t) // 4: f"{t:{form}}{plot.unit}".rjust(LABEL)[:LABEL] for t in ticks}
 
 
 def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
@@ -658,4 +668,4 @@ def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
         if start >= free:
             cells[start : start + len(label)] = label
             free = start + len(label) + 1
-    return (("".rjust(_LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))
+    return (("".rjust(LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))

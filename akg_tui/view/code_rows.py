@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import TAB_WIDTH, clean
 from akg_tui.core.state import RunState
 from akg_tui.hashline.tags import Tagger
@@ -369,7 +368,7 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
     """Return the seed, every version kept after it, and last `blob` if it is not among them."""
     versions = [Version(state.seed_blob, "", None)]
     for attempt in state.attempts:
-        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        kept = attempt.advanced and attempt.number not in state.undone
         if attempt.number and kept:
             gained = attempt.measurement.ratio
             versions.append(Version(attempt.blob, attempt.item, gained.ratio if gained else None))

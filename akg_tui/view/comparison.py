@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from akg_tui.core.measurement import Outcome
-from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import ratios_of
@@ -17,7 +16,7 @@ from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows
 from akg_tui.view.diff import Compared, Kind, Row, SideBySide
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import retold, tr
+from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, fit, line, width
 
@@ -57,9 +56,11 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
         second = line((retold(one_line(measured.message)), "log.error"))
     elif attempt.number and measured.ratio:
         second = line((formatting.sure(measured.ratio), "text"))
+    elif measured.estimate is not None:
+        second = line((translated(formatting.estimated(measured.estimate)), "text"))
     else:
         second = line((tr("against eager"), "muted"))
-    if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
+    if attempt.advanced and attempt.number in state.undone:
         second = (*second, (f"  {tr('undone')}", "note"))
     return Side(attempt.blob, title, (first, second), kernel(attempt.blob), state.task.files.names)
 

@@ -15,7 +15,7 @@ from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
-from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.language import marked, retold, tr, tr_in, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
 
 _AGAINST = {
@@ -185,6 +185,7 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
     rows += _noise((retold(one_line(each)) for each in found.noise), room)
+    rows += error_rows(found, room)
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
     if same and seen.estimates and height - len(rows) > 2:
@@ -198,13 +199,17 @@ def _found(found: Measurement, room: int) -> list[Line]:
         return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
+    if (model := found.estimate) is not None:
+        rows.append(line((translated(formatting.estimated(model)), "figure")))
+        what = tr("what binds: {what}", what=retold(one_line(model.binds)))
+        rows.append(line((what, "muted")))
     if found.candidate_ms is not None:
         figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
     if found.clusters:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
     rows += [line((", ".join(figures), "muted")), *case_rows(found, room)]
-    return [*rows, *metric_rows(found, room), *error_rows(found, room)]
+    return [*rows, *metric_rows(found, room)]
 
 
 _NEWEST = 20  # attempts that are searched for a timing; an attempt that fails has none

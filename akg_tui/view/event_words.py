@@ -156,7 +156,7 @@ def _evaluated(event: ev.EvalFinished) -> EventWords:
     found = event.measurement
     correct = found.outcome is Outcome.CORRECT
     told: Text = formatting.measured(found, _AGAINST[event.purpose])
-    if correct and not found.timed:
+    if correct and not found.timed and found.message:
         told = Joined((told, _reason(found.message)), "; ")
     lines = [line for line in split_clean(found.detail) if line.strip() and not correct]
     baseline = event.purpose is ev.Purpose.BASELINE
@@ -465,6 +465,10 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.Forked: lambda e: _by_hand(
         message("forked from {run} at the end of round {number}", run=one_line(e.parent),
                 number=e.round)
+    ),
+    ev.ShortlistTaken: lambda e: _by_hand(
+        message("measures the shortlist of {run}: {kernels}", run=one_line(e.parent),
+                kernels=Count(len(e.kernels), "kernel"))
     ),
     ev.RunSalvaged: lambda e: EventWords(
         message("salvaged from the run {run}", run=one_line(e.source))

@@ -5,7 +5,7 @@ Workbench, plain stream and report format all figures with these functions. Pure
 
 from __future__ import annotations
 
-from akg_tui.core.measurement import Interval, Measurement, Metric, Outcome, digits
+from akg_tui.core.measurement import Estimate, Interval, Measurement, Metric, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, ratio_text
@@ -84,6 +84,12 @@ def milliseconds(value: float) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
 
 
+def estimated(found: Estimate, *, short: bool = False) -> Message | str:
+    """Return an estimate in words, or in short with the sign that marks estimates: ``~12.3 µs``."""
+    time = f"~{milliseconds(found.us / 1000)}"
+    return time if short else message("{time}, an estimate for {arch}", time=time, arch=found.arch)
+
+
 def call_times(measurement: Measurement) -> str:
     """Return the time of a call, with the other kernel's time before it if the ratio agrees."""
     if measurement.candidate_ms is None:
@@ -157,12 +163,13 @@ def error_of(error: float, tolerance: float) -> str:
 
 
 def short_metric(found: Metric | None) -> str:
-    """Return the value of a metric in a narrow cell; of several values the middle one."""
+    """Return the value of a metric in a narrow cell, or the smallest and the largest."""
     if found is None:
         return ""
     if found.low is None or found.high is None:
         return "-"
-    return f"{(found.low + found.high) / 2:.4g}"
+    low, high = f"{found.low:.4g}", f"{found.high:.4g}"
+    return low if low == high else f"{low}–{high}"
 
 
 def tokens(number: int) -> str:
@@ -214,4 +221,6 @@ def measured(measurement: Measurement, against: Message) -> Joined | Reason:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:
         parts.append(Count(measurement.clusters, "pair"))
+    if measurement.estimate is not None:
+        parts.append(estimated(measurement.estimate))
     return Joined(tuple(parts))

@@ -29,9 +29,10 @@ VERDICT: dict[Verdict, tuple[str, str]] = {
     Verdict.DISCARD: ("▪", "verdict.discard"),
     Verdict.FAIL: ("✗", "verdict.fail"),
     Verdict.INCONCLUSIVE: ("≃", "note"),
+    Verdict.SHORTLIST: ("≋", "figure"),
 }
 
-SHORT: dict[Verdict, str] = {Verdict.INCONCLUSIVE: "INCONCL"}
+SHORT: dict[Verdict, str] = {Verdict.INCONCLUSIVE: "INCONCL", Verdict.SHORTLIST: "SHORTL"}
 """The verdicts that a table column writes shorter."""
 
 # Glyph, word, short word, role.
@@ -43,6 +44,7 @@ ITEM: dict[ItemState, tuple[str, str, str, str]] = {
     ItemState.FAILED: ("✗", "FAILED", "FAIL", "verdict.fail"),
     ItemState.SUSPENDED: ("⊟", "SUSPENDED", "SUSP", "item.suspended"),
     ItemState.DROPPED: ("⨯", "DROPPED", "DROP", "item.dropped"),
+    ItemState.SHORTLISTED: ("≋", "SHORTLIST", "LIST", "figure"),
 }
 # A pending item that was measured already, and not proved.
 UNPROVED = (VERDICT[Verdict.INCONCLUSIVE][0], "INCONCL", "INC", "note")
@@ -80,7 +82,7 @@ _ASCII: dict[str, str] = {
     "█": "#", "▓": "#", "▒": "+", "░": ".", "▏": "|", "▎": "|", "▍": "|", "▌": "|", "▐": "|",
     "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "▀": "-", "▔": "-",
     "⧗": "*", "⏺": "*", "␛": "^", "␇": "^", "∅": "0", "“": '"', "”": '"', "‘": "'", "’": "'",
-    "\N{NO-BREAK SPACE}": " ", "≃": "~", "⋆": "*", "‣": "!", "⋄": "~", "■": "#", "▴": "^",
+    "\N{NO-BREAK SPACE}": " ", "≃": "~", "≋": "=", "⋆": "*", "‣": "!", "⋄": "~", "■": "#", "▴": "^",
     "−": "-",
 }  # fmt: skip
 

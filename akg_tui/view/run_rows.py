@@ -19,7 +19,7 @@ from akg_tui.store.run_list import JOURNAL, RunSummary, SummaryProcess, find_run
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
-from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.language import marked, retold, tr, tr_in, translated
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
 
@@ -327,6 +327,8 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
         best = (
             f"{formatting.sign(found)}{formatting.times(found.over_seed.ratio)}" if found else "-"
         )
+        if told.estimate is not None:
+            best = _narrow(told.estimate.us)
         eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
@@ -347,6 +349,12 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
             text = last_part(text, room - sum(cells(t) for t, _ in spans))
         spans.append((text, role))
     return fit(tuple(spans), room)
+
+
+def _narrow(us: float) -> str:
+    """Return an estimate in at most six columns: ``~8.8µs``, ``~120µs``, ``~1.2ms``."""
+    value, unit = (us, "µs") if us < 999.5 else (us / 1000, "ms")
+    return f"~{value:.1f}{unit}" if value < 9.95 else f"~{value:.0f}{unit}"
 
 
 def last_part(text: str, room: int) -> str:
@@ -378,9 +386,12 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
     verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
     working = told.status == "running"
     best = told.best
+    model = told.estimate
+    ranked = f"  {tr('best so far')} {translated(formatting.estimated(model))}" if model else ""
     facts = line(
         (f"{told.phase}", "strong"),
         (f"  {formatting.best_label(best)} {formatting.ratios(best)}" if best else "", "figure"),
+        (ranked, "figure"),
         (f"  {tr('{done} of {many} rounds', done=told.rounds, many=told.max_rounds)}", "text"),
         (f"  {verdicts}" if verdicts else "", "muted"),
         (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),

@@ -13,7 +13,7 @@ from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import best_of, climb_of, ratios_of
+from akg_tui.core.summary import best_of, climb_of, estimate_climb, ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.evaluation_rows import disturbance
@@ -104,6 +104,8 @@ def _round(state: RunState) -> int:
 
 def _best(state: RunState, *, brief: bool = False) -> Line:
     """Return the ratios of the best kernel; in brief, a sign marks those that are provisional."""
+    if state.task.estimate:
+        return _estimate(state)
     if verified_only(state):
         return line((tr("verified only"), "note"))
     best = best_of(state)
@@ -123,14 +125,26 @@ def _best(state: RunState, *, brief: bool = False) -> Line:
 
 def verified_only(state: RunState) -> bool:
     """Return whether the kernel was verified but not timed, as an interpreter ran it."""
-    return state.baseline is not None and not state.baseline.timed
+    found = state.baseline
+    return found is not None and not found.timed and found.estimate is None
+
+
+def _estimate(state: RunState) -> Line:
+    """Return that the run estimates, for which arch, and the estimate of the best kernel."""
+    told: Line = line((f"ESTIMATE {one_line(state.task.estimate)}", "note"))
+    if (found := state.best_estimate) is None or state.best is None:
+        return told
+    which = f" {formatting.attempt(state.best.attempt)}" if state.best.attempt else ""
+    time = str(formatting.estimated(found, short=True))
+    return (*told, *line((f" {time}", "figure"), (which, "muted")))
 
 
 def _verdict_counts(state: RunState) -> Line:
     spans: list[Span] = []
+    usual = (Verdict.SHORTLIST if state.task.estimate else Verdict.KEEP,)
     for verdict, (glyph, role) in VERDICT.items() if state.settled > state.tries else ():
         count = state.count(verdict)
-        if count or verdict is not Verdict.INCONCLUSIVE:  # rare: its zero tells nothing
+        if count or verdict in (*usual, Verdict.DISCARD, Verdict.FAIL):
             spans.append((f"{' ' if spans else ''}{glyph}{count}", role))
     return tuple(spans)
 
@@ -357,12 +371,17 @@ def sparkline(state: RunState, room: int) -> Line:
     attempts = [a for a in state.attempts if a.number]
     if not attempts:
         return fit(line((no_attempt(state), "muted")), room)
-    climb = climb_of(state)
+    climb = estimate_climb(state) or climb_of(state)
     last = attempts[-1]
     last_over = ratios_of(state, last)
     glyph, role = VERDICT[last.verdict]
+    rise = f" 1.00× → {formatting.times(climb[-1])}"
+    if state.task.estimate:
+        seed, now = state.attempts[0].measurement.estimate, state.best_estimate
+        steps = [formatting.estimated(each, short=True) for each in (seed, now) if each]
+        rise = f" {tr('estimate')} {' → '.join(map(str, steps))}"
     tail = line(
-        (f" 1.00× → {formatting.times(climb[-1])}", "figure"),
+        (rise, "figure"),
         (f"  {tr('last {item}', item=last.item)} ", "muted"),
         (f"{glyph} {last.verdict}", role),
         (f" {formatting.times(last_over.over_seed.ratio)}" if last_over else "", role),

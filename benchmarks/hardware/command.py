@@ -60,7 +60,7 @@ def _hardware(arguments: argparse.Namespace) -> int:
 
     target = TARGETS[arguments.target]
     if why := target.lacking():
-        raise UsageError(why)
+        raise UsageError(f"{why}; `python -m tests.lab.device.hardware` runs on a test device")
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -19,8 +19,20 @@ from typing import cast
 
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
+from akg_tui.core.task import Task
 from akg_tui.engine.run_handle import RunHandle
+from akg_tui.evaluate.evidence.findings import (
+    MOST_ROWS,
+    CodeFunction,
+    CompilerRemark,
+    Instruction,
+    KernelFindings,
+    Loop,
+    MachineCode,
+)
+from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.view.lazy_rows import OnDemand
 from tests.tui.script import KERNEL, FakeHandle
 
@@ -120,7 +132,38 @@ class Flood(FakeHandle):
         new.replace(path)
 
 
+async def _code(self: EvidenceReader, task: Task, kernel: str) -> KernelFindings:
+    """As much machine code as a pane gets, for two kernels that differ in every ninth row."""
+    odd = len(kernel) % 2
+    rows = tuple(
+        Instruction(
+            f"vaddps %ymm{n % 16},%ymm{(n + (n % 9 == 0) * odd) % 16},%ymm1",
+            1 + n // 8,
+            f".{n}" if n % 40 == 0 else "",
+        )
+        for n in range(MOST_ROWS)
+    )
+    loops = tuple(Loop(0, n, n + 39, 40, 40, (1 + n // 8,)) for n in range(0, MOST_ROWS - 40, 400))
+    remarks = tuple(
+        CompilerRemark(n, "missed", "not vectorized: a chain") for n in range(1, 400, 4)
+    )
+    function = CodeFunction("row_softmax", rows)
+    code = MachineCode(compiler="g++", functions=(function,), loops=loops, remarks=remarks)
+    return KernelFindings(code=code, ran=True)
+
+
+async def _roofs(self: EvidenceReader, task: Task) -> tuple[Roof, ...]:
+    """The limits of eight cases."""
+    return tuple(
+        Roof(f"case{n}", 8_000_000 * n, 4_000_000 * n, "L3", 20e9, 80e9, "float32")
+        for n in range(1, 9)
+    )
+
+
 def main() -> int:
+    # What other processes find out is not measured here, what the panes do with it is.
+    EvidenceReader.find_code = _code  # type: ignore[method-assign]
+    EvidenceReader.find_roofs = _roofs  # type: ignore[method-assign]
     handle = Flood(int(sys.argv[1]), long="long" in sys.argv[2:])
 
     async def open_run() -> RunHandle:

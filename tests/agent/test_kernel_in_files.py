@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from akg_tui.agent.prompt import _changes, system_text
 from akg_tui.agent.tools.registry import offered
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
+from akg_tui.core.plan.knobs import BadKnob, knobs_in, with_setting
 from akg_tui.core.task import Agent, Files, Task
 from akg_tui.kernel_files import join_files, split_files
 from tests.agent.test_tools import Caller, calling
@@ -120,6 +123,21 @@ async def test_a_sweep_varies_knobs_of_all_files(tmp_path: Path) -> None:
             for lanes in (4, 8)
         }
         assert {s["kernel.py"] for s in swept} == {FILES["kernel.py"]}
+
+
+def test_a_bad_knob_is_told_by_its_file_and_line() -> None:
+    bad = join_files({**FILES, "scale.cpp": "int f();\n#define LANES 5  // tune: [4, 8]\n"})
+    with pytest.raises(BadKnob, match=r"scale\.cpp line 2: LANES: the value 5 is not among"):
+        knobs_in(NAMES, bad)
+    text = "#define LANES 4  // tune: [4, true]\n"
+    with pytest.raises(BadKnob, match="line 1: LANES: value and choices must be"):
+        knobs_in(("kernel.py",), text)
+    constants = (
+        "static constexpr std::size_t A = 4;  // tune: [4, 8]\nconst int B=1; // tune: [1]\n"
+    )
+    assert [knob.name for knob in knobs_in(("kernel.py",), constants)] == ["A", "B"]
+    changed = with_setting(constants, {"A": 8})
+    assert changed.startswith("static constexpr std::size_t A = 8;  // tune: [4, 8]\n")
 
 
 async def test_search_names_the_file_of_a_line_with_the_tag_that_an_edit_takes(

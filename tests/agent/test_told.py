@@ -20,6 +20,7 @@ from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import Question
+from akg_tui.core.task import Target
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
 from tests.agent.test_tools import FAST, Caller, calling, measured
@@ -226,6 +227,28 @@ async def test_the_compiled_reference_and_the_cases_are_told_where_they_were_mea
         known = replace(state, compiled=compiled, baseline=replace(state.baseline, cases=cases))
         assert "under torch.compile 1.2 ms, 2.5 times as fast as eager." in facts_text(known)
         assert "By case, seed and eager: short 0.5 ms and 0.25 ms." in facts_text(known)
+
+
+async def test_a_model_that_writes_cuda_is_told_of_the_gpu_and_how_cuda_is_compiled(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        state = caller.engine.state
+        assert state.baseline is not None
+        environment = {"gpu": "NVIDIA H200", "nvcc": "13.5", "gpu uuid": "GPU-0", "cpu": "a Zen"}
+        told = facts_text(
+            replace(
+                state,
+                machine=KNOWN,
+                task=replace(state.task, target=Target(backend="cuda", dsl="cuda_cpp")),
+                baseline=replace(state.baseline, environment=environment),
+            )
+        )
+    assert "- gpu: NVIDIA H200.\n- nvcc: 13.5.\n" in told
+    assert "GPU-0" not in told
+    assert told.count("a Zen") == 1
+    assert "compile_cuda(SOURCE" in told
+    assert "compile_cpp" not in told
 
 
 async def test_the_machine_is_described_by_measuring_it_and_once(tmp_path: Path) -> None:

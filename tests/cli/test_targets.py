@@ -18,6 +18,8 @@ from akg_tui.core.phases import Mode
 from akg_tui.core.task import Backend, Dsl
 from akg_tui.engine.run_service import create_run
 from akg_tui.evaluate.dsls.triton import INTERPRETED
+from akg_tui.evaluate.evidence import asking
+from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
 from akg_tui.headless import narrate
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
@@ -29,15 +31,6 @@ needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is for Linux"
 )
 needs_no_gpu = pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a GPU")
-
-
-@pytest.fixture
-def on_cuda(tmp_path: Path) -> Path:
-    folder = shutil.copytree(sample("hybrid_attention_mask"), tmp_path / "task")
-    toml = folder / "task.toml"
-    toml.write_text(toml.read_text().replace('backend = "cpu"', 'backend = "cuda"'))
-    assert load_task(folder).task.target.backend == "cuda"
-    return folder
 
 
 @needs_triton
@@ -68,7 +61,11 @@ def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
     [
         (TRITON, "sm_90,sm_42", "'sm_42' is not one of sm_80, sm_86"),
         (TRITON, "", "'' is not one of sm_80, sm_86"),
-        ("rms_norm", "sm_90", "--compile-report is for Triton kernels; this task's DSL is cpp"),
+        (
+            "rms_norm",
+            "sm_90",
+            "--compile-report is for kernels in triton and cuda_cpp; this task's DSL is cpp",
+        ),
     ],
 )
 def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
@@ -80,6 +77,16 @@ def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
         code = error.code
     assert code == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_timeline_of_a_gpu_is_refused_because_only_an_npu_has_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pipes.svg"
+    words = ["eval", str(sample(TRITON)), "--compile-report", "sm_90", "--timeline", str(file)]
+    assert main(words) == 2
+    assert "--timeline goes with --compile-report for an Ascend arch" in capsys.readouterr().err
+    assert not file.exists()
 
 
 @needs_triton
@@ -98,6 +105,28 @@ def test_a_task_for_a_gpu_has_a_report_where_there_is_none(
 
 
 @needs_triton
+def test_a_kernel_that_cannot_run_on_the_arch_is_not_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(sample(TRITON), tmp_path / "task")
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace('backend = "cpu"', 'backend = "cuda"'))
+
+    async def too_large(*_: object) -> CompileReport:
+        compiled = Compiled(arch="sm_80", warps=4, shared=200_000)
+        launch = Launch(
+            kernel="k", line=5, arguments=(), constants=(), grid=(1,), compiled=(compiled,)
+        )
+        return CompileReport(compiler="Triton 3", launches=(launch,))
+
+    monkeypatch.setattr(asking, "compile_report", too_large)
+    assert main(["eval", str(folder), "--compile-report", "sm_80"]) == 1
+    told = capsys.readouterr()
+    assert "sm_80: does not run: out of shared memory" in told.out
+    assert told.err.startswith("not evaluated: it runs on none of sm_80: k: out of shared memory")
+
+
+@needs_triton
 def test_a_kernel_that_launches_nothing_has_no_compile_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,7 +135,7 @@ def test_a_kernel_that_launches_nothing_has_no_compile_report(
     words = ["eval", str(sample(TRITON)), "--kernel", str(kernel), "--compile-report", "sm_90"]
     assert main(words) == 2
     assert capsys.readouterr() == (
-        "", "akg-tui: --compile-report: forward launches no Triton kernel\n"
+        "", "akg-tui: --compile-report: forward launches no kernel of the task's DSL\n"
     )  # fmt: skip
 
 
@@ -179,27 +208,6 @@ def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -
 def test_a_sample_that_cannot_be_timed_is_no_demo(tmp_path: Path) -> None:
     refused(akg("demo", TRITON, "--headless", cwd=tmp_path), INTERPRETED, "akg-tui eval ")
     assert not list(tmp_path.iterdir())
-
-
-@needs_no_gpu
-@pytest.mark.parametrize("command", ["eval", "tune"])
-def test_a_task_for_a_gpu_is_refused_where_there_is_none(command: str, on_cuda: Path) -> None:
-    refused(akg(command, on_cuda), "needs an NVIDIA GPU, and this machine has none")
-    assert not (on_cuda / "runs").exists()
-
-
-@needs_no_gpu
-def test_new_makes_a_task_for_another_machine_and_says_that_it_is(tmp_path: Path) -> None:
-    made = akg(
-        *("new", tmp_path / "t", "--backend", "cuda", "--dsl", "triton"),
-        *("--reference", sample(TRITON) / "reference.py"),
-        *("--kernel", sample(TRITON) / "kernel.py"),
-    )
-    assert made.returncode == 0, made
-    target = load_task(tmp_path / "t").task.target
-    assert (target.backend, target.dsl) == ("cuda", "triton")
-    assert "not here: " in made.stderr
-    assert "needs an NVIDIA GPU" in made.stderr
 
 
 def test_new_offers_every_backend_and_dsl_that_a_task_may_have() -> None:

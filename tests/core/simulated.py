@@ -9,7 +9,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
-from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
+from akg_tui.core.measurement import Estimate, FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.phases import Mode, Phase, WorkflowName
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Baseline, Policy, Task
@@ -34,6 +34,23 @@ def unproved(*log_ratios: float, ratio: float = 1.18) -> Measurement:
 
 def failed(message: str = "wrong values") -> Measurement:
     return Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message=message)
+
+
+def estimated(us: float, binds: str = "memory") -> Measurement:
+    """A correct kernel that was not timed, and its estimate."""
+    found = Estimate("sm_90", us, binds)
+    return Measurement(outcome=Outcome.CORRECT, timed=False, estimate=found)
+
+
+def shortlist(*blobs: str) -> ev.ShortlistTaken:
+    """The kernels that a run settles; the first one is attempt 1 of the estimate run."""
+    kernels = tuple(
+        ev.ShortlistedKernel(
+            number, f"direction {number}", blob, Estimate("sm_90", number, "memory")
+        )
+        for number, blob in enumerate(blobs, 1)
+    )
+    return ev.ShortlistTaken(parent="estimates", parent_seq=9, hash="h", kernels=kernels)
 
 
 def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:
@@ -71,13 +88,18 @@ class SimulatedRun:
     clock_off: float = 0.0  # what jumps of the clock add up to
     workflow: WorkflowName | None = None
     agent: str = "sweep"
+    estimate: str = ""
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
         created = ev.RunCreated(
             run_id="run",
             task=Task(
-                op="op", policy=self.policy, baselines=self.baselines, workflow=self.workflow
+                op="op",
+                policy=self.policy,
+                baselines=self.baselines,
+                workflow=self.workflow,
+                estimate=self.estimate,
             ),
             mode=self.mode,
             agent=self.agent,

@@ -32,8 +32,19 @@ from akg_tui.core.recovery import opening
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
+from akg_tui.core.summary import best_of
 from akg_tui.core.task import Baseline, Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report, unproved
+from tests.core.simulated import (
+    SimulatedRun,
+    broken,
+    estimated,
+    failed,
+    faster,
+    item,
+    report,
+    shortlist,
+    unproved,
+)
 
 MEASUREMENTS = st.sampled_from(
     [
@@ -178,7 +189,7 @@ def check_plan(before: RunState, after: RunState) -> None:
             by_hand = new.reason.startswith("dropped by a person")
             assert new.state is ItemState.ACTIVE or (new.state is ItemState.DROPPED and by_hand)
         if new.undone and not old.undone:
-            assert old.state is ItemState.KEPT
+            assert old.state in (ItemState.KEPT, ItemState.SHORTLISTED)
     order = [item.id for item in after.pending]
     assert sorted(order) == sorted(i.id for i in after.items if i.state is ItemState.PENDING)
     if after.active and after.active != before.active:
@@ -215,14 +226,12 @@ def check_best(before: RunState, after: RunState) -> None:
     if after.best is None:
         assert before.best is None
         return
-    standing = [
-        a for a in after.attempts if a.verdict is Verdict.KEEP and a.number not in after.undone
-    ]
+    standing = [a for a in after.attempts if a.advanced and a.number not in after.undone]
     assert (after.best.blob, after.best.commit) == (standing[-1].blob, standing[-1].commit)
     assert [b.attempt for b in after.former] == [a.number for a in standing[:-1]]
     if before.best is not None and after.best != before.best:
         undo = after.undone == (*before.undone, before.best.attempt)
-        keep = after.settled == before.settled + 1 and after.attempts[-1].verdict is Verdict.KEEP
+        keep = after.settled == before.settled + 1 and after.attempts[-1].advanced
         assert undo != keep
         if undo:
             assert after.best == before.former[-1]
@@ -231,6 +240,34 @@ def check_best(before: RunState, after: RunState) -> None:
     if after.phase in (Phase.PLAN, Phase.DIAGNOSE) or not after.edited:
         settled = after.phase not in (Phase.EVAL, Phase.DECIDE) or after.decided_here
         assert not settled or after.work_blob == after.best.blob
+
+
+def check_estimates(state: RunState) -> None:
+    """An estimate run claims nothing about time; a SHORTLIST is in no other run."""
+    verdicts = [attempt.verdict for attempt in state.attempts if attempt.number]
+    if not state.task.estimate:
+        assert Verdict.SHORTLIST not in verdicts
+        assert state.shortlist == ()
+        return
+    assert Verdict.KEEP not in verdicts
+    assert best_of(state) is None
+    assert (state.final, state.final_eager, state.compiled) == (None, None, None)
+    assert not any(item.ratio for item in state.items)
+    assert not any(a.speedup or a.over_seed for a in state.attempts if a.number)
+    told = [attempt.estimated_us for attempt in state.shortlist]
+    assert told == sorted(told)
+    if state.best is not None and state.former:
+        # Each step was to a lower estimate, so the best has the lowest of those that stand.
+        assert state.shortlist[0].number == state.best.attempt
+
+
+def check_settling(state: RunState) -> None:
+    """A run that settles measures the kernels of the shortlist, and no other."""
+    if (taken := state.settles) is None:
+        return
+    blobs = {f"p{number}": kernel.blob for number, kernel in enumerate(taken.kernels, 1)}
+    assert [item.id for item in state.items] == [*blobs]
+    assert all(a.blob == blobs[a.item] for a in state.attempts if a.number)
 
 
 def check_seed(before: RunState, after: RunState) -> None:
@@ -298,6 +335,8 @@ def check_invariants(before: RunState, after: RunState) -> None:
     assert after.input_tokens >= before.input_tokens
     check_plan(before, after)
     check_best(before, after)
+    check_estimates(after)
+    check_settling(after)
     check_seed(before, after)
     check_rules(before, after)
     assert after.undone[: len(before.undone)] == before.undone
@@ -316,6 +355,8 @@ class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
     workflow: WorkflowName = "tune"
+    estimate: str = ""
+    settles: bool = False
 
     @initialize(
         mode=st.sampled_from(list(Mode)),
@@ -328,8 +369,14 @@ class Walk(RuleBasedStateMachine):
     ) -> None:
         policy = Policy(max_rounds=rounds)
         self.run = SimulatedRun(
-            policy=policy, mode=mode, baselines=baselines, workflow=self.workflow
+            policy=policy,
+            mode=mode,
+            baselines=baselines,
+            workflow=self.workflow,
+            estimate=self.estimate,
         )
+        if self.settles:
+            self.run.tell(shortlist("k1", "k2", "k3"))
         for gate in sorted(gates):
             self.run.send(cmd.SetGate(gate, on=True))
         self.turns = 0
@@ -358,6 +405,7 @@ class Walk(RuleBasedStateMachine):
         if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
+            assert not self.settles
             self.turns += 1
             if script:
                 run.send(cmd.RequestScript(script, "ls", "python"))
@@ -398,6 +446,10 @@ class Walk(RuleBasedStateMachine):
                 # A broken baseline ends the run, and the walk with it, unless the agent mends it.
                 mended = Phase.WRITE in run.state.workflow.rows
                 measured = failed() if mended and not right else faster()
+            if self.estimate and measured.ratio is not None:
+                # 1.2, 1.8, 2.2 µs and so on: lower, equal and higher estimates than the best's.
+                times = measured.ratio.ratio * (1 + self.turns % 3)
+                measured = estimated(3.6 / times)
             run.perform(effect, measured)
 
     @rule(command=WILD)
@@ -497,8 +549,16 @@ class WalkOfWriteThenTune(Walk):
     workflow = "write_then_tune"
 
 
+class WalkOfEstimates(Walk):
+    estimate = "sm_90"
+
+
+class WalkOfSettling(Walk):
+    settles = True
+
+
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
-for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune):
+for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfEstimates, WalkOfSettling):
     _walk.TestCase.settings = settings(
         max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
         stateful_step_count=30,
@@ -508,6 +568,14 @@ for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune):
 
 
 class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
+    pass
+
+
+class TestNoneBreaksARunOfEstimates(WalkOfEstimates.TestCase):  # type: ignore[misc,name-defined]
+    pass
+
+
+class TestNoneBreaksARunThatSettles(WalkOfSettling.TestCase):  # type: ignore[misc,name-defined]
     pass
 
 

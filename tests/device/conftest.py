@@ -22,9 +22,16 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lost") / "lost"
 
 
+@pytest.fixture(scope="package")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a path: while a file is there, comparisons are watched, and it tells how."""
+    return tmp_path_factory.mktemp("watched") / "watched"
+
+
 @pytest.fixture(scope="package", autouse=True)
-def _lab_device(lost: Path) -> Iterator[None]:
-    with target.installed(target.LabDevice(LABDEV_LOST=str(lost))):
+def _lab_device(lost: Path, watched: Path) -> Iterator[None]:
+    more = {"LABDEV_LOST": str(lost), target.WATCHED: str(watched)}
+    with target.installed(target.LabDevice(**more)):
         yield
 
 

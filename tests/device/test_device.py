@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +15,30 @@ import torch
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.dsl import find_compiler
 from akg_tui.evaluate.child import seal
+from akg_tui.evaluate.targets import toolchains
 from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, Honest, Refused, kernel
 from tests.device.conftest import Judges
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
+
+COMPILES_THE_SEAL = """
+import sys
+from pathlib import Path
+from triton.compiler import ASTSource
+from akg_tui.evaluate.child import triton_seal
+from akg_tui.evaluate.evidence.ascend.handover import lower
+text = Path(triton_seal.__file__).read_text()
+given = {"out": "*i64", "source": "*i64", "key": "i64", "words": "i32"}
+for function, types in (
+    (triton_seal._unseal, {"out": "*i64", "sealed": "*i64", "key": "i64", "words": "i32"}),
+    (triton_seal._chained, {**given, "lanes": "i32"}),
+):
+    source = ASTSource(function, {**types, "BLOCK": "constexpr"}, {(len(types),): 256})
+    print(lower(source, {}, "Ascend910B1", Path(sys.argv[1]), text).hivm)
+    print("next" if function is triton_seal._unseal else "")
+"""
 
 FLUSHES = """
 from akg_tui.evaluate.child import device_server as server
@@ -42,6 +63,22 @@ async def test_an_honest_kernel_is_correct_on_the_device(judges: Judges, honest:
         assert found.ratio is not None
         assert found.candidate_ms is not None
         assert found.candidate_ms > 0
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_comparison_begins_when_the_devices_clock_is_at_rest(
+    judges: Judges, watched: Path
+) -> None:
+    watched.touch()
+    try:
+        found = await judges[SOFTMAX].probe(PLAIN, timed=True, samples=8)
+        asked = watched.read_text().split()
+    finally:
+        watched.unlink()
+    assert found.outcome is Outcome.CORRECT, found.message
+    assert asked[:4] == ["sample", "moves", "sample", "rests"]
+    assert asked.count("sample") >= 2 + found.clusters > 2
+    assert "the device was warm" in found.noise
 
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda each: each.name)
@@ -105,6 +142,21 @@ def test_triton_opens_the_judges_seals_and_digests_as_the_judge_does() -> None:
     triton_seal.digest(digest, words, key, seal.lanes_for(words.numel()))
     assert np.array_equal(opened.numpy(), plain)
     assert digest.numpy().view(np.uint64)[0] == seal.digest(plain, key)
+
+
+@pytest.mark.skipif(toolchains.installed("ascend") is None, reason="akg-tui toolchain add ascend")
+def test_the_seal_compiles_for_an_npu_with_a_mask_for_each_shift() -> None:
+    """That compiler shifts a vector of 64-bit words arithmetically, whatever it is told."""
+    # Triton's interpreter, which these tests use, has no source to compile.
+    environment = {name: os.environ[name] for name in os.environ if name != "TRITON_INTERPRET"}
+    words = [sys.executable, "-c", COMPILES_THE_SEAL, toolchains.places("ascend")[0]]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    programs = done.stdout.split("next\n")
+    assert len(programs) == 2
+    for hivm in programs:
+        assert "shrsi" in hivm
+        assert "shrui" not in hivm
+        assert all(f"{(1 << bits) - 1} : i64" in hivm for bits in (34, 37, 33))
 
 
 def test_a_seal_opens_with_its_key_only_and_hides_equal_words() -> None:

@@ -17,6 +17,7 @@ from akg_tui.resources import sample_names
 from akg_tui.store.task_folder import TaskFolder
 from benchmarks.hardware import command, prove
 from benchmarks.hardware.cheats import CHEATS
+from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, TASK, Refused
 from benchmarks.hardware.page import page
 from benchmarks.hardware.prove import Checked, Proof, Prover, Rate, proof_of
@@ -26,6 +27,7 @@ from tests.lab.device import hardware
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
 
 OVERWRITTEN = next(each for each in CHEATS if each.name == "the input overwritten")
+ILLEGAL = next(each for each in HOSTILE if each.name == "an illegal address")
 NO_CHEAT = Refused("an honest kernel taken for a cheat", PLAIN, OVERWRITTEN.fails)
 RATE = Rate(0.0, 100, 1, 0, 0.0, 0.05, 1.0, 0.99, 1.01, 2.0)
 
@@ -33,13 +35,17 @@ RATE = Rate(0.0, 100, 1, 0, 0.0, 0.05, 1.0, 0.99, 1.01, 2.0)
 def test_one_command_writes_what_the_machine_has_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prove, "catalogue", list)
+    """The other tests of this folder have the device in the place of `cuda`; here of `ascend`."""
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "5,6")
+    monkeypatch.setattr(prove, "catalogue", lambda: [HONEST[0], OVERWRITTEN, ILLEGAL])
     monkeypatch.setattr(prove, "TIMING", Timing(budget_s=0.1))
     monkeypatch.setattr(prove, "REFERENCE", prove.REFERENCE.replace("320, 1024", "20, 64"))
-    code = hardware.run(["--trials", "1", "--out", str(tmp_path / "out")])
+    where = ["--target", "ascend", "--out", str(tmp_path / "out")]
+    code = hardware.run(["--trials", "1", *where])
     proof = msgspec.json.decode((tmp_path / "out" / "hardware.json").read_bytes(), type=Proof)
     assert code == (0 if proof.held else 1)
-    assert proof.error == ""
+    assert (proof.error, proof.target, proof.device) == ("", "ascend", "labdev")
+    assert [each.right for each in proof.verdicts] == [True, True, True]
     assert proof.equal is not None
     assert (proof.equal.trials, proof.equal.true_gain) == (1, 0.0)
     assert proof.gain is not None

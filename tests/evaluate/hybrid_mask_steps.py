@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from zipfile import ZipFile
 
-ARCHIVE = Path(__file__).parents[1] / "recorded" / "hybrid_mask_steps.zip"
+ARCHIVE = Path(__file__).with_suffix(".zip")
 FINDINGS = ("MERGED", "TRIU", "LEAN")
 STEPS = range(len(FINDINGS) + 1)
 

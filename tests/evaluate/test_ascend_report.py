@@ -118,7 +118,7 @@ def test_an_access_of_single_elements_is_told_with_its_line() -> None:
     assert facts["discrete"]["transfers"] >= 256
     lines = "\n".join(program_report.words(facts))
     assert "discrete, one element at a time: " in lines
-    assert "scalar unit, element by element: " in lines
+    assert "scalar unit, accesses in loops: " in lines
     strided = told(recorded_hivm.texts()["strided"])
     assert strided["discrete"]["transfers"] == 1
 
@@ -146,7 +146,10 @@ def test_a_refusal_tells_bytes_and_block_sizes_and_dropped_buffers_are_told() ->
     )  # fmt: skip
     lines = compile_report.as_lines(CompileReport(launches=(launch,)), "kernel.py")
     assert f"  {NPU}: does not compile: kernel.py:3: {plain}" in lines
-    note = "Ub overflow detected; automatically set enable-auto-multi-buffer to false and retrying"
+    note = (
+        "Due to Ub overflow, automatically set enable-code-motion to false, set "
+        "enable-auto-multi-buffer to false; compilation then succeeded."
+    )
     dropped = told(recorded_hivm.texts()["located"], note)
     assert str(dropped["multi_buffering"]).startswith("dropped by the compiler")
 

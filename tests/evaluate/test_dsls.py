@@ -15,8 +15,10 @@ from akg_tui.core.task import Dsl, Guard, Target, Task
 from akg_tui.evaluate import Judge, static_guard
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.dsls.triton import INTERPRETED
-from akg_tui.evaluate.targets import adapters
+from akg_tui.evaluate.targets import TARGETS, adapters
+from tests.evaluate import cuda_kernels
 from tests.evaluate import triton_kernels as kernels
+from tests.evaluate.ascend_records import COMPILER_REFUSES
 from tests.evaluate.kernels import kernel
 
 
@@ -114,18 +116,66 @@ def test_changing_triton_for_others_is_refused() -> None:
     assert [(each.rule, each.refused) for each in found] == [("patch", True)]
 
 
+@pytest.mark.parametrize("working", [False, True])
+def test_an_honest_kernel_in_cuda_gets_no_remark(working: bool) -> None:
+    assert remarks(cuda_kernels.GOOD, task("cuda_cpp", working=working)) == {}
+    inline = cuda_kernels.GOOD.replace(
+        'compile_cuda(SOURCE, ["softmax"], "-O3")',
+        'load_inline("k", cpp_sources="", cuda_sources=SOURCE, functions=["softmax"])',
+    ).replace("from akg_tui.dsl import compile_cuda",
+              "from torch.utils.cpp_extension import load_inline")  # fmt: skip
+    assert remarks(inline, task("cuda_cpp", working=working)) == {}
+
+
+@pytest.mark.parametrize("working", [False, True])
+def test_a_task_in_cuda_wants_cuda_that_forward_reaches(working: bool) -> None:
+    of = task("cuda_cpp", working=working)
+    expected = {"dsl": working, **({"library": True} if working else {})}
+    assert remarks(cuda_kernels.NO_CUDA, of) == expected
+    assert remarks(cuda_kernels.NEVER_CALLED, of) == expected
+    for_host = cuda_kernels.NO_CUDA.replace(
+        "import torch\n", "import torch\nfrom akg_tui.dsl import compile_cpp\n"
+        "library = compile_cpp('')\n", 1)  # fmt: skip
+    assert remarks(for_host.replace("torch.softmax", "library.softmax"), of) == {"dsl": working}
+
+
+def test_cuda_lacks_a_gpu_or_nvcc_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = DSLS["cuda_cpp"]
+    assert adapter.lacking("cpu").endswith('runs on a GPU of NVIDIA: backend = "cuda", not "cpu"')
+    script = tmp_path / "toolkit" / "bin" / "nvcc"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.5, V13.5.37'\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(script))
+    assert adapter.lacking("cuda") == ""
+    assert adapter.versions("cuda") == {"nvcc": "13.5, V13.5.37"}
+    root = str(tmp_path / "toolkit")
+    assert adapter.environment("cuda") == {"NVCC": str(script), "CUDA_HOME": root}
+    assert root in adapter.readable()
+    monkeypatch.setenv("NVCC", "no-such-nvcc")
+    told = adapter.lacking("cuda")
+    assert "NVCC names 'no-such-nvcc'" in told
+    assert "pip install nvidia-cuda-nvcc" in told
+    assert adapter.toolchain_lacking()
+    assert adapter.environment("cuda") == {}
+
+
 def test_times_are_taken_wherever_the_code_runs_itself() -> None:
     timed = {(name, target): not each.untimed(target) for name, each in DSLS.items()
-             for target in ("cpu", "cuda")}  # fmt: skip
+             for target in TARGETS}  # fmt: skip
     assert [pair for pair, is_timed in timed.items() if not is_timed] == [("triton", "cpu")]
     assert DSLS["triton"].untimed("cpu") == INTERPRETED
 
 
 def test_only_a_task_in_triton_loads_triton() -> None:
     for name, each in DSLS.items():
-        for target in ("cpu", "cuda"):
+        for target in TARGETS:
             asks = [*each.preloaded(target), *each.environment(target), *each.versions(target)]
-            assert bool(asks) is (name == "triton")
+            needs = name == "triton" or (name, target) == ("cuda_cpp", "cuda")
+            assert needs or not asks
+            assert any("triton" in asked.lower() for asked in asks) is (name == "triton")
 
 
 def test_a_missing_triton_is_told_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,3 +229,13 @@ def test_tritons_compiler_and_interpreter_report_their_own_errors() -> None:
     assert told is not None
     assert (told.kind, told.text, told.at) == ("call", "ValueError: range", inner)
     assert triton.report(ValueError("what")) is None
+
+
+def test_what_ascends_compiler_refuses_is_told_in_its_own_words() -> None:
+    """A contract fake: triton-ascend is not installed, its exception is one by name and module."""
+    refused = type("MLIRCompilationError", (Exception,), {"__module__": "triton.compiler.errors"})
+    told = DSLS["triton"].report(refused(COMPILER_REFUSES))
+    assert told is not None
+    assert told.kind == "build"
+    assert "ub overflow, requires 3145984 bits while 1572864 bits available!" in told.text
+    assert "///" not in told.text + told.output

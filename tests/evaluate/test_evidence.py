@@ -358,9 +358,10 @@ async def test_an_answer_that_cannot_be_true_is_no_answer(monkeypatch, own_cache
 
 
 async def test_targets_without_machine_code_say_why() -> None:
-    cuda = Task(op="x", target=Target(backend="cuda", dsl="torch"))
-    found = await asking.kernel_findings(cuda, REFERENCE, KERNEL)
-    assert "GPU" in found.left_out["machine code"]
+    for backend in ("cuda", "ascend"):
+        on_device = Task(op="x", target=Target(backend=backend, dsl="torch"))
+        found = await asking.kernel_findings(on_device, REFERENCE, KERNEL)
+        assert "of a device" in found.left_out["machine code"]
 
 
 async def test_bytes_and_operations_are_counted_by_case(own_cache: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from akg_tui.core.measurement import Outcome, Progress
-from akg_tui.core.task import Target, Task
+from akg_tui.core.task import Backend, Target, Task
 from akg_tui.evaluate.targets.lease import TOLD, held, lease_of
 from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
@@ -56,6 +57,7 @@ def test_each_device_has_a_lease_of_its_own(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    cpu, cuda = (lease_of(Task(op="x", target=Target(backend=b))) for b in ("cpu", "cuda"))
+    cpu, cuda, npu = (lease_of(Task(op="x", target=Target(backend=b))) for b in get_args(Backend))
     assert (cpu.name, cuda.name) == ("timing-cpu.lock", "timing-cuda-1.lock")
+    assert npu.name == "timing-ascend-0.lock"
     assert cpu.parent.stat().st_mode & 0o777 == 0o700

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from zipfile import ZipFile, ZipInfo
 
 import pytest
 
@@ -206,3 +208,38 @@ def test_the_compiler_tells_the_arches_that_it_compiles_for(
     with pytest.raises(SystemExit):
         main(["eval", "task", "--compile-report", "sm_90,Ascend310"])
     assert "'Ascend310' is not one of Ascend910B1" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ensurepip") is None, reason="venv needs ensurepip")
+def test_a_real_environment_with_a_real_package_works_where_it_was_moved(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "tiny/bin/tool": "#!/bin/sh\necho tiny\n",
+        "tiny/__init__.py": "ANSWER = 42\n",
+        "tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
+        "tiny-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+    }
+    with ZipFile(tmp_path / "tiny-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in files.items():
+            entry = ZipInfo(name)
+            entry.external_attr = (0o100755 if name.endswith("tool") else 0o100644) << 16
+            wheel.writestr(entry, text)
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "".join(f"{name},,\n" for name in files))
+    tiny = toolchains.Toolchain(
+        name="tiny", about="", pins=("tiny==1.0",), programs=("tiny/bin",), needed=("tool",),
+        megabytes=0,
+    )  # fmt: skip
+    monkeypatch.setitem(toolchains.TOOLCHAINS, "tiny", tiny)
+    settings = {"CONFIG_FILE": "/dev/null", "NO_INDEX": "1", "FIND_LINKS": str(tmp_path)}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    toolchain_install.add("tiny", lambda _: None)
+    tool = toolchains.toolchain_program("tiny", "tool")
+    assert tool is not None
+    assert subprocess.run([tool], check=True, capture_output=True).stdout == b"tiny\n"
+    python = str(data / "tiny" / "bin" / "python")
+    words = [python, "-I", "-c", "import tiny; print(tiny.ANSWER)"]
+    assert subprocess.run(words, check=True, capture_output=True).stdout == b"42\n"
+    own, prefix = toolchains.places("tiny")
+    assert (own, prefix) == (str(data / "tiny"), sys.base_prefix)

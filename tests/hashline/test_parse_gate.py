@@ -145,8 +145,11 @@ PYTHON = f'"""A kernel; {{not C++}}.\n\nMore.\n"""\n\nX = 1\nSOURCE = r"""\n{CPP
 PYTHON += "LIB = compile_cpp(SOURCE)\n"
 
 
-def test_cpp_in_a_string_of_a_python_file_must_still_parse() -> None:
-    document = kernel(PYTHON, path="kernel.py")
+@pytest.mark.parametrize(
+    "compiler", ["compile_cpp(SOURCE)", 'compile_cuda(SOURCE, ["f"])', "load_inline('k', [SOURCE])"]
+)
+def test_cpp_in_a_string_of_a_python_file_must_still_parse(compiler: str) -> None:
+    document = kernel(PYTHON.replace("compile_cpp(SOURCE)", compiler), path="kernel.py")
     at = document.lines.index("    return 0;") + 1
     op = {"op": "replace", "from": anchor(document, at), "lines": ["    return (0;"]}
     (problem,) = rejection(document, [op]).problems

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import main
+from akg_tui.core.task import Target, Task
+from akg_tui.cuda_calls import read_functions
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.evaluate.static_guard import findings
+from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.problems.conftest import SETS
+from tests.problems.test_kernelbench_files import UNDECIDED
 
 SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
 GIB = 1 << 30
@@ -67,6 +72,18 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
     _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
     assert "batch_size 4096 -> 16" in told[1]
+
+
+def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pass(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = tmp_path / "19_relu.py"
+    origin.write_text(UNDECIDED.replace("torch.rand(1024, 1024)", "torch.rand_like(torch.ones(9))"))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert "return [torch.randn_like(torch.ones(9))]" in task.reference
+    assert with_normal_draws(UNDECIDED) == UNDECIDED.replace("torch.rand(", "torch.randn(")
+    assert any(line.startswith("note: get_inputs() draws torch.randn, not") for line in told)
+    assert "made from the origin" in (tmp_path / "task/README.md").read_text()
 
 
 GEMM = SETS / "flashinfer/definitions/gemm/gemm_n96_k64.json"
@@ -266,6 +283,20 @@ def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(BadTask) as refused:
         make_task(NewTask(folder=tmp_path, origin=SOFTMAX), lambda _: None)
     assert "has files in it" in str(refused.value)
+
+
+def test_a_kernel_in_cuda_that_is_to_be_written_has_its_frame_told(tmp_path: Path) -> None:
+    stated = ["--from", str(SOFTMAX), "--backend", "cuda", "--dsl", "cuda_cpp", "--seed", "write"]
+    assert main(["new", str(tmp_path / "task"), *stated]) == 0
+    kernel = load_task(tmp_path / "task").kernel
+    assert kernel.startswith(UNWRITTEN)
+    assert all(line.startswith("#") for line in kernel.splitlines())
+    frame = "\n".join(line[4:] for line in kernel[len(UNWRITTEN) :].splitlines()[3:])
+    frame = f"import torch\n{frame}"
+    source = frame.partition('r"""')[2].partition('"""')[0]
+    (function,) = read_functions(source, ["scale"])
+    assert [each.name for each in function.parameters] == ["x", "y", "n", "stream"]
+    assert findings(frame, Task(op="x", target=Target(dsl="cuda_cpp"))) == ()
 
 
 def test_a_task_can_be_made_without_a_kernel_for_a_model_to_write(

@@ -31,6 +31,7 @@ from akg_tui.core.task import Agent
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.suite.gain_by_cost import Spent
 from akg_tui.suite.suite_record import Suite
+from akg_tui.suite.suite_results import TaskResult, _task_result, together
 from benchmarks.agents.equal_agents import LEAST_EQUAL, RESAMPLES, served, shown
 from tests.engine.fake_judge import COST
 from tests.lab.player import Direction, Player
@@ -138,6 +139,51 @@ def test_the_better_of_two_agents_is_shown_and_none_always_comes_first(
     assert "gain per hour" in (tmp_path / "out/comparison.md").read_text()
 
 
+def test_of_runs_in_parallel_the_best_counts_and_the_cost_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks_in(tmp_path / "tasks", 2)
+    for name, parallel in (("one", ""), ("three", "parallel = 3\n")):
+        (tmp_path / f"{name}.toml").write_text(f'{parallel}[agent]\nmodel = "sweep"\n')
+    words = ("--a", tmp_path / "one.toml", "--b", tmp_path / "three.toml")
+    code, lines = bench(capsys, tmp_path, *words, "--seeds", 2, "--out", tmp_path / "out")
+    assert code == 0
+    found, suite = lines[-1], Suite(tmp_path / "out")
+    seeds = {name: [e.seed for e in suite.entries if e.agent == name] for name in ("one", "three")}
+    # No two runs of a task have one seed, and the first of the three has that of the other agent.
+    assert seeds == {"one": [0, 1] * 2, "three": [0, 2, 4, 1, 3, 5] * 2}
+    assert [pair["task"] for pair in found["pairs"]] == [
+        "task0", "task0-seed1", "task1", "task1-seed1"
+    ]  # fmt: skip
+    each = [_task_result(suite, entry) for entry in suite.entries if entry.agent == "three"]
+    for number, pair in enumerate(found["pairs"]):
+        of_it = each[3 * number : 3 * number + 3]
+        assert pair["b_gain"] == max(result.gain for result in of_it)
+        assert pair["b_s"] == pytest.approx(sum(result.worked_s for result in of_it))
+    kinds = [rate["per"] for rate in found["rates"]]
+    assert kinds == ["hour", "hour, runs on separate machines"]  # a search has no tokens
+    in_turn, apart = found["rates"]
+    assert in_turn["a"] == apart["a"]
+    assert in_turn["b"] < apart["b"]
+    assert found["notes"][0].startswith("B has 3 runs of each task, of which the best counts")
+    again = cli.main(["suite", "compare", f"{tmp_path}/out:one", f"{tmp_path}/out:three"])
+    assert again == 0
+    assert "runs on separate machines" in capsys.readouterr().out
+
+
+def test_parallel_runs_have_ended_when_all_have_and_a_price_that_lacks_is_told() -> None:
+    best = TaskResult(task="t-seed1", agent="b", state="correct", gain=2.0, tokens=5, run="r",
+                      worked_s=3.0, cost_usd=1.0, verdicts={"KEEP": 1}, rounds=2)  # fmt: skip
+    failed = replace(best, state="failed", gain=0.0, tokens=7, worked_s=4.0, verdicts={"KEEP": 0})
+    told = together("t", (failed, best))
+    assert (told.task, told.state, told.gain, told.runs) == ("t", "correct", 2.0, 2)
+    assert (told.tokens, told.worked_s, told.longest_s, told.cost_usd) == (12, 7.0, 4.0, 2.0)
+    assert (told.rounds, told.verdicts) == (4, {"KEEP": 1})
+    assert together("t", (best, replace(failed, cost_usd=None))).cost_usd is None
+    assert together("t", (best, replace(failed, state="open"))).state == "open"
+    assert together("t", (failed, failed)).state == "failed"
+
+
 def test_recorded_replies_are_replayed_without_a_server_or_a_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +280,7 @@ def test_a_configuration_that_cannot_be_used_is_named_with_its_line(
         ('[agent]\nmodel = "m"\nmodle = "n"\n', "x.toml:3: agent.modle: is not a known field"),
         ('[agent]\nmodel = "m"\n[policy]\n', "x.toml:3: policy: is not allowed here"),
         ('[agent]\nmodel = "m"\nfunctions = "f.py"\n', "agent.functions: "),
+        ('parallel = 17\n[agent]\nmodel = "m"\n', "x.toml:1: parallel: 17 is not allowed"),
     ):
         path.write_text(text)
         words = ["bench", "agents", str(tmp_path / "tasks"), "--out", str(tmp_path / "o")]

@@ -101,6 +101,10 @@ def test_an_actor_asks_for_what_its_task_needs() -> None:
     assert options_of(task, Resources()) == {"num_cpus": 4, "num_gpus": 0}
     gpu = Task(op="x", target=Target(backend="cuda"))
     assert options_of(gpu, Resources()) == {"num_cpus": 1, "num_gpus": 1}
+    npu = Task(op="x", target=Target(backend="ascend"))
+    assert options_of(npu, Resources()) == {
+        "num_cpus": 1, "num_gpus": 0, "resources": {"NPU": 1},
+    }  # fmt: skip
     stated = Resources(num_cpus=0.5, num_gpus=0, resources={"NPU": 1}, labels={"kind": "910b"})
     assert options_of(gpu, stated) == {
         "num_cpus": 0.5, "num_gpus": 0, "resources": {"NPU": 1}, "label_selector": {"kind": "910b"},

@@ -90,6 +90,23 @@ def test_goals_logic_and_heuristics_are_set_with_the_same_words() -> None:
             limited(policy, text)
 
 
+async def test_a_goal_on_a_metric_of_the_task_is_set_and_changed_by_name() -> None:
+    handle = at_work()
+    measured = replace(handle.state.task, metrics=("Mean R",))
+    handle._state = replace(handle.state, task=measured)
+    async with on_stage(handle) as stage:
+        await named(stage, "limits goal='Mean R>=0.8'")
+        automation = stage.handle.state.task.policy.automation
+        assert automation is not None
+        assert str(automation.goals[-1]) == "Mean R >= 0.8"
+        await named(stage, "limits goal='Min R>=0.8'")
+        assert "'Min R' is not measured, expected one of: speedup" in stage.text()
+        await stage.press("P", *["down"] * 7, "enter", "backspace", "backspace", *"9'", "enter")
+        automation = stage.handle.state.task.policy.automation
+        assert automation is not None
+        assert [str(goal) for goal in automation.goals] == ["Mean R >= 0.9"]
+
+
 async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for() -> None:
     async with on_stage(at_work()) as stage:
         for line, told in (

@@ -231,6 +231,15 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
     assert printed(code) == "[] ['akg_tui.core', 'akg_tui.core.sanitize']\n"
 
 
+def test_the_panes_of_evidence_load_no_library_of_arrays() -> None:
+    code = (
+        "import sys, akg_tui.tui.screens.deck, akg_tui.tui.panes.limits_pane\n"
+        "import akg_tui.tui.panes.instructions, akg_tui.evaluate.evidence.asking\n"
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))\n"
+    )
+    assert printed(code) == "[]\n"
+
+
 def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
     code = (
         "import gc; from akg_tui.tui.garbage_collection import hold\n"

@@ -58,7 +58,8 @@ def test_faults_name_file_and_line_and_cost_only_themselves() -> None:
     assert found.theme == "paper"
     assert found.faults == (
         f"{path}: line 3: no setting 'colour'; there are: "
-        "theme, keymap, lang, glyphs, motion, layout, sort, borders, tags, keys, notify, memory",
+        "theme, keymap, lang, glyphs, motion, layout, sort, borders, tags, pictures, "
+        "keys, notify, memory",
         f"{path}: line 4: lang cannot be 'tlh'; it can be: en, zh",
         f"{path}: line 5: motion needs a name in quotes",
         "AKG_TUI_GLYPHS: glyphs cannot be 'runes'; it can be: unicode, ascii",
@@ -222,7 +223,7 @@ async def test_what_was_chosen_live_is_worn_at_the_next_start() -> None:
         await typed(stage, "save-looks")
         assert path.read_text() == told, "and there is nothing more to keep"
     async with on_stage(FakeHandle(), (200, 40)) as stage:
-        others = {"sort": "newest", "borders": "", "tags": "off"}
+        others = {"sort": "newest", "borders": "", "tags": "off", "pictures": "on"}
         assert stage.app.appearance.current_settings() == {**tomllib.loads(told), **others}
         assert stage.deck.preset == "kernel"
         assert stage.text().isascii()

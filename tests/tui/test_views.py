@@ -157,7 +157,7 @@ def test_errors_and_metrics_tell_their_case_and_dtype() -> None:
     ]  # fmt: skip
     rows = [plain(row) for row in metric_columns(("Mean R", "rows"), attempts, 60)]
     assert rows[0].split()[:2] == ["metric", "p9"]
-    assert rows[1].split()[:3] == ["Mean", "R", "0.625"]
+    assert rows[1].split()[:3] == ["Mean", "R", "0.5–0.75"]
     assert rows[2].split()[:2] == ["rows", "-"]
     assert "no attempt has a metric yet" in plain(metric_columns(("a",), (), 60)[0])
     last = msgspec.structs.replace(finished(), attempts=tuple(attempts), final=found)

@@ -200,6 +200,7 @@ FAULTS: tuple[tuple[dict[str, str], str, str], ...] = (
     ({"folder": "."}, "task folder", "has files in it"),
     ({"folder": "kernel.py"}, "task folder", "Not a directory"),
     ({"backend": "cuda"}, "target", 'backend = "cuda"'),
+    ({"backend": "ascend"}, "target", 'backend = "ascend"'),
     ({"backend": "tpu"}, "target", "'tpu' is none of cpu, cuda"),
     ({"dsl": "triton"}, "DSL", "there is nothing to tune by"),
     ({"kernel": "knobless.py"}, "kernel", "sweep turns knobs and this kernel declares none"),
@@ -411,6 +412,8 @@ async def test_a_field_with_a_list_is_picked_with_the_arrows(
     [
         ("import triton\nimport torch\n", "triton"),
         ("from akg_tui.dsl import compile_cpp\nimport torch\n", "cpp"),
+        ("from akg_tui.dsl import compile_cuda\nimport torch\n", "cuda_cpp"),
+        ("import torch\nx = load_inline('x', cuda_sources=S)\n", "cuda_cpp"),
         ("import torch\n", "torch"),
         ("class ModelNew: pass\n", ""),
     ],

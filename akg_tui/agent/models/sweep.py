@@ -40,6 +40,7 @@ BATCH = 4  # items in a plan; small, so that the next plan uses their results so
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
+_ESTIMATE = re.compile(r"^estimate: ", re.M)
 _LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
 _ROW = re.compile(
     r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
@@ -127,11 +128,11 @@ class Sweep:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
             return _reply(request, reason, "finish", {"reason": reason})
         current = {knob.name: knob.value for knob in knobs}
-        how = (
-            "chosen by TPE from the measured ratios"
-            if trials
-            else "chosen at random: nothing is measured yet"
-        )
+        how = "chosen by TPE from the measured ratios"
+        if not trials:
+            how = "chosen at random: nothing is measured yet"
+        elif _ESTIMATE.search(prompt):
+            how = "chosen by TPE from the estimates"
         items = [
             {
                 "text": describe(setting, current),

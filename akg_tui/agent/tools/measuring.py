@@ -12,6 +12,8 @@ from collections.abc import Awaitable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
+from msgspec import to_builtins
+
 from akg_tui.agent.tools.composite import run_workflow
 from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
@@ -76,6 +78,8 @@ async def verify_kernel(
         "max_error": found.max_error,
         "tolerance": found.tolerance,
     }
+    if found.metrics:
+        facts["metrics"] = {each.name: str(each) for each in found.metrics}
     return _told(call, cur_path, "verify", facts)
 
 
@@ -123,6 +127,7 @@ async def profile_kernel(
         "base_time_us": _us(found.baseline_ms),
         **_speedup(found.ratio),
         **({"cases": [_case(case) for case in found.cases]} if found.cases else {}),
+        **({} if found.estimate is None else {"estimate": to_builtins(found.estimate)}),
         "samples": found.samples,
         "threads": found.threads,
     }

@@ -180,7 +180,7 @@ def search_knowledge(
     query: Annotated[
         str, Arg("A few technical words, or a page's id to read it whole.", resolve="never")
     ],
-    dsl: Annotated[str, Arg("cpp, torch or triton; left out, that of the task.")] = "",
+    dsl: Annotated[str, Arg("cpp, cuda_cpp, ascendc, torch, triton; left out, the task's.")] = "",
     backend: Annotated[str, Arg("cpu, cuda or ascend; left out, that of the task.")] = "",
 ) -> Answer:
     """Search the pages on what makes kernels fast. Each result has an id such as

@@ -44,7 +44,7 @@ from akg_tui.core.plan.knobs import (
     Knob,
     Value,
     describe,
-    find_knobs,
+    knobs_in,
     setting_key,
     with_setting,
 )
@@ -61,18 +61,27 @@ Setting = dict[str, Value]
 
 
 class Swept(Struct, frozen=True):
-    """A measured setting, with the number of its trial."""
+    """A measured setting, with the number of its trial.
+
+    `own_us` is the estimate of the kernel's own setting, in an estimate run.
+    """
 
     trial: int
     setting: Setting
     text: str
     found: Measurement
+    own_us: float = 0.0
 
     @property
     def gain(self) -> float:
-        """The speed over the incumbent's: 0 for a failure, 1 if nothing could be timed."""
+        """The speed over the incumbent's: 0 for a failure, 1 if nothing could be timed.
+
+        In an estimate run, the estimate of the kernel's own setting divided by this one.
+        """
         if self.found.outcome is not Outcome.CORRECT:
             return 0.0
+        if (model := self.found.estimate) is not None and self.own_us:
+            return self.own_us / model.us
         return self.found.ratio.ratio if self.found.ratio is not None else 1.0
 
 
@@ -108,7 +117,7 @@ async def sweep_kernel(
         return draft
     if fault := kernel_fault(call, draft.text):
         return Answer.error(f"{fault}; nothing was measured")
-    varied = _knobs(draft.text, knobs)
+    varied = _knobs(draft.text, knobs, call.run.state.task.files.names)
     number = next_sweep(call.run.state)
     try:
         check_trial(call.run.state, number)
@@ -121,10 +130,10 @@ async def sweep_kernel(
     return await sweep.run(submit=submit)
 
 
-def _knobs(text: str, names: Sequence[str] | None) -> tuple[Knob, ...]:
+def _knobs(text: str, names: Sequence[str] | None, files: tuple[str, ...]) -> tuple[Knob, ...]:
     """Return the knobs to vary, each choice once. Raises `Refused`."""
     try:
-        declared = find_knobs(text.split("\n"))
+        declared = knobs_in(files, text)
     except BadKnob as error:
         raise Refused(f"{error}; nothing was measured") from None
     if not declared:
@@ -228,14 +237,19 @@ class _Sweep:
             self._ended = why
         else:
             made = self._call.run.state.trials[-1].number
-            self._swept.append(Swept(made, setting, text, found))
+            first = self._swept[0].found if self._swept else found
+            own_us = first.estimate.us if first.estimate else 0.0
+            self._swept.append(Swept(made, setting, text, found, own_us))
             return True
         return False
 
     def _rows(self) -> list[str]:
         space = settings_in_space(self._knobs)
         head = f"sweep {self._number} of {self._call.run.state.active}: {len(self._swept)} of "
-        head += f"{space} settings, timed briefly against the incumbent, the fastest first"
+        how = "timed briefly against the incumbent, the fastest first"
+        if arch := self._call.run.state.task.estimate:
+            how = f"estimated for {arch} and not timed, the lowest first"
+        head += f"{space} settings, {how}"
         ranked = sorted(self._swept, key=lambda each: -each.gain)
         rows = [head, *map(self._row, ranked)]
         return [*rows, f"it ended early: {self._ended}"] if self._ended else rows

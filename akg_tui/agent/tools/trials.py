@@ -100,8 +100,11 @@ def submitted(call: ToolContext, told: Answer, text: str, note: str, found: Meas
     """Submit a measured version if it promises a gain; return what was told, and what was done."""
     if found.outcome is not Outcome.CORRECT:
         return told
+    base = call.run.state.best_estimate
     if found.ratio is not None and found.ratio.high <= 1:
         what = "not submitted: it is slower beyond doubt"
+    elif found.estimate is not None and base is not None and found.estimate.us >= base.us:
+        what = "not submitted: its estimate is not lower"
     else:
         done = call.kernel.submit(text, note).result
         what = done.output or done.error_information

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from akg_tui.kernel_files import places_of_several
+
 Value = int | float | str | bool
 
 _PAIR = re.compile(r"\b([A-Z][A-Z0-9_]*)=(\"(?:[^\"\\]|\\.)*\"|[^\s()\"]+)")
@@ -65,6 +67,10 @@ _CPP_LINES = (
 class BadKnob(ValueError):
     """A `# tune:` line that cannot be read; the message names the line and the fault."""
 
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
 
 class Knob(Struct, frozen=True):
     """A declared knob; `line` is the line number of the declaration, from 1."""
@@ -73,6 +79,19 @@ class Knob(Struct, frozen=True):
     line: int
     value: Value
     choices: tuple[Value, ...]
+
+
+def knobs_in(files: Sequence[str], text: str) -> tuple[Knob, ...]:
+    """Return the knobs of a kernel's text, as `find_knobs`; an error names one of several files."""
+    at = places_of_several(files, text)
+    try:
+        return find_knobs(text.split("\n"))
+    except BadKnob as error:
+        if not at:
+            raise
+        place = at[error.line - 1]
+        why = re.sub(r"\d+", str(place.line), str(error), count=1)
+        raise BadKnob(f"{place.file} {why}", place.line) from None
 
 
 def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
@@ -95,16 +114,20 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
             choices = ast.literal_eval(match["choices"])
         except (ValueError, SyntaxError):
             raise BadKnob(
-                f"line {number}: {name}: value and choices must be Python literals"
+                f"line {number}: {name}: value and choices must be Python literals", number
             ) from None
         if not choices or not all(isinstance(c, int | float | str) for c in choices):
-            raise BadKnob(f"line {number}: {name}: choices are numbers, strings or booleans")
+            raise BadKnob(
+                f"line {number}: {name}: choices are numbers, strings or booleans", number
+            )
         if match.re in _CPP_LINES and any(isinstance(c, str | bool) for c in choices):
-            raise BadKnob(f"line {number}: {name}: choices of C++ are numbers")
+            raise BadKnob(f"line {number}: {name}: choices of C++ are numbers", number)
         if value not in choices:
-            raise BadKnob(f"line {number}: {name}: the value {value!r} is not among its choices")
+            raise BadKnob(
+                f"line {number}: {name}: the value {value!r} is not among its choices", number
+            )
         if name in knobs:
-            raise BadKnob(f"line {number}: {name} is declared twice")
+            raise BadKnob(f"line {number}: {name} is declared twice", number)
         knobs[name] = Knob(name, number, value, tuple(choices))
     return tuple(knobs.values())
 

@@ -92,7 +92,9 @@ def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
 
 def _front_matter(state: RunState) -> list[str]:
     best, ratios = state.best, best_of(state)
+    arch = state.task.estimate
     return [
+        *([f"estimate: {arch} (nothing is timed)"] if arch else []),
         f"run: {state.run_id}",
         f"op: {state.task.op}",
         f"target: {state.task.target.backend}",
@@ -195,7 +197,8 @@ _HEAD = (
     "| direction | items | kept | discarded | failed | other | best ratio | last |",
     "|---|---|---|---|---|---|---|---|",
 )
-_COUNTED = tuple(SETTLED.values())
+_COUNTED = ((ItemState.KEPT, ItemState.SHORTLISTED), (ItemState.DISCARDED,), (ItemState.FAILED,))
+"""The states of the columns kept, discarded and failed."""
 
 
 @lru_cache(maxsize=8192)  # because PLAN.md is rendered again after every event
@@ -207,7 +210,7 @@ def direction_of(text: str) -> str:
 
 
 def _direction_row(name: str, items: Sequence[Item]) -> str:
-    counts = [sum(item.state is state for item in items) for state in _COUNTED]
+    counts = [sum(item.state in states for item in items) for states in _COUNTED]
     ratios = [item.ratio.ratio for item in items if item.ratio is not None]
     best = f"{max(ratios):.3f}" if ratios else "-"
     cells = (len(items), *counts, len(items) - sum(counts), best, items[-1].id)
@@ -241,7 +244,10 @@ HEADING = "# Tried settings"
 
 
 class Tried(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone."""
+    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone.
+
+    In an estimate run it is the seed's estimate divided by that of the setting.
+    """
 
     setting: dict[str, Value]
     over_seed: float | None
@@ -252,12 +258,15 @@ def render_tried(state: RunState) -> str:
     folded, _ = split_settled(state)
     # A row of PLAN.md gives the ratio to the incumbent of its round, which an undo may remove.
     undone = (item for item in state.items if item.undone)
-    if not any(read_setting(item.text) for item in (*folded, *undone)):
+    # The rows of an estimate run have no ratio.
+    listed = state.items if state.task.estimate else (*folded, *undone)
+    if not any(read_setting(item.text) for item in listed):
         return ""
+    seed = state.baseline.estimate if state.baseline else None
     lines = [HEADING]
     names: list[str] = []
     for item in state.items:
-        counts = item.state in _COUNTED or state.waiting(item) is not None
+        counts = item.state in SETTLED.values() or state.waiting(item) is not None
         setting = read_setting(item.text) if counts else {}
         if not setting or item.attempt is None:
             continue
@@ -266,8 +275,9 @@ def render_tried(state: RunState) -> str:
             names = ordered
             lines.append(json.dumps({"knobs": names}, separators=(",", ":")))
         attempt = state.attempts[item.attempt]
-        failed = item.state is ItemState.FAILED or attempt.over_seed is None or item.undone
-        speed = None if failed or attempt.over_seed is None else float(f"{attempt.over_seed:.5g}")
+        over_seed = seed.us / attempt.estimated_us if seed else attempt.over_seed
+        failed = item.state is ItemState.FAILED or not over_seed or item.undone
+        speed = None if failed or over_seed is None else float(f"{over_seed:.5g}")
         row = [*(setting[name] for name in names), speed]
         lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
     return "\n".join(lines)

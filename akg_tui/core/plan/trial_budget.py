@@ -51,7 +51,7 @@ def check_trial(state: RunState, sweep: int = 0) -> None:
 
     `sweep` is the number of the sweep that makes it, 0 for a trial alone.
     """
-    if state.phase is not Phase.EDIT or state.active is None:
+    if state.phase is not Phase.EDIT or state.active is None or not state.row.agent:
         raise Refusal(f"a trial belongs to phase {Phase.EDIT}; the run is in {state.phase}")
     if Gate.EDIT in state.gates:
         raise Refusal("a person approves new code before it runs, so no trial is made: submit it")
@@ -64,6 +64,8 @@ def outcome_words(measurement: Measurement) -> str:
     """Return the outcome of a trial in one line."""
     if measurement.outcome is not Outcome.CORRECT:
         return one_line(f"{measurement.failure or 'failed'}: {measurement.message}", 300)
+    if measurement.estimate is not None:
+        return f"correct, not timed: {measurement.estimate}"
     if measurement.ratio is None:
         return "correct, not timed"
     return f"correct, {percent(measurement.ratio)} against the incumbent"

@@ -91,7 +91,7 @@ def rounds_without_keep(state: RunState) -> int:
     kept = [
         attempt.round
         for attempt in state.attempts
-        if attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if attempt.advanced and attempt.number not in state.undone
     ]
     return state.settled - max(kept, default=0)
 

@@ -72,7 +72,7 @@ def _compiler_report(error: BaseException) -> CompilerReport | None:
     return None
 
 
-_CPP_LINE = re.compile(r"C\+\+ line (\d+): ")
+_CPP_LINE = re.compile(r"(?:C\+\+|CUDA|Ascend C) line (\d+): ")
 _UNDEFINED = re.compile(r"(?:(?P<path>/\S+): )?undefined symbol: (?P<name>\w+)")
 LIBRARY_LIMIT = 64 << 20
 DEMANGLE_S = 2.0
@@ -91,7 +91,8 @@ def _line_of_cpp(
         (
             frame.f_locals["source"]
             for frame, _ in traceback.walk_tb(trace)
-            if frame.f_code.co_name == "compile_cpp" and "source" in frame.f_locals
+            if frame.f_code.co_name in ("compile_cpp", "compile_cuda", "compile_ascendc")
+            and "source" in frame.f_locals
         ),
         None,
     )
@@ -114,7 +115,8 @@ def _line_of_cpp(
     ]
     if len(same) == 1:
         return same[0], text
-    return None, f"{text} (that line of C++ is put together by the file: {wanted[:60]})"
+    language = told[0].partition(" line")[0]
+    return None, f"{text} (that line of {language} is put together by the file: {wanted[:60]})"
 
 
 def _line_in_literal(file: str, whole: str, number: int) -> int | None:

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 STEP = 0x9E3779B97F4A7C15
-LANES_MOST = 1 << 16
-LANES_LEAST = 256
+LANES = (1 << 16, 1 << 12, 1 << 8, 1 << 4, 1)
 _ROUNDS, _LAST = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)), 31
 """The shifts and factors of SplitMix64's finaliser (Steele, Lea and Flood, 2014)."""
 
@@ -76,10 +75,11 @@ def apply(source: Bytes, target: Bytes, key: int, *, first: int = 0) -> None:
 def lanes_for(words: int) -> tuple[int, ...]:
     """Return the number of chains that digest `words`, those that digest their ends, and so on.
 
-    The first are many, because a device runs them side by side; the last is one.
+    The first are many, because a device runs them side by side; the last is one. Chains over the
+    ends of others have 16 words each, because a device waits for every word of a chain.
     """
-    first = 1 << max(words - 1, 0).bit_length()
-    return (min(max(first, LANES_LEAST), LANES_MOST), LANES_LEAST, 1)
+    first = next((lanes for lanes in reversed(LANES) if lanes >= words), LANES[0])
+    return (first, *(lanes for lanes in LANES if lanes < first))
 
 
 def digest(data: Bytes, key: int) -> int:

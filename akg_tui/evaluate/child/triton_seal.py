@@ -13,41 +13,50 @@ import triton
 import triton.language as tl
 
 BLOCK = 256
-_STEP = tl.constexpr(0x9E3779B97F4A7C15)
-_FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
-_SECOND = tl.constexpr(0x94D049BB133111EB)
 
 
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+_STEP = tl.constexpr(_signed(0x9E3779B97F4A7C15))
+_FIRST = tl.constexpr(_signed(0xBF58476D1CE4E5B9))
+_SECOND = tl.constexpr(_signed(0x94D049BB133111EB))
+_LOW_34, _LOW_37, _LOW_33 = (tl.constexpr((1 << bits) - 1) for bits in (34, 37, 33))
+
+
+# Signed words, and masks after the shifts: Ascend's compiler makes an arithmetic shift of a logical
+# one in a vector of 64-bit words.
 @triton.jit
 def _mix(z):
-    z = (z ^ (z >> 30)) * tl.full((), _FIRST, tl.uint64)
-    z = (z ^ (z >> 27)) * tl.full((), _SECOND, tl.uint64)
-    return z ^ (z >> 31)
+    z = (z ^ ((z >> 30) & tl.full((), _LOW_34, tl.int64))) * tl.full((), _FIRST, tl.int64)
+    z = (z ^ ((z >> 27) & tl.full((), _LOW_37, tl.int64))) * tl.full((), _SECOND, tl.int64)
+    return z ^ ((z >> 31) & tl.full((), _LOW_33, tl.int64))
 
 
 @triton.jit(do_not_specialize=["key", "words"])
 def _unseal(out, sealed, key, words, BLOCK: tl.constexpr):  # noqa: N803
-    step = tl.full((), _STEP, tl.uint64)
-    first = _mix(key.to(tl.uint64) + step)
+    step = tl.full((), _STEP, tl.int64)
+    first = _mix(key.to(tl.int64) + step)
     second = _mix(first + step)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < words
-    word = tl.load(sealed + at, mask=inside, other=0).to(tl.uint64, bitcast=True)
-    stream = _mix(_mix(first + at.to(tl.uint64) * step) ^ second)
-    tl.store(out + at, (word ^ stream).to(tl.int64, bitcast=True), mask=inside)
+    word = tl.load(sealed + at, mask=inside, other=0)
+    stream = _mix(_mix(first + at * step) ^ second)
+    tl.store(out + at, word ^ stream, mask=inside)
 
 
 @triton.jit(do_not_specialize=["key", "words"])
 def _chained(out, source, key, words, lanes, BLOCK: tl.constexpr):  # noqa: N803, PLR0917
-    step = tl.full((), _STEP, tl.uint64)
+    step = tl.full((), _STEP, tl.int64)
     lane = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    held = _mix(key.to(tl.uint64) + lane.to(tl.uint64) * step)
+    held = _mix(key.to(tl.int64) + lane * step)
     for start in range(0, words, lanes):
         at = start + lane
         inside = at < words
-        word = tl.load(source + at, mask=inside, other=0).to(tl.uint64, bitcast=True)
+        word = tl.load(source + at, mask=inside, other=0)
         held = tl.where(inside, _mix((held ^ word) + step), held)
-    tl.store(out + lane, held.to(tl.int64, bitcast=True))
+    tl.store(out + lane, held)
 
 
 def unseal(out: torch.Tensor, sealed: torch.Tensor, key: int) -> None:

@@ -47,6 +47,12 @@ class Dsl:
         """Return one line on why no kernel can be loaded for a target here, or ""."""
         return ""
 
+    def instead(self) -> str:
+        """Return what can be done with kernels in this DSL where the device is missing."""
+        if why := self.lacking("cpu"):
+            return why
+        return f'backend = "cpu" times kernels in dsl = "{self.name}" here'
+
     def untimed(self, target: str) -> str:
         """Return why times on a target would be meaningless, or "": then kernels are timed."""
         return ""

@@ -22,7 +22,7 @@ class Cpp(Dsl):
             return ""
         return (
             'dsl = "cpp" is C++ for the host, which can\'t use the memory of a device; '
-            'dsl = "torch" or "triton" can'
+            'dsl = "torch" or "triton" can, on NVIDIA\'s GPUs "cuda_cpp" too'
         )
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:

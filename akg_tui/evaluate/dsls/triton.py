@@ -7,6 +7,7 @@ can be compared, its times are meaningless. Must never import torch or triton.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -21,6 +22,8 @@ REFUSALS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}
 )
 """The exceptions of Triton's compiler for code that it does not accept."""
+ASCEND_REFUSAL = "MLIRCompilationError"
+"""What triton-ascend raises if a later compiler refuses, with all that this says, framed."""
 
 
 class Triton(Dsl):
@@ -33,6 +36,15 @@ class Triton(Dsl):
         if importlib.util.find_spec("triton") is not None:
             return ""
         return "this task's DSL is Triton, which is not installed: pip install 'akg-tui[triton]'"
+
+    def instead(self) -> str:
+        """Return that the interpreter verifies, and that the compiler says much."""
+        if why := self.lacking("cpu"):
+            return why
+        return (
+            'backend = "cpu" verifies kernels in dsl = "triton" here, and '
+            "`akg-tui eval --compile-report` compiles them"
+        )
 
     def untimed(self, target: str) -> str:
         """Return, on the CPU, that the interpreter's times are meaningless: it has no compiler."""
@@ -60,6 +72,13 @@ class Triton(Dsl):
         if name == "InterpreterError" and error.__cause__ is not None:
             inner = error.__cause__
             return CompilerReport("call", f"{type(inner).__name__}: {inner}", inner)
+        if name == ASCEND_REFUSAL:
+            lines = [line for line in str(error).splitlines() if line.strip(" /-")]
+            lines = [line for line in lines if not line.startswith(("///", "["))] or lines or [name]
+            first = next((line for line in lines if "error" in line), lines[0]).strip()
+            return CompilerReport(
+                "build", f"Triton does not compile: {first}", error, "\n".join(lines)
+            )
         if name in REFUSALS:
             first, _, rest = str(error).partition("\n")
             return CompilerReport("build", f"Triton does not compile: {first}", error, rest)
@@ -120,10 +139,10 @@ def _functions(kernel: Kernel) -> list[Function]:
 
 @functools.cache
 def _version() -> str:
-    try:
-        return importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return "of unknown version"
+    for name in ("triton", "triton-ascend"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "of unknown version"
 
 
 ADAPTER = Triton()

@@ -16,7 +16,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,9 +36,13 @@ from akg_tui.evaluate.evidence.compile_report import (
 from akg_tui.evaluate.evidence.findings import CaseWork, Inspect, KernelFindings, Request
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
 from akg_tui.evaluate.evidence.page import Evidence
+from akg_tui.evaluate.evidence.profilers import Profile, Profiled, ProfileFor
+from akg_tui.evaluate.evidence.profilers.by_target import PROFILERS
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.evaluate.targets import toolchains
 from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.cpu import package_path
+from akg_tui.evaluate.targets.lease import held, lease_of
 from akg_tui.evaluate.targets.machine_rates import Rates, kept_rates
 from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.store.reference_constants import UnknownConstant, with_constants
@@ -52,8 +57,10 @@ COUNTED_S = 0.5
 WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
-USUAL_ARCHES = ("sm_80", "sm_90")
-"""The GPUs that a Triton kernel is compiled for where its task names none."""
+USUAL_ARCHES, USUAL_NPU = ("sm_80", "sm_90"), ("Ascend910B1",)
+"""The GPUs that a kernel is compiled for where its task names none."""
+COMPILED_BY = {"triton": "compile_process", "cuda_cpp": "cuda.cuda_process"}
+"""The module of the process that makes the compile report of a DSL."""
 _HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
 
 
@@ -67,28 +74,88 @@ NO_ANSWER = (Lost, UnknownConstant, OSError)
 
 def not_here(task: Task) -> str:
     """Return why there is no machine code to read for a task's target and DSL, or ""."""
-    if task.target.backend == "cuda" and task.target.dsl != "triton":
-        return "the machine code of a GPU is read of Triton kernels only"
+    if adapters(task)[0].device and task.target.dsl != "triton":
+        return "the machine code of a device is read of Triton kernels only"
     return ""
 
 
 def _arches(task: Task) -> tuple[str, ...]:
-    """Return the devices that a task's Triton kernel is compiled for."""
-    arch = task.target.arch
-    return (arch,) if arch in ARCHES or is_ascend(arch) else USUAL_ARCHES
+    """Return the devices that a task's kernel is compiled for."""
+    arch = task.estimate or task.target.arch
+    usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
+    return (arch,) if arch in ARCHES or is_ascend(arch) else usual
 
 
 async def evidence(task: Task, reference: str, kernel: str) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
-    if task.target.dsl != "triton":
-        return Evidence(found, await kernel_findings(task, reference, kernel))
-    left_out = {"counters": NO_COUNTERS}
+    if task.target.dsl == "triton":  # its machine code is in the compile report
+        findings = KernelFindings(left_out={"counters": NO_COUNTERS})
+    else:
+        findings = await kernel_findings(task, reference, kernel)
+    left_out = dict(findings.left_out)
+    compiled = profiled = None
+    if task.target.dsl in COMPILED_BY:
+        try:
+            compiled = await compile_report(task, reference, kernel, _arches(task))
+        except NO_ANSWER as error:
+            left_out["compile report"] = str(error)
+    if task.target.backend in PROFILERS:
+        try:
+            profiled = await profile(task, reference, kernel)
+        except NO_ANSWER as error:
+            left_out["profiler"] = str(error)
+    return Evidence(found, replace(findings, left_out=left_out), compiled, profiled)
+
+
+async def profile(task: Task, reference: str, kernel: str) -> Profile:
+    """Return what the profiler of the task's target tells of calls, while nobody times there.
+
+    Raises one of `NO_ANSWER`.
+    """
+    target, language = adapters(task)
+    request = ProfileFor(
+        **_named(task, reference, kernel),
+        target=target.name,
+        device=target.device,
+        preloaded=(*target.preloaded(), *language.preloaded(target.name)),
+        devices=target.devices(),
+        # The profiler starts a Python of its own, which must find our modules.
+        readable=(*target.readable(), str(Path(package_path(), "akg_tui"))),
+        bounds_address_space=target.bounds_address_space,
+    )
+    environment = target.environment(task.timing.threads) | language.environment(target.name)
+    async with _timing_alone(task):
+        module = "akg_tui.evaluate.evidence.profile_process"
+        answer = await _confined(module, task, request, environment)
     try:
-        report = await compile_report(task, reference, kernel, _arches(task))
-    except NO_ANSWER as error:
-        return Evidence(found, KernelFindings(left_out=left_out | {"compile report": str(error)}))
-    return Evidence(found, KernelFindings(left_out=left_out), report)
+        found = msgspec.json.decode(answer, type=Profiled)
+    except msgspec.MsgspecError:
+        raise Lost("the process that profiled the kernel ended without an answer") from None
+    if found.profile is None:
+        raise Lost(found.why)
+    return found.profile
+
+
+@contextlib.asynccontextmanager
+async def _timing_alone(task: Task) -> AsyncIterator[None]:
+    """Hold the right to time on the task's device, so that no judge times meanwhile."""
+    given_up = threading.Event()
+
+    def wait(seconds: float) -> None:
+        if given_up.wait(seconds):
+            raise Lost("it was cancelled")
+
+    lease = held(str(lease_of(task)), wait, lambda _: None)
+    try:
+        await asyncio.to_thread(lease.__enter__)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
+    try:
+        yield
+    finally:
+        lease.__exit__(None, None, None)
 
 
 async def kernel_findings(
@@ -143,7 +210,7 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 async def compile_report(
     task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
 ) -> CompileReport:
-    """Compile the Triton kernels that a task's kernel launches, for devices of these arches.
+    """Compile the kernels that a task's kernel launches, for devices of these arches.
 
     With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
     """
@@ -155,9 +222,10 @@ async def compile_report(
     request = CompileFor(
         **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
     )
-    # Not the interpreter's variable: with it nothing can be compiled.
-    environment = adapters(task)[0].environment(task.timing.threads)
-    module = "akg_tui.evaluate.evidence.compile_process"
+    target, language = adapters(task)
+    # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
+    environment = target.environment(task.timing.threads) | language.environment("cuda")
+    module = f"akg_tui.evaluate.evidence.{COMPILED_BY[task.target.dsl]}"
     answer = await _confined(module, task, request, environment, idle=idle)
     try:
         found = msgspec.json.decode(answer, type=CompileReport)

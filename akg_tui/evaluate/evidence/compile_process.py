@@ -106,6 +106,8 @@ class Recorder:
     def __init__(self, request: CompileFor) -> None:
         from triton.backends.compiler import GPUTarget
 
+        from akg_tui.evaluate.evidence.launch_work import HostCounter
+
         self._kernel, self._file = request.kernel, request.kernel_name
         self._code_left = MOST_CODE
         self._arches = request.arches
@@ -120,6 +122,7 @@ class Recorder:
         self._held: list[Any] = []
         self.launches: dict[tuple[object, ...], Launch] = {}
         self.left_out = 0
+        self.host = HostCounter()
 
     def install(self) -> None:
         """Put the recorder in the place of launching, tuning and the driver."""
@@ -175,6 +178,8 @@ class Recorder:
     def _launched(
         self, launch: Callable[..., Any], function: Any, grid: Any, args: Any, kwargs: Any
     ) -> None:
+        from akg_tui.evaluate.evidence.launch_work import LaunchCounter
+
         results: list[Any] = []
         # Triton for Ascend has options that this Triton does not know.
         own = {name for name in OPTIONS if name in kwargs and name not in function.arg_names}
@@ -190,14 +195,23 @@ class Recorder:
                 results.append(error)
         self._driver.device = 0
         function.pre_run_hooks = hooks
-        self._note(function, grid, args, kwargs, results)
+        key = self._note(function, grid, args, kwargs, results)
         if self._only_compile:
             if all(isinstance(each, Exception) for each in results):
                 raise results[0]
-        else:
-            self._interpreter.launch(function, grid, args, kwargs)
+            return
+        counter, self.host.paused = LaunchCounter(), True
+        try:
+            with counter.counting():
+                self._interpreter.launch(function, grid, args, kwargs)
+        finally:
+            self.host.paused = False
+        if known := self.launches.get(key):
+            self.launches[key] = replace(known, work=known.work + counter.work())
 
-    def _note(self, function: Any, grid: Any, args: Any, kwargs: Any, results: list[Any]) -> None:
+    def _note(
+        self, function: Any, grid: Any, args: Any, kwargs: Any, results: list[Any]
+    ) -> tuple[object, ...]:
         self._held.append(function)
         key = (id(function), *(_same(each) for each in results))
         times = 0 if self._only_compile else 1
@@ -225,6 +239,7 @@ class Recorder:
                     for arch, found in zip(self._arches, results, strict=True)
                 ),
             )
+        return key
 
     def _compiled(self, arch: str, found: Any) -> Compiled:
         if isinstance(found, Exception):
@@ -391,7 +406,7 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
     stopped = ""
     try:
         recorder.install()
-        first_call(request)
+        first_call(request, recorder.host)
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         stopped = said(error)
     return CompileReport(
@@ -399,6 +414,7 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
         launches=tuple(recorder.launches.values()),
         left_out=recorder.left_out,
         stopped=stopped,
+        host=recorder.host.work(),
     )
 
 

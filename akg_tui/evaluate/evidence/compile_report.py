@@ -1,4 +1,4 @@
-"""What Triton's compiler tells of the kernels that a task launches, for GPUs that are not here.
+"""What a compiler tells of the kernels that a task launches, for GPUs that are not here.
 
 Plain data between the confined process and those who show it, and the page about it. Nothing is
 measured. All texts come from untrusted code and its compiler: they are sanitized here.
@@ -29,7 +29,7 @@ from akg_tui.evaluate.evidence.findings import (
 from akg_tui.evaluate.evidence.gpu.bank_conflicts import SharedAccesses
 from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
-from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend, occupancy
+from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -37,12 +37,62 @@ MOST_CODE = 12_000
 """The most instructions of hot loops in a report."""
 MOST_LINES = 120
 MOST_MIX = 8
+MOST_LOOP = 12
+"""The most rows of a loop for a person; JSON has more."""
 MOST_CONFLICTS = 4
 MOST_HOT = 6
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
 Size = Annotated[int, Meta(ge=0, le=1 << 40)]
+Operations = Annotated[int, Meta(ge=0, le=1 << 60)]
+
+
+SECTOR = 32
+"""The bytes that memory of a GPU moves at least for one access."""
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What the programs of all launches did, counted by the interpreter.
+
+    `loads` counts loads of tiles, `reductions` reductions and scans of them. `sectors` are those of
+    `SECTOR` bytes that each access of a tile touches, `different_read` and `different_written` the
+    different ones of a launch. `tiles` counts operations on tiles by their number of elements,
+    `products` operations of matrix products by type.
+    """
+
+    programs: Size = 0
+    loads: Size = 0
+    reductions: Size = 0
+    sectors: Size = 0
+    different_read: Size = 0
+    different_written: Size = 0
+    tiles: Annotated[dict[str, Size], Meta(max_length=64)] = {}
+    products: Annotated[dict[Text, Operations], Meta(max_length=16)] = {}
+
+    def __add__(self, other: Work) -> Work:
+        """Return the sum of both."""
+        summed = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in self.__struct_fields__
+            if name not in ("tiles", "products")
+        }
+        return Work(
+            **summed,
+            tiles=dict((Counter(self.tiles) + Counter(other.tiles)).most_common(64)),
+            products=dict(Counter(self.products) + Counter(other.products)),
+        )
+
+
+class HostWork(Struct, frozen=True):
+    """PyTorch's operators that forward calls: their number, bytes, operations of matrix products.
+
+    Views and allocations are not among them.
+    """
+
+    operators: Size = 0
+    moved: Size = 0
+    products: Operations = 0
 
 
 class CompileFor(Request, frozen=True, kw_only=True):
@@ -58,6 +108,9 @@ class CompileFor(Request, frozen=True, kw_only=True):
 class Compiled(Struct, frozen=True, kw_only=True):
     """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
 
+    `file` is the file with the line, where a kernel has several; "": the kernel's own. `refused` is
+    why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
+    that was not launched, `stages` where a language has none.
     `accesses` are those to shared memory, None for an arch of AMD's; `hot` is None without a loop.
     `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
@@ -65,12 +118,16 @@ class Compiled(Struct, frozen=True, kw_only=True):
     arch: Text
     failed: Text = ""
     line: Place = 0
-    warps: Annotated[int, Meta(ge=0, le=64)] = 0
+    file: Text = ""
+    warps: Annotated[int, Meta(ge=0, le=4096)] = 0
     stages: Place = 0
     shared: Size = 0
     instructions: Instructions | None = None
     resources: Resources | None = None
     remarks: Few = ()
+    refused: Text = ""
+    sass_instructions: Annotated[dict[Text, Size], Meta(max_length=32)] = {}
+    sass_loop: Few = ()
     accesses: SharedAccesses | None = None
     hot: HotLoop | None = None
     hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
@@ -82,14 +139,17 @@ class Launch(Struct, frozen=True, kw_only=True):
     `values` are those of its run-time arguments in order, None for each that is no integer.
     `arguments` tell name, type and what the compiler knows of the value; `grid` is the first one.
     `launches` is 0 for a configuration that an autotuner could choose and that was only compiled.
+    `work` is that of all launches.
     """
 
     kernel: Text
     line: Place
+    file: Text = ""
     arguments: Few
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
     launches: Size = 1
+    work: Work = Work()
     values: Annotated[tuple[int | None, ...], Meta(max_length=256)] = ()
     compiled: Annotated[tuple[Compiled, ...], Meta(max_length=64)] = ()
 
@@ -101,6 +161,7 @@ class CompileReport(Struct, frozen=True, kw_only=True):
     launches: Annotated[tuple[Launch, ...], Meta(max_length=MOST_LAUNCHES)] = ()
     left_out: Place = 0
     stopped: Text = ""
+    host: HostWork = HostWork()
 
 
 def fields(report: CompileReport, file: str) -> Fields:
@@ -121,7 +182,7 @@ def fields(report: CompileReport, file: str) -> Fields:
 def _launch(launch: Launch, file: str) -> Fields:
     return {
         "kernel": one_line(launch.kernel, 80),
-        "place": f"{file}:{launch.line}" if launch.line else file,
+        "place": _place(launch.file or file, launch.line),
         "grid": list(launch.grid),
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
@@ -130,11 +191,15 @@ def _launch(launch: Launch, file: str) -> Fields:
     }
 
 
+def _place(file: str, line: int) -> str:
+    return one_line(f"{file}:{line}" if line else file, 120)
+
+
 def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
-        place = f"{file}:{compiled.line}: " if compiled.line else ""
+        place = f"{_place(compiled.file or file, compiled.line)}: " if compiled.line else ""
         why = program_report.refusal(compiled.failed, launch.constants)
         return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
     if is_ascend(compiled.arch):
@@ -144,26 +209,18 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
         if compiled.remarks:
             told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
         return told
-    if arch is None or not compiled.warps:
+    if arch is None:
         return told | {"does_not_compile": "the answer about it cannot be"}
-    if compiled.shared > arch.shared_a_block:
-        told["does_not_run"] = (
-            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
-            f"{arch.shared_a_block}"
-        )
-    elif compiled.warps * arch.warp > 1024:
-        told["does_not_run"] = (
-            f"a block has {compiled.warps * arch.warp} threads, the limit is 1024"
-        )
-    told |= {
-        "threads": compiled.warps * arch.warp,
-        "num_warps": compiled.warps,
-        "num_stages": compiled.stages,
-        "shared_bytes": compiled.shared,
-    }
+    if why := _beyond_limits(compiled, arch):
+        told["does_not_run"] = why
+    if compiled.warps:
+        told |= {"threads": compiled.warps * arch.warp, "num_warps": compiled.warps}
+    if compiled.stages:
+        told["num_stages"] = compiled.stages
+    told["shared_bytes"] = compiled.shared
     if (resources := compiled.resources) is not None:
         told |= {"registers": resources.registers, "spilled_bytes": resources.spilled}
-        if "does_not_run" not in told:
+        if "does_not_run" not in told and compiled.warps:
             found = occupancy(
                 arch,
                 warps=compiled.warps,
@@ -176,8 +233,19 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
                 "blocks_an_sm": found.blocks,
                 "occupancy_limited_by": list(found.limits),
             }
+            if not found.blocks:
+                told["does_not_run"] = (
+                    f"no block of {told['threads']} threads fits on a multiprocessor: "
+                    f"{' and '.join(found.limits)}"
+                )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
+    return told | _code(compiled, file)
+
+
+def _code(compiled: Compiled, file: str) -> Fields:
+    """Return what the instructions for a GPU tell."""
+    told: Fields = {}
     if (code := compiled.instructions) is not None:
         told |= {
             "global_loads_by_bits": _by_width(code.loads),
@@ -211,7 +279,35 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
                 for row in hot.rows
             ],
         }
+    if compiled.sass_instructions:
+        told["sass_instructions"] = {
+            one_line(k, 40): n
+            for k, n in sorted(compiled.sass_instructions.items(), key=lambda e: -e[1])
+        }
+        told["sass_loop"] = [one_line(text, 120) for text in compiled.sass_loop]
     return told
+
+
+def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
+    """Return why no block of a launch can run on an arch by its limits alone, or ""."""
+    if compiled.refused:
+        return one_line(compiled.refused, 300)
+    if compiled.shared > arch.shared_a_block:
+        return (
+            f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
+            f"{arch.shared_a_block}"
+        )
+    threads = compiled.warps * arch.warp
+    return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
+
+
+def refusal(launch: Launch, arch: str, file: str) -> str:
+    """Return why a launch cannot run on `arch`, with the line of the kernel's file, or ""."""
+    found = next((each for each in launch.compiled if each.arch == arch), None)
+    if found is None:
+        return f"it was not compiled for {arch}"
+    facts = _compiled(found, launch, file)
+    return str(facts.get("does_not_compile") or facts.get("does_not_run") or "")
 
 
 def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
@@ -282,11 +378,12 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
     told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
-        grid = "x".join(map(str, launch.grid))
-        times = "" if launch.launches == 1 else f", {launch.launches} launches"
-        told.append(f"{facts['place']} {facts['kernel']}: grid {grid}{times}")
+        grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
+        times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
+        told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
         words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
-        told.append(f"  {one_line(', '.join(words), 300)}")
+        if words:
+            told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
             words = _words(_compiled(compiled, launch, file), compiled)
             if (estimate := estimate_of(launch, compiled)) is not None:
@@ -315,10 +412,10 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
     told = []
     if "does_not_run" in facts:
         told.append(f"{arch}: does not run: {facts['does_not_run']}")
-    size = (
-        f"{facts['threads']} threads ({compiled.warps} warps, {compiled.stages} stages), "
-        f"{compiled.shared} bytes of shared memory"
-    )
+    size = f"{compiled.shared} bytes of shared memory"
+    if compiled.warps:
+        stages = f", {compiled.stages} stages" if compiled.stages else ""
+        size = f"{facts['threads']} threads ({compiled.warps} warps{stages}), {size}"
     if (resources := compiled.resources) is not None:
         size = f"{resources.registers} registers, {resources.spilled} bytes spilled, {size}"
     told.append(f"{arch}: {size}")
@@ -337,6 +434,13 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
             f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
             f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
         ]
+    if compiled.sass_instructions:
+        told.append(f"  machine code: {_mix(compiled.sass_instructions)}")
+    if compiled.sass_loop:
+        told.append("  the busiest loop, by its instructions:")
+        told += [f"    {one_line(text, 120)}" for text in compiled.sass_loop[:MOST_LOOP]]
+        if more := len(compiled.sass_loop[MOST_LOOP:]):
+            told.append(f"    {more} more rows: --json has them")
     if (hot := compiled.hot) is not None:
         lines = ", ".join(f"{n} of line {line}" for line, n in [*hot.by_line.items()][:MOST_HOT])
         told += [

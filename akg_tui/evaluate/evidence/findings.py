@@ -133,7 +133,10 @@ class KernelFindings(Struct, frozen=True, kw_only=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """The code that the confined process calls. `reference` has the constants of the task in it."""
+    """The code that the confined process calls. `reference` has the constants of the task in it.
+
+    `devices` are the device files that the process may open, `readable` what else it may read.
+    """
 
     reference: str
     reference_name: str
@@ -142,6 +145,9 @@ class Request(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """The names of a kernel's files, whose joined text is `kernel`."""
     threads: int
+    devices: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    bounds_address_space: bool = True
 
 
 class Inspect(Request, frozen=True, kw_only=True):

@@ -132,6 +132,55 @@ def read_ptxas(log: str) -> Resources | None:
     return Resources(int(used[-1]), int(spilled[-1]) if spilled else 0)
 
 
+class Entry(Struct, frozen=True):
+    """A kernel of a module: its instructions, resources, static shared memory in bytes.
+
+    `most_threads` are those of a block that it states, 0 without. Functions that it calls, where
+    they were not inlined, do not count.
+    """
+
+    instructions: Instructions
+    resources: Resources | None
+    shared: int = 0
+    most_threads: int = 0
+
+
+_ENTRY = re.compile(
+    r"^\s*(?:\.visible |\.weak )*\.(?P<kind>entry|func)\b[^\n]*?(?P<name>[\w$]+)?\s*\(?$", re.M
+)
+_MOST_THREADS = re.compile(r"\.maxntid\s+(\d+)(?:,\s*(\d+))?(?:,\s*(\d+))?")
+_OF_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)' for")
+
+
+def read_entries(ptx: str, log: str) -> dict[str, Entry]:
+    """Return the kernels of a module by symbol, from its PTX and the log of `ptxas -v`."""
+    logs: dict[str, str] = {}
+    parts = _OF_ENTRY.split(log)
+    for name, part in zip(parts[1::2], parts[2::2], strict=True):
+        logs[name] = part
+    found = {}
+    starts = [*_ENTRY.finditer(ptx)]
+    for place, start in enumerate(starts):
+        if start["kind"] != "entry":
+            continue
+        end = starts[place + 1].start() if place + 1 < len(starts) else len(ptx)
+        text, told = ptx[start.start() : end], logs.get(start["name"], "")
+        # Parameters, attributes, then the body.
+        head, _, body = text.partition("{")
+        bounds = _MOST_THREADS.search(head)
+        shared = re.search(r"(\d+) bytes smem", told)
+        most = 1
+        for size in bounds.groups() if bounds else ():
+            most *= int(size or 1)
+        found[start["name"]] = Entry(
+            read_ptx(body),
+            read_ptxas(told.partition("Compile time")[0]),
+            int(shared[1]) if shared else 0,
+            most if bounds else 0,
+        )
+    return found
+
+
 _AMD = re.compile(r"^\t([a-z]\w+)([^\n]*)$", re.M)
 _AMD_MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_")
 _AMD_ACCESS = re.compile(r"(?:global|buffer|flat)_(load|store)_(?:lds_)?(\w+)")

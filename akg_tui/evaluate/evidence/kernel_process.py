@@ -187,8 +187,18 @@ def said(error: BaseException) -> str:
     return text.partition("\0")[0][:300]
 
 
-def first_call(request: Request) -> Callable[[], object]:
-    """Call the kernel on the reference's inputs; return what calls it again."""
+def first_call(
+    request: Request,
+    around: contextlib.AbstractContextManager[object] | None = None,
+    *,
+    device: str = "",
+    calls: int = 1,
+) -> Callable[[], object]:
+    """Call the kernel on the reference's inputs, in `around`; return what calls it again.
+
+    With `calls` 0 it is not called. Model and tensors are on the `device` of PyTorch, by default
+    in the host's memory.
+    """
     import torch
 
     from akg_tui.evaluate.child.input_generator import ReferenceServer
@@ -220,8 +230,14 @@ def first_call(request: Request) -> Callable[[], object]:
     kernel.execute()
     called = kernel.construct("ModelNew", given)
     _copy_weights(called, weights)
+    if device:
+        inputs = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs]
+        if isinstance(called, torch.nn.Module):
+            called.to(device)
     try:
-        called(*inputs)
+        with around or contextlib.nullcontext():
+            for _ in range(calls):
+                called(*inputs)
     except BaseException as error:
         from akg_tui.evaluate.child.protocol import Status
 
@@ -369,11 +385,13 @@ def confined(
     answer: Callable[[AnyRequest, Path], Struct],
     before: Callable[[], object] = lambda: None,
     programs: Callable[[AnyRequest], tuple[str, ...]] = lambda _: (),
+    *,
+    loads_torch: bool = True,
 ) -> int:
     """Confine this process, and answer the request of this kind on standard input.
 
-    `before` is called before the sandbox is entered; `programs` are paths that it may execute
-    from besides the usual ones.
+    `before` is called before the sandbox is entered; torch is loaded before, as it reads much.
+    `programs` are paths that it may execute from besides the usual ones.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -386,8 +404,8 @@ def confined(
     output, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
-    import torch  # noqa: F401 - before the sandbox: it reads much
-
+    if loads_torch:
+        import torch  # noqa: F401
     isolated = not namespaces.enter_pid_namespace()
     parent = os.getpid()
     if isolated and (pid := namespaces.PidNamespaceForker().fork()):
@@ -399,9 +417,11 @@ def confined(
     rights = confinement.Confinement(
         folder=str(folder),
         programs=(*confinement.programs(), *programs(request)),
-        data=confinement.DATA,
+        data=(*confinement.DATA, *request.readable),
+        devices=request.devices,
         memory_bytes=wanted.memory_bytes,
         cpu_seconds=wanted.cpu_seconds,
+        bounds_address_space=request.bounds_address_space,
         own_pid_namespace=isolated,
     )
     tried = confinement.enter(rights, parent=parent if isolated else os.getppid())

@@ -17,6 +17,7 @@ from akg_tui.evaluate.evidence import compile_report
 from akg_tui.evaluate.evidence.compile_report import CompileReport
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
 from akg_tui.evaluate.evidence.findings import CodeFunction, KernelFindings, Loop
+from akg_tui.evaluate.evidence.profilers import Profile
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.kernel_files import Place
 
@@ -24,6 +25,8 @@ MOST_LINES = 120
 MOST_REMARKS = 24
 MOST_CODE = 40
 MOST_OTHER_LOOPS = 6
+DISAGREES = 1.2
+"""How many times as long as the judge's a profiler's time may be: profiling has a cost."""
 NEAR = 0.3
 """The share of a limit from which on the limit is what binds."""
 
@@ -33,12 +36,13 @@ Fields = dict[str, object]
 class Evidence(Struct, frozen=True):
     """Findings on a kernel (its machine code) and on its task (the limits by case).
 
-    `compiled` is there for a kernel in Triton.
+    `compiled` is there for a kernel in Triton or CUDA C++, `profile` where a device's profiler ran.
     """
 
     roofs: tuple[Roof, ...]
     findings: KernelFindings
     compiled: CompileReport | None = None
+    profile: Profile | None = None
 
 
 def fields(
@@ -76,9 +80,24 @@ def fields(
             ]
     if evidence.compiled is not None:
         told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
+    if evidence.profile is not None:
+        told["profiler"] = [one_line(line, 200) for line in evidence.profile.lines]
+        # What is profiled is the first case.
+        first = measured.cases[0] if measured.cases else measured
+        if first.candidate_ms:
+            call_us = first.candidate_ms * 1e3
+            told["profiler_and_judge"] = _cross_check(evidence.profile.device_us, call_us)
     if left_out:
         told["left_out"] = {name: one_line(why, 300) for name, why in left_out.items()}
     return told
+
+
+def _cross_check(device_us: float, call_us: float) -> str:
+    """Return in words how a profiler's time of the device fits the judge's time of a call."""
+    told = f"{device_us:.4g} us on the device in a call of {call_us:.4g} us by the judge's clock"
+    if device_us > DISAGREES * call_us:
+        return f"{told}: they disagree, the profiler slows the kernel or counts work beside calls"
+    return f"{told}: the device works {device_us / call_us:.0%} of a call"
 
 
 def _roof(roof: Roof, measured: Measurement) -> Fields:

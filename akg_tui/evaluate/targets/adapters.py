@@ -18,4 +18,10 @@ def adapters(task: Task) -> tuple[Target, Dsl]:
 def lacking(task: Task) -> str:
     """Return one line on why this machine can't evaluate the task's kernels, or ""."""
     target, dsl = adapters(task)
-    return target.lacking() or dsl.lacking(target.name)
+    return target_lacking(target, dsl) or dsl.lacking(target.name)
+
+
+def target_lacking(target: Target, dsl: Dsl) -> str:
+    """Return one line on what the target needs, and what works here instead, or ""."""
+    why = target.lacking()
+    return f"{why}; {dsl.instead()}" if why else ""

@@ -41,6 +41,8 @@ def base_environment() -> dict[str, str]:
         "PYTHONPATH": package_path(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
+        # An installed torch_npu would be loaded with PyTorch, and without CANN that fails.
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }
 
 

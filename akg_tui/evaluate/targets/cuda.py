@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui.evaluate.targets.cpu import Cpu
+from akg_tui.evaluate.targets.nvml import Gpu, GpuMonitor
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
+    from akg_tui.evaluate.targets.target import Monitor
 
 DEVICES = Path("/dev")
 DRIVER = "/proc/driver/nvidia"
 SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps")
-QUERY = {
-    "gpu": "name",
-    "driver": "driver_version",
-    "gpu clock": "clocks.sm",
-    "gpu memory clock": "clocks.mem",
-    "persistence": "persistence_mode",
-}
-"""The fields of `nvidia-smi --help-query-gpu` that affect times, by their displayed names."""
-
-QUERY_S = 10.0
 
 
 class Cuda(Cpu):
@@ -46,24 +38,16 @@ class Cuda(Cpu):
         self._folder = devices
 
     def lacking(self) -> str:
-        """Return what is missing of GPU, PyTorch for CUDA and Triton, and what works instead."""
+        """Return what is missing of GPU, PyTorch for CUDA and Triton."""
         if not list(self._folder.glob("nvidia[0-9]*")):
             return (
                 f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
-                '/nvidia0 is missing); backend = "cpu" times torch and C++ kernels here, and '
-                "verifies Triton kernels untimed"
+                "/nvidia0 is missing)"
             )
         if torch_is_for_cpu():
-            return (
-                'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs; '
-                'backend = "cpu" times torch and C++ kernels here, and verifies Triton kernels '
-                "untimed"
-            )
+            return 'backend = "cuda" needs a PyTorch for CUDA, and this one is for CPUs'
         if importlib.util.find_spec("triton") is None:
-            return (
-                'backend = "cuda" needs Triton, which is not installed: pip install triton; '
-                'backend = "cpu" times torch and C++ kernels here'
-            )
+            return 'backend = "cuda" needs Triton, which is not installed: pip install triton'
         return ""
 
     def environment(self, threads: int) -> dict[str, str]:
@@ -86,8 +70,23 @@ class Cuda(Cpu):
         return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return the host's fingerprint and the fields that `nvidia-smi` reports of the GPU."""
-        return super().fingerprint(torch_version, threads) | _queried()
+        """Return the host's fingerprint and what NVML tells of the GPU, or why it tells nothing."""
+        return super().fingerprint(torch_version, threads) | self.device_facts()
+
+    def device_facts(self) -> dict[str, str]:
+        """Return what NVML tells of the GPU, or why it tells nothing."""
+        gpu = Gpu.first()
+        return {"nvml": gpu} if isinstance(gpu, str) else gpu.facts()
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return what holds the GPU's clock down now, or ""."""
+        why = facts.get("gpu throttled by")
+        return f"the GPU is throttled now: {why}" if why else ""
+
+    def monitor(self) -> Monitor | None:
+        """Return what watches the GPU by NVML, or None."""
+        gpu = Gpu.first()
+        return None if isinstance(gpu, str) else GpuMonitor(gpu)
 
     def levels(self) -> list[Level]:
         """Return no levels: a kernel does not move data in the host's memory."""
@@ -100,30 +99,6 @@ def torch_is_for_cpu() -> bool:
         return importlib.metadata.version("torch").endswith("+cpu")
     except importlib.metadata.PackageNotFoundError:
         return True
-
-
-def _queried() -> dict[str, str]:
-    fields = ",".join(QUERY.values())
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"]
-    try:
-        said = subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=QUERY_S
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return read_query(said)
-
-
-def read_query(line: str) -> dict[str, str]:
-    """Return the fields in a CSV line of `nvidia-smi`, by displayed name, without unknown ones."""
-    values = [value.strip() for value in line.partition("\n")[0].split(",")]
-    if len(values) != len(QUERY):
-        return {}
-    return {
-        name: value
-        for name, value in zip(QUERY, values, strict=True)
-        if value and not value.startswith("[")
-    }
 
 
 ADAPTER = Cuda()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from akg_tui.core.task import Task
+from akg_tui.evaluate.targets.ascend import first_visible
 
 TOLD = "waiting for the right to time on the device"
 LOOK_S = 0.05
@@ -29,6 +30,8 @@ def lease_of(task: Task) -> Path:
     device: str = task.target.backend
     if device == "cuda":
         device += "-" + os.environ.get("CUDA_VISIBLE_DEVICES", "all").replace("/", "_")
+    elif device == "ascend":
+        device += "-" + first_visible().replace("/", "_")
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     folder = Path(base) / f"akg-tui-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

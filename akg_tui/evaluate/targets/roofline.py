@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from akg_tui.core.measurement import Roofline
@@ -99,6 +98,8 @@ def measured_levels(sizes: Mapping[str, int]) -> list[Level]:
 
 
 def _copy_bandwidth(total: int) -> float:
+    import numpy as np  # not for those who only read the levels, such as the workbench
+
     half = max(total // 2, 64)
     source, target = np.ones(half, np.uint8), np.zeros(half, np.uint8)
     best = math.inf

@@ -7,10 +7,24 @@ import torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
+
+
+class Monitor(Protocol):
+    """Watches a device during one comparison."""
+
+    def sample(self) -> None:
+        """Read the device's state; called after each cluster."""
+
+    def settled(self) -> bool:
+        """Return whether the device's clock has come to rest: then the comparison begins."""
+
+    def disturbances(self) -> list[str]:
+        """Return a sentence on each disturbance since the comparison began."""
 
 
 class Target(ABC):
@@ -53,6 +67,18 @@ class Target(ABC):
     @abstractmethod
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the properties of machine and software that a measurement records."""
+
+    def monitor(self) -> Monitor | None:
+        """Return what watches the device from now on; None if nothing does."""
+        return None
+
+    def device_facts(self) -> dict[str, str]:
+        """Return what the driver says of the device now, by the names that a fingerprint has."""
+        return {}
+
+    def device_fault(self, facts: Mapping[str, str]) -> str:
+        """Return what these facts say against the device, or ""."""
+        return ""
 
     def levels(self) -> list[Level]:
         """Return the levels of memory with their bandwidths; []: no time is impossible."""

@@ -118,11 +118,6 @@ def _mark(name: str) -> Installed | None:
         return None
 
 
-def python_of(name: str) -> Path:
-    """Return the interpreter of a toolchain's environment."""
-    return home(name) / "bin" / "python"
-
-
 def places(name: str) -> tuple[str, ...]:
     """Return the folders that a toolchain's programs need: its own, and its Python's."""
     found = installed(name)

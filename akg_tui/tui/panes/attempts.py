@@ -63,7 +63,7 @@ class AttemptsPane(LineView, Pane):
         self._entitle()
         subtitles = {
             "cases": tr("ratio in each case"),
-            "metrics": tr("middle of the values on all inputs"),
+            "metrics": tr("smallest and largest value on all inputs"),
         }
         errors = tr("error as a share of what is allowed")
         self.border_subtitle = Content(subtitles.get(self._table, errors))

@@ -14,6 +14,7 @@ _VERDICTS = {
     Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
     Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
     Verdict.INCONCLUSIVE: marked("probably faster, not proved yet: it is measured again"),
+    Verdict.SHORTLIST: marked("correct, not timed: its estimate is lower than that of the best"),
 }
 _WHERE = {
     "review": marked("in a review: "),

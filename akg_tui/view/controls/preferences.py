@@ -26,8 +26,20 @@ LAYOUTS = tuple(PRESETS)
 SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 
 TAGS = ("on", "off")
+PICTURES = ("on", "off")
 
-NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort", "borders", "tags")
+NAMES = (
+    "theme",
+    "keymap",
+    "lang",
+    "glyphs",
+    "motion",
+    "layout",
+    "sort",
+    "borders",
+    "tags",
+    "pictures",
+)
 VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
 
 
@@ -56,7 +68,8 @@ class Preferences:
     """The preferences; an empty value leaves the choice to the workbench.
 
     `layout` is the layout of the deck, `sort` the order of the list of runs, `borders` what
-    `read_borders` reads, `tags` whether kernels are shown with hashline tags. `keys` is the
+    `read_borders` reads, `tags` whether kernels are shown with hashline tags, `pictures` whether
+    the chart is a picture in terminals that have them. `keys` is the
     unparsed table ``[keys]`` of ``config.toml``; `options` are those of the command line, which
     override the file, also after later changes of the file.
     """
@@ -70,6 +83,7 @@ class Preferences:
     sort: str = ""
     borders: str = ""
     tags: str = ""
+    pictures: str = ""
     no_colour: bool = False
     notify: Notify = Notify()
     keys: Mapping[str, object] = field(default_factory=dict)
@@ -85,6 +99,7 @@ _CHOICES = {
     "layout": LAYOUTS,
     "sort": SORTS,
     "tags": TAGS,
+    "pictures": PICTURES,
 }
 
 

@@ -135,7 +135,13 @@ def event_kind(record: Record) -> str:
 
 
 _HERE = "▴"
-_RANK = {Verdict.DISCARD: 1, Verdict.INCONCLUSIVE: 2, Verdict.FAIL: 3, Verdict.KEEP: 4}
+_RANK = {
+    Verdict.DISCARD: 1,
+    Verdict.INCONCLUSIVE: 2,
+    Verdict.FAIL: 3,
+    Verdict.SHORTLIST: 4,
+    Verdict.KEEP: 4,
+}
 _MOST = 4
 
 

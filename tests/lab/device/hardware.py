@@ -12,9 +12,11 @@ from tests.lab.device import target
 def run(words: list[str]) -> int:
     """Run the command with more options, without samples: Triton knows no such device."""
     command.MODULES = (target.MODULE,)
+    if "--target" not in words:
+        words = ["--target", "cuda", *words]
     try:
         with target.installed():
-            return main(["bench", "hardware", "--target", "cuda", "--no-samples", *words])
+            return main(["bench", "hardware", "--no-samples", *words])
     finally:
         command.MODULES = ()
 

@@ -1,4 +1,4 @@
-"""Importing this puts the device in the place of `cuda`: for a judge, by `Judge(modules=…)`."""
+"""Importing this puts the device in the place of other targets: for a judge, by `modules`."""
 
 from tests.lab.device import target
 

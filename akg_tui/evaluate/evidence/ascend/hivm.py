@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,7 +50,7 @@ _CORE = re.compile(r"func_core_type<(AIV|AIC)>")
 _FOR = re.compile(r"(%[\w$.-]+) = (%[\w$.#-]+) to (%[\w$.#-]+) step (%[\w$.#-]+)")
 # Not work of a pipe: values, places, structure and settings of a register.
 _SILENT = re.compile(
-    r"arith\.|affine\.|math\.|index\.|scf\.|cf\.|func\.|return$|block$|annotation\.|llvm\."
+    r"arith\.|affine\.|math\.|index\.|scf\.|cf\.|func\.(?!call)|return$|block$|annotation\.|llvm\."
     r"|memref\.(?!load|store|copy)"
     r"|hivm\.hir\.(?:pointer_cast|get_\w+|set_mask\w*|set_ffts\w*|set_ctrl\w*)$"
 )
@@ -348,9 +349,17 @@ def carried(loop: Instruction, values: Values) -> Iterator[tuple[str, Value]]:
             yield name, values.place(first)
 
 
+@lru_cache(maxsize=512)
+def is_silent(name: str) -> bool:
+    """Tell whether an instruction of this name is no work of a pipe."""
+    return _SILENT.match(name) is not None
+
+
 def operation_of(instruction: Instruction, values: Values) -> Operation | None:
     """Return the operation of a pipe that an instruction is, None if it only computes values."""
     name, line = instruction.operation, instruction.line
+    if is_silent(name):
+        return None
     if name in ("func.call", "call"):
         return _call(instruction, values)
     if name in ("memref.load", "memref.store"):
@@ -378,8 +387,6 @@ def operation_of(instruction: Instruction, values: Values) -> Operation | None:
             after=found[3],
             event=values.number(found[4]),
         )
-    if _SILENT.match(name):
-        return None
     return Operation(kind="unknown", pipe="", name=(name or instruction.text)[:60], line=line)
 
 

@@ -103,6 +103,8 @@ def lowered(request: Answer) -> Answer:
     words += [f"--{name}={_word(value)}" for name, value in _options(request).items()]
     done = _run([*words, "-o", "kernel.o"], AKG_HIVM_KEPT=str(kept.absolute()))
     notes = re.findall(r"\[NOTE\] ?(.+)", done.stderr + done.stdout)[:MOST_NOTES]
+    # The last one sums the others up.
+    notes = [each for each in notes if each.startswith("Due to")] or notes
     found = sorted(kept.iterdir())
     if not found:
         raise Refused(*_reason(done.stderr + done.stdout, notes))

@@ -13,6 +13,7 @@ from akg_tui.evaluate.evidence.ascend.hivm import (
     Function,
     Operation,
     carried,
+    is_silent,
     known_arguments,
     operation_of,
     trip_count,
@@ -128,6 +129,8 @@ class _Run:
         if instruction.operation.startswith(_COMPUTES):
             if instruction.operation != "arith.constant":
                 self._scalars = min(self._scalars + repeats, LARGEST)
+            return
+        if is_silent(instruction.operation):
             return
         operation: Operation | None = self._values.remembered("operation", instruction)
         if operation is None:

@@ -179,7 +179,7 @@ def _lanes(operations: Sequence[Operation]) -> float | None:
 
 
 def _scalar_lines(operations: Sequence[Operation], file: str) -> list[str]:
-    """Return the lines whose work the scalar unit does element by element in a loop."""
+    """Return the lines whose elements the scalar unit accesses in loops, with the accesses."""
     found: Counter[str] = Counter()
     for each in _of(operations, "scalar", "transfer"):
         if each.pipe == "S" and each.depth:
@@ -225,7 +225,7 @@ def words(facts: Fields) -> list[str]:
     if cube := _dict(facts["cube_operations"]):
         told.append(f"  cube: {', '.join(f'{n} of {name}' for name, n in cube.items())}")
     if scalar := facts.get("scalar_work"):
-        told.append(f"  scalar unit, element by element: {', '.join(map(str, _list(scalar)))}")
+        told.append(f"  scalar unit, accesses in loops: {', '.join(map(str, _list(scalar)))}")
     flags = facts["core_flags"]
     between = f", {_count(flags, 'flag')} between cores" if flags else ""
     once = "; loops of unknown length count once" if "loops_of_unknown_length" in facts else ""

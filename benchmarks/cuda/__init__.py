@@ -1,0 +1,1 @@
+"""Kernels in CUDA C++, and the benchmark that compiles them without a GPU."""

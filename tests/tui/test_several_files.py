@@ -1,0 +1,94 @@
+"""A kernel in several files on screen: one at a time in a pane, all that changed in a review."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from akg_tui.core.phases import Mode
+from akg_tui.core.task import Files
+from akg_tui.kernel_files import heading, join_files
+from akg_tui.tui.export import words_of
+from akg_tui.tui.panes.source import SourcePane
+from akg_tui.view.diff import compare, folded, split_lines
+
+from .script import FakeHandle, Try, faster, task
+from .stage import on_stage
+from .test_review import in_review, more_items
+
+FILES = {
+    "kernel.py": "".join(f"first_{n} = {n}\n" for n in range(1, 31)),
+    "launch.py": "def launch():\n    return 1\n",
+    "scale.cpp": "int a;\nint b;\nint c;\n",
+}
+CHANGED = {
+    **FILES,
+    "launch.py": "def launch():\n    return 2\n",
+    "scale.cpp": "int a;\nint z;\nint c;\n",
+}
+
+
+def handle() -> FakeHandle:
+    kernel, changed = join_files(FILES), join_files(CHANGED)
+    several = replace(task(), files=Files(editable=tuple(FILES)))
+    plans = [[Try("two files", kernel, changed, faster(1.3)), *more_items()]]
+    made = FakeHandle(
+        mode=Mode.REVIEW, agent="claude", kernel=kernel, plans=plans, the_task=several
+    )
+    made.work()
+    return made
+
+
+async def test_a_pane_shows_one_file_with_its_own_lines_and_names_the_others_that_changed() -> None:
+    async with on_stage(handle(), (200, 60)) as stage:
+        pane = stage.deck.panes["source"]
+        assert isinstance(pane, SourcePane)
+        await stage.press("2", "z")
+        assert "file 1 of 3, launch.py, scale.cpp changed too" in stage.text()
+        assert "first_30 = 30" in stage.text()
+        assert "int b;" not in stage.text()
+        await stage.press("N", "N")
+        rows = [row for row in stage.text().splitlines() if "int z;" in row]
+        assert rows
+        assert any("2" in row.split("+")[0] for row in rows), "the second line of its file"
+        assert "file 3 of 3, launch.py changed too" in stage.text()
+        assert "first_30" not in stage.text()
+        assert pane.to_line(3) == "line 3"
+        assert words_of(pane, "2-3", stage.app.snapshot()) == "int z;\nint c;"
+        assert words_of(pane, "kernel", stage.app.snapshot()) == join_files(CHANGED)
+        await stage.press("N")
+        assert "file 1 of 3" in stage.text()
+
+
+async def test_a_review_shows_every_changed_file_below_its_name_and_none_of_another() -> None:
+    async with on_stage(handle(), (120, 40), armed=True) as stage:
+        screen = await in_review(stage)
+        shown = stage.text()
+        assert screen.diff.changed == (2, 2)
+        for name in ("launch.py", "scale.cpp"):
+            assert heading(name) in shown
+        at = shown.index(heading("scale.cpp"))
+        assert shown.index("return 2") < at < shown.index("int z;")
+        row = next(row for row in shown.splitlines() if "int z;" in row)
+        assert " 2 " in row.split("int z;")[0]
+
+
+def test_a_folded_comparison_keeps_the_headings() -> None:
+    texts = dict(FILES)
+    before = split_lines(join_files(texts))
+    after = split_lines(join_files({**texts, "scale.cpp": "int a;\nint b;\nint d;\n"}))
+    shown = [row.text or f"~{row.old}" for row in folded(compare(before, after), 0)]
+    assert shown == [
+        "~31",
+        heading("launch.py"),
+        "~3",
+        heading("scale.cpp"),
+        "~2",
+        "int c;",
+        "int d;",
+    ]
+    numbers = compare(before, after).numbers(tuple(FILES))[1]
+    assert [numbers[after.index(line)] for line in ("first_30 = 30", "    return 1", "int d;")] == [
+        30,
+        2,
+        3,
+    ]
