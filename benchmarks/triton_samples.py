@@ -2,7 +2,8 @@
 
 Verifies each sample's kernel in Triton's interpreter on all kinds of input, and compiles it for
 GPUs that are not here. `hybrid_attention_mask_triton` is compiled too with its three things to
-improve, one by one. Prints a JSON object for each kernel, then the table of `docs/benchmarks.md`.
+improve, one by one. Prints a JSON object for each kernel, then the tables of `docs/benchmarks.md`.
+With the toolchain `ascend` an arch may be one of Ascend's, such as Ascend910B1.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.evidence import asking, compile_report
+from akg_tui.evaluate.evidence.gpu_limits import is_ascend
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
 
@@ -95,7 +97,7 @@ def figures(name: str, step: str, kernel: str, arches: tuple[str, ...]) -> dict[
         "seconds": round(took, 1),
         "compiler": told["compiler"],
         "stopped": told.get("stopped", ""),
-        "kernels": [_without_code(each) for each in _objects(told["kernels"])],
+        "kernels": [_without_lists(each) for each in _objects(told["kernels"])],
     }
 
 
@@ -104,31 +106,58 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return value
 
 
-def _without_code(launch: dict[str, Any]) -> dict[str, Any]:
+def _without_lists(launch: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a launch without code, single transfers and timelines."""
     for arch in launch["arches"]:
         arch.get("hot_loop", {}).pop("code", None)
+        for long in ("transfers", "estimate_timeline"):
+            arch.pop(long, None)
     return launch
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the figures as a table in Markdown."""
-    told = [
-        "| Kernel | Arch | Registers | Spilled | Shared memory | Threads | Occupancy, limited by "
-        "| Accesses of 128 bits | Matrix instructions | Barriers | Hot loop | Bank conflicts |",
-        "|---" * 12 + "|",
-    ]
+GPU = (
+    "Registers", "Spilled", "Shared memory", "Threads", "Occupancy, limited by",
+    "Accesses of 128 bits", "Matrix instructions", "Barriers", "Hot loop", "Bank conflicts",
+)  # fmt: skip
+NPU = (
+    "Cores", "Loads", "Stores", "Vector operations", "Cube operations", "Flags", "Barriers",
+    "UB", "Estimate",
+)  # fmt: skip
+
+
+def tables(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the figures as two tables in Markdown: GPUs, and Ascend NPUs if there are any."""
+    gpus = [f"| Kernel | Arch | {' | '.join(GPU)} |", "|---" * (2 + len(GPU)) + "|"]
+    npus = ["", f"| Kernel | Arch | {' | '.join(NPU)} |", "|---" * (2 + len(NPU)) + "|"]
     for row in rows:
         name = f"`{row['sample']}`" + (f": {row['step']}" if row["step"] else "")
         for launch in row["kernels"]:
             for arch in launch["arches"]:
-                told.append(f"| {name} | {arch['arch']} | {' | '.join(_cells(arch))} |")
-                name = ""
-    return told
+                is_npu = is_ascend(arch["arch"])
+                cells, into = (_npu_cells, npus) if is_npu else (_cells, gpus)
+                into.append(f"| {name} | {arch['arch']} | {' | '.join(cells(arch))} |")
+    return gpus + (npus if len(npus) > 3 else [])
+
+
+def _npu_cells(arch: dict[str, Any]) -> list[str]:
+    if why := arch.get("does_not_compile"):
+        return [str(why), *[""] * (len(NPU) - 1)]
+    estimate = arch.get("estimate_us")
+    return [
+        str(arch["cores"]),
+        *(f"{arch[name]['transfers']}, {arch[name]['bytes']:,} B" for name in ("loads", "stores")),
+        str(sum(each["operations"] for each in arch["vector_operations"].values())),
+        str(sum(arch["cube_operations"].values())),
+        str(arch["flags"]),
+        str(arch["barriers"]),
+        f"{arch['memory']['UB']['used']:,} B",
+        f"{estimate:.2f} us" if estimate is not None else "",
+    ]
 
 
 def _cells(arch: dict[str, Any]) -> list[str]:
     if why := arch.get("does_not_compile") or arch.get("does_not_run"):
-        return [str(why), *[""] * 9]
+        return [str(why), *[""] * (len(GPU) - 1)]
     loads, stores = arch["global_loads_by_bits"], arch["global_stores_by_bits"]
     accesses = sum(loads.values()) + sum(stores.values())
     share = "" if arch["vectorized"] is None else f"{arch['vectorized']:.0%} of {accesses}"
@@ -175,7 +204,7 @@ def main(words: list[str]) -> bool:
         for step, kernel in variants(name, load_task(sample_kernels() / name).kernel):
             rows.append(figures(name, step, kernel, arches))
             print(json.dumps(rows[-1]), flush=True)
-    print("\n".join(table(rows)))
+    print("\n".join(tables(rows)))
     return all(
         row["verified"]
         and not row["stopped"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from akg_tui.evaluate.judge_client import EvaluationCancelled
 from akg_tui.evaluate.targets import compile_gate
 from akg_tui.evaluate.targets.cuda import Cuda
 from tests.evaluate import triton_kernels as kernels
+from tests.lab.fake_nvml import FakeNvml
 
 TASK = Task(op="softmax", target=Target(backend="cuda", dsl="triton"))
 TOO_MUCH = Compiled(arch="sm_90", warps=4, shared=300_000)
@@ -164,14 +166,16 @@ async def test_an_evaluation_is_cancelled_while_its_kernel_is_compiled(
         assert ended.is_set()
 
 
-def test_the_arch_is_the_drivers_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_arch_is_the_drivers_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    told = []
+    for change in (lambda: None, lambda: fake.lacks.add("CudaComputeCapability")):
+        change()
+        compile_gate.arch_here.cache_clear()
+        told.append(compile_gate.arch_here())
+    fake.starts = False
     compile_gate.arch_here.cache_clear()
-    program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\n[ "$1" = --query-gpu=compute_cap ] && echo 10.0\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert compile_gate.arch_here() == "sm_100"
+    told.append(compile_gate.arch_here())
     compile_gate.arch_here.cache_clear()
-    program.write_text("#!/bin/sh\necho no devices were found\n")
-    assert compile_gate.arch_here() == ""
-    compile_gate.arch_here.cache_clear()
+    assert told == ["sm_90", "", ""]

@@ -44,6 +44,10 @@ class FakeNvml(ModuleType):
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return "GPU-0000"
 
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
+        self._support("CudaComputeCapability")
+        return 9, 0
+
     def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:
         self._support("ClockInfo")
         return {1: self.clock, 2: 3201}[kind]

@@ -9,15 +9,12 @@ from __future__ import annotations
 import ast
 import asyncio
 import functools
-import re
-import subprocess
 
 from akg_tui.core.task import Task
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
+from akg_tui.evaluate.targets.nvml import Gpu
 from akg_tui.kernel_files import split_files
 
-QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
-QUERY_S = 10.0
 CHOOSES = frozenset({"cuda", "driver", "suppress"})
 """Names by which a kernel asks for the GPU, or goes on after an error."""
 
@@ -60,10 +57,6 @@ def may_choose(kernel: str) -> bool:
 
 @functools.cache
 def arch_here() -> str:
-    """Return the arch of the first GPU, such as sm_90; "" if the driver does not tell it."""
-    try:
-        done = subprocess.run(QUERY, check=True, capture_output=True, text=True, timeout=QUERY_S)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    found = re.match(r"(\d+)\.(\d)\s*$", done.stdout)
-    return f"sm_{found[1]}{found[2]}" if found else ""
+    """Return the arch of the first GPU by NVML, such as sm_90; "" if it is not told."""
+    gpu = Gpu.first()
+    return "" if isinstance(gpu, str) else gpu.arch()

@@ -91,6 +91,11 @@ class Gpu:
         }
         return {name: value for name, value in told.items() if value}
 
+    def arch(self) -> str:
+        """Return the arch by its compute capability, such as sm_90, or ""."""
+        told = self._told("CudaComputeCapability")
+        return f"sm_{told[0]}{told[1]}" if told else ""
+
     def _driver(self) -> str:
         try:
             return _text(self._library.nvmlSystemGetDriverVersion())
