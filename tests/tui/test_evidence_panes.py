@@ -167,7 +167,7 @@ async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.Monkey
         monkeypatch.setattr(type(stage.deck.evidence), "_reference", lambda *_: "")
         await stage.press("9", "z")
         shown = await until(stage, "no machine code")
-    assert "no machine code: the machine code of a GPU is read of Triton kernels only" in shown
+    assert "no machine code: the machine code of a device is read of Triton kernels only" in shown
 
 
 def reported(kernel: str) -> KernelFindings:
