@@ -301,7 +301,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([\w.-]+)"[^\n]*$', re.M)
 
 
 def read_cpp(path: str | os.PathLike[str]) -> str:
-    """Return the text of a C++ file, for `compile_cpp` or `load_inline`.
+    """Return the text of a C++ or CUDA file, for `compile_cpp`, `compile_cuda` or `load_inline`.
 
     Each ``#include "name"`` of a file beside it is replaced by that file's text, the first time;
     later ones are left out, as if the file had ``#pragma once``. So the text holds all that the

@@ -558,9 +558,12 @@ class WalkOfSettling(Walk):
 
 
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
-for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfEstimates, WalkOfSettling):
+for _walk, _examples in (
+    *((each, 60) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune)),
+    *((each, 30) for each in (WalkOfEstimates, WalkOfSettling)),
+):
     _walk.TestCase.settings = settings(
-        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", _examples)),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -78,6 +78,14 @@ def test_the_lines_name_an_estimate_one_and_draw_the_pipes() -> None:
     assert max(map(len, lines[3:])) <= 130
 
 
+def test_a_model_reads_the_busy_shares_without_a_picture() -> None:
+    lines = as_lines(CompileReport(launches=(ADD,)), "kernel.py", pictures=False)
+    assert all(line.isascii() for line in lines)
+    [busy] = [line.strip() for line in lines if "busy: " in line]
+    assert busy.startswith("busy: MTE2 8")
+    assert [each.split()[-2] for each in busy.split(", ")] == ["MTE2", "MTE3", "V"]
+
+
 def test_a_program_that_waits_in_vain_has_no_estimate() -> None:
     text = texts()["softmax_1024"]
     start = text.index("hivm.hir.set_flag[<PIPE_MTE2>, <PIPE_V>")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from akg_tui.evaluate.evidence.ascend import npu_rates, program
-from akg_tui.evaluate.evidence.ascend.hivm import Operation, read_hivm
+from akg_tui.evaluate.evidence.ascend.hivm import HivmError, Operation, read_hivm
 from akg_tui.evaluate.evidence.ascend.hivm_values import Values, _evaluated
 from akg_tui.evaluate.evidence.ascend.pipe_model import (
     Estimate,
@@ -265,6 +265,46 @@ def test_order_at_random_ends_or_is_a_problem(steps: list[Step], chance: random.
     core = Core("AIV", Program(tuple(shuffled)))
     assert simulate([core]) == "" or "which nothing sets" in simulate([core])
     assert math.isfinite(core.cycles)
+
+
+def test_a_program_without_end_is_followed_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text comes from a process that ran the kernel: it may be made to take long."""
+    text = texts()["add_loop"]
+    head, rest = text.split("    scf.for %arg10", 1)
+    body, tail = rest.split("\n    }\n", 1)
+    deep = "    scf.for %arg10" + body
+    for _ in range(6):
+        deep += (
+            "\n    scf.for %x = %c0_i32 to %c32768_i32 step %c1_i32 : i32 {\n"
+            + body.split("{", 1)[1].split("\n", 1)[1]
+        )
+    text = f"{head}{deep}\n" + "    }\n" * 7 + tail
+    monkeypatch.setattr(program, "MOST_INSTRUCTIONS", 4000)
+    module = read_hivm(text)
+    followed = program_of(module.functions[0], module.tree.maps, arguments=(), grid=(128,), block=0)
+    assert followed.cut
+    assert followed.followed > 4000
+    assert estimate("deep", (NONE, NONE, NONE, 1 << 22), 128, text=text).assumed >= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["add_loop", "matmul", "whiles", "gather"]), st.randoms(use_true_random=False)
+)
+def test_a_text_without_some_lines_has_an_estimate_or_is_refused(
+    name: str, chance: random.Random
+) -> None:
+    lines = texts()[name].splitlines()
+    for _ in range(chance.randint(1, 6)):
+        del lines[chance.randrange(len(lines))]
+    arguments = tuple(chance.choice((None, 0, -5, 1 << 20)) for _ in range(6))
+    launch = NpuLaunch(name=name, hivm="\n".join(lines), grid=(64,), arguments=arguments)
+    try:
+        [found] = estimate_launches([launch]).by_launch
+    except HivmError:
+        return
+    assert found.us > 0
+    assert math.isfinite(found.us) is not bool(found.problem)
 
 
 @pytest.mark.parametrize(

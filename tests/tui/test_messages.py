@@ -131,7 +131,7 @@ def unreadable(blob: str) -> str:
     raise HistoryError(LOST)
 
 
-def unparsed(colours: Colours, text: str) -> object:
+def unparsed(colours: Colours, text: str, *files: object) -> object:
     raise RuntimeError("the parser is ill")
 
 

@@ -50,10 +50,14 @@ GROWTH_CALLS = 8
 
 
 class Told(NamedTuple):
-    """A timed call by the judge's clock, its waiting for a CPU, and what the child says of it."""
+    """A timed call by the judge's clock, its waiting for a CPU, and what the child says of it.
+
+    `placing_waited_s` is the child's waiting for a CPU while its input was placed.
+    """
 
     seconds: float
     waited_s: float
+    placing_waited_s: float
     answer: Answer
 
 
@@ -74,6 +78,7 @@ class DeviceSide(Side):
         self._key = 0
         self._placed_bytes = 0
         self._committed = 0
+        self._placing_waited_s = 0.0
         self._told: list[Told] = []
         self._addresses.close()
         self._addresses = SharedMemory(device_answer.size(self._outputs))
@@ -83,7 +88,9 @@ class DeviceSide(Side):
         self._key = 1 << KEY_BITS | secrets.randbits(KEY_BITS)
         self._placed_bytes = size = draw.description.inputs.size
         seal.apply(draw.input_bytes(item), self._inputs.bytes[:size], self._key)
+        waited_s = self.worker.cpu_wait_s()
         self._serve(Op.PLACE, "placing an input on the device")
+        self._placing_waited_s = self.worker.cpu_wait_s() - waited_s
 
     def begin(self, draw: Draw, item: int) -> None:
         """Start a call, without waiting for it."""
@@ -103,7 +110,7 @@ class DeviceSide(Side):
         call = self.worker.timed_call(timeout_s, op=Op.RUN, seed=self._key)
         self._committed = call.value
         answer = device_answer.read(self._addresses.bytes)
-        self._told.append(Told(call.seconds, call.waited_s, answer))
+        self._told.append(Told(call.seconds, call.waited_s, self._placing_waited_s, answer))
         return call
 
     def watched_call(
@@ -164,9 +171,9 @@ class DeviceSide(Side):
         told, self._told = self._told, []
         if not told:
             return
-        late = [
-            each.answer.left_ns / 1e9 for each in told[1:] if each.answer.left_ns / 1e9 > LEFT_S
-        ]
+        # A child that waits for a CPU seems to wait for its device.
+        left = [each.answer.left_ns / 1e9 - each.placing_waited_s for each in told[1:]]
+        late = [seconds for seconds in left if seconds > LEFT_S]
         if len(late) >= LEFT_CALLS:
             what = (
                 f"work was left on the device: {max(late) * 1e3:.3g} ms after a call had returned"

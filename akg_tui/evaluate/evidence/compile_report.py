@@ -373,8 +373,11 @@ def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(width): counts[width] for width in sorted(counts, reverse=True)}
 
 
-def as_lines(report: CompileReport, file: str) -> list[str]:
-    """Return the report as lines for a person, at most `MOST_LINES`."""
+def as_lines(report: CompileReport, file: str, *, pictures: bool = True) -> list[str]:
+    """Return the report as lines for a person, at most `MOST_LINES`.
+
+    Without `pictures` it is for a model, to which a timeline is many tokens that tell little.
+    """
     told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
         facts = _launch(launch, file)
@@ -387,7 +390,7 @@ def as_lines(report: CompileReport, file: str) -> list[str]:
         for compiled in launch.compiled:
             words = _words(_compiled(compiled, launch, file), compiled)
             if (estimate := estimate_of(launch, compiled)) is not None:
-                words += estimate_report.words(estimate)
+                words += estimate_report.words(estimate, pictures=pictures)
             told += [f"  {line}" for line in words]
     if len(report.launches) > 1:
         totals = estimates_us(report).items()

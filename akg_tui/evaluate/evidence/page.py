@@ -79,7 +79,7 @@ def fields(
                 loop_words(each, code.functions[each.function], at) for each in others
             ]
     if evidence.compiled is not None:
-        told["compile_report"] = compile_report.as_lines(evidence.compiled, file)
+        told["compile_report"] = compile_report.as_lines(evidence.compiled, file, pictures=False)
     if evidence.profile is not None:
         told["profiler"] = [one_line(line, 200) for line in evidence.profile.lines]
         # What is profiled is the first case.

@@ -352,6 +352,10 @@ class Worker:
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
         return TimedCall(taken / 1e9, waited_ns / 1e9, value)
 
+    def cpu_wait_s(self) -> float:
+        """Return the seconds that the child's main thread has waited for a CPU so far."""
+        return self._watch.cpu_wait_ns() / 1e9
+
     def freeze(self) -> None:
         """Stop the child and its process group."""
         os.killpg(self.pid, signal.SIGSTOP)

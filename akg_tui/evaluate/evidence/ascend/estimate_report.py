@@ -77,8 +77,8 @@ def _timeline(timeline: Timeline) -> Fields:
     }
 
 
-def words(estimate: LaunchEstimate) -> list[str]:
-    """Return an estimate as lines for a person, with the picture of its timeline."""
+def words(estimate: LaunchEstimate, *, pictures: bool = True) -> list[str]:
+    """Return an estimate as lines, with a picture of its timeline or the share of each pipe."""
     if estimate.problem:
         return [f"  no estimate: {one_line(estimate.problem, 200)}"]
     hidden = (
@@ -92,8 +92,15 @@ def words(estimate: LaunchEstimate) -> list[str]:
         f"{_count(estimate.programs, 'program')} of {estimate.program_us:.2f} us on "
         f"{_count(estimate.cores, 'core')} in {_count(estimate.waves, 'wave')}",
         f"    binds: {one_line(estimate.binds, 200)}{hidden}{guessed}",
-        *(f"    {line}" for line in picture(estimate, COLUMNS - 4)),
+        *(f"    {line}" for line in _pipes(estimate, pictures=pictures)),
     ]
+
+
+def _pipes(estimate: LaunchEstimate, *, pictures: bool) -> list[str]:
+    if pictures:
+        return picture(estimate, COLUMNS - 4)
+    busy = ", ".join(f"{name} {min(share, 1.0):.0%}" for name, share in by_share(estimate))
+    return [f"busy: {busy}"] if busy else []
 
 
 def _count(number: int, what: str) -> str:

@@ -34,6 +34,7 @@ __all__ = [
 
 PIPES = ("MTE2", "MTE1", "M", "FIX", "V", "MTE3", "S")
 SPACES = {"gm": "GM", "ub": "UB", "cbuf": "L1", "ca": "L0A", "cb": "L0B", "cc": "L0C"}
+MOST_FUNCTIONS = 4
 HIDDEN_ARGUMENTS = 3
 """Arguments before the kernel's own: the base of synchronisation, a lock and a workspace."""
 GRID_ARGUMENTS = 3
@@ -181,8 +182,8 @@ def read_hivm(text: str) -> Module:
         _function(tree, body) for body in tree.functions if "function_kind<HOST>" not in
         body.attributes
     )  # fmt: skip
-    if not functions:
-        raise HivmError("the text has no function for the device")
+    if not 0 < len(functions) <= MOST_FUNCTIONS:
+        raise HivmError(f"the text has {len(functions)} functions for the device")
     told = tree.target
 
     def size(name: str) -> int:
@@ -321,12 +322,18 @@ def _typed_results(instruction: Instruction, values: Values) -> None:
         values.define(instruction.results[0], of_type(kind))
 
 
+def bounds(loop: Instruction) -> tuple[str, str, str] | None:
+    """Return the names of a loop's first value, its end and its step; None if it has none."""
+    found = _FOR.match(loop.text)
+    return None if found is None else (found[2], found[3], found[4])
+
+
 def trip_count(loop: Instruction, values: Values) -> int | None:
     """Return how often a loop with bounds is executed, None if they are unknown."""
-    found = _FOR.match(loop.text)
-    if loop.operation != "scf.for" or found is None:
+    names = bounds(loop)
+    if loop.operation != "scf.for" or names is None:
         return None
-    first, last, step = (values.number(found[n]) for n in (2, 3, 4))
+    first, last, step = map(values.number, names)
     if first is None or last is None or step is None or step <= 0:
         return None
     return max(0, -(-(last - first) // step))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 MOST_TEXT = 16 << 20
 MOST_LINES = 200_000
 MOST_DEPTH = 64
+MOST_INLINED = 8
 MOST_SIZES = 12
 MOST_OPERANDS = 64
 LARGEST = 1 << 62
@@ -173,7 +174,7 @@ def _places(locations: dict[str, str]) -> dict[str, int]:
     places = {}
     for name, text in locations.items():
         told = text
-        for _ in range(MOST_DEPTH):
+        for _ in range(MOST_INLINED):
             if (called := _CALL_SITE.match(told)) is None:
                 break
             told = locations.get(called[1], "")

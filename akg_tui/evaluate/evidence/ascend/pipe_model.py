@@ -20,6 +20,8 @@ from akg_tui.evaluate.evidence.ascend.program import program_of
 
 MOST_SAMPLES = 6
 """The most programs of a grid that are followed; the others take as long as the nearest."""
+LONG_PROGRAM = 20_000
+"""Instructions from which on only the first and the last program of a grid are followed."""
 MOST_INTERVALS = 240
 """The most intervals of a row of a timeline."""
 SHOWN_ITERATIONS = 3
@@ -148,8 +150,16 @@ def estimate_launch(launch: NpuLaunch) -> LaunchEstimate:
         return told
     cores = _cores(module)
     active = min(programs, cores)
-    samples = sorted({round(n * (programs - 1) / (MOST_SAMPLES - 1)) for n in range(MOST_SAMPLES)})
-    runs = [run_program(module, launch, sides, block, active) for block in samples]
+    by_block = {
+        block: run_program(module, launch, sides, block, active) for block in {0, programs - 1}
+    }
+    if max(run.followed for run in by_block.values()) < LONG_PROGRAM:
+        for n in range(1, MOST_SAMPLES - 1):
+            block = round(n * (programs - 1) / (MOST_SAMPLES - 1))
+            if block not in by_block:
+                by_block[block] = run_program(module, launch, sides, block, active)
+    samples = sorted(by_block)
+    runs = [by_block[block] for block in samples]
     unknown: Counter[str] = Counter()
     for function in module.functions:
         unknown.update(function.unknown)
@@ -271,6 +281,7 @@ class ProgramRun(Struct, frozen=True, kw_only=True):
     loaded: float
     stored: float
     assumed: int
+    followed: int
     problem: str
     timeline: Timeline | None
 
@@ -322,6 +333,7 @@ def _joined(cores: Sequence[Core], problem: str) -> ProgramRun:
         loaded=math.fsum(core.loaded for core in cores),
         stored=math.fsum(core.stored for core in cores),
         assumed=sum(core.program.assumed + core.program.cut for core in cores),
+        followed=sum(core.program.followed for core in cores),
         problem="" if cut else problem,
         timeline=_timeline(cores),
     )

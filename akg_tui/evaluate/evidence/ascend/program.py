@@ -12,6 +12,7 @@ from msgspec import Struct
 from akg_tui.evaluate.evidence.ascend.hivm import (
     Function,
     Operation,
+    bounds,
     carried,
     is_silent,
     known_arguments,
@@ -25,8 +26,8 @@ ASSUMED_TRIPS = 4
 """Iterations of a loop whose trip count is unknown."""
 LONGEST_LOOPS = (32, 8, 8)
 """Iterations that are followed of a loop that is not inside another, of one inside, and so on."""
-MOST_STEPS = 40_000
-MOST_INSTRUCTIONS = 1_000_000
+MOST_STEPS = 20_000
+MOST_INSTRUCTIONS = 80_000
 _COMPUTES = ("arith.", "affine.", "math.")
 
 
@@ -57,7 +58,8 @@ class Program(Struct, frozen=True):
     """The steps of one program on one core.
 
     `iterations` are the steps at which an iteration of the outer loop with the most steps starts.
-    `assumed` is the number of decisions without known values, `cut` whether the end is left out.
+    `assumed` is the number of decisions without known values, `cut` whether the end is left out,
+    `followed` the number of instructions that were followed.
     """
 
     steps: tuple[Step, ...]
@@ -65,6 +67,7 @@ class Program(Struct, frozen=True):
     iterations: tuple[int, ...] = ()
     assumed: int = 0
     cut: bool = False
+    followed: int = 0
 
     @property
     def looped(self) -> int:
@@ -93,7 +96,14 @@ def program_of(
         cut = False
     except _Cut:
         cut = True
-    return Program(tuple(run.steps), tuple(run.shortened), tuple(run.iterations), run.assumed, cut)
+    return Program(
+        tuple(run.steps),
+        tuple(run.shortened),
+        tuple(run.iterations),
+        run.assumed,
+        cut,
+        MOST_INSTRUCTIONS - run.left,
+    )
 
 
 class _Run:
@@ -101,7 +111,7 @@ class _Run:
         self._values = values
         self._scalars = 0
         self._weight = 1.0
-        self._left = MOST_INSTRUCTIONS
+        self.left = MOST_INSTRUCTIONS
         self._only_scalar: dict[int, bool] = {}
         self.steps: list[Step] = []
         self.shortened: list[Shortened] = []
@@ -112,8 +122,8 @@ class _Run:
         """Execute a region and return the names that it yields."""
         values = self._values
         for each in instructions:
-            self._left -= 1
-            if self._left < 0:
+            self.left -= 1
+            if self.left < 0:
                 raise _Cut
             name = each.operation
             if each.regions:
@@ -197,8 +207,9 @@ class _Run:
             self.iterations = starts
 
     def _bounds(self, loop: Instruction) -> tuple[Number, Number]:
-        names = loop.text.replace("=", " ").split()
-        return self._values.number(names[1]), self._values.number(names[5])
+        """Return the first value of a loop's counter, and its step."""
+        first, _, step = bounds(loop) or ("", "", "")
+        return self._values.number(first), self._values.number(step)
 
     def _is_scalar(self, body: tuple[Instruction, ...]) -> bool:
         """Tell whether a loop's body only has work of the scalar unit, and no flag."""
@@ -216,8 +227,8 @@ class _Run:
     def _repeat(self, body: tuple[Instruction, ...], times: int) -> None:
         """Issue the operations of a scalar loop, each as often as the loop executes it."""
         for each in body:
-            self._left -= 1
-            if self._left < 0:
+            self.left -= 1
+            if self.left < 0:
                 raise _Cut
             if each.regions:
                 trips = trip_count(each, self._values)
