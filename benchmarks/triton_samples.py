@@ -150,7 +150,8 @@ def _npu_cells(arch: dict[str, Any]) -> list[str]:
         str(sum(arch["cube_operations"].values())),
         str(arch["flags"]),
         str(arch["barriers"]),
-        f"{arch['memory']['UB']['used']:,} B",
+        # A program without tiles has no buffer.
+        f"{arch['memory'].get('UB', {'used': 0})['used']:,} B",
         f"{estimate:.2f} us" if estimate is not None else "",
     ]
 

@@ -10,7 +10,7 @@ import ast
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.phases import WRITE_THEN_TUNE
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import ReferenceChanges, Task
+from akg_tui.core.task import Case, ReferenceChanges, Task
 from akg_tui.dsl import find_compiler
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
 from akg_tui.evaluate.sizing.needs import Needs
@@ -284,9 +284,13 @@ class _Making:
                 told = f", {_time(needs)} a call" if needs is not None else ""
                 sizes = ", ".join(f"{name} = {value:g}" for name, value in case.sizes.items())
                 self.decide(f"case {case.name}: {sizes}{told}")
-        self._cases = tuple(fitting) if len(fitting) > 1 else ()
-        if len(fitting) == 1:
-            self._values |= fitting[0].sizes
+        self._keep_cases(fitting)
+
+    def _keep_cases(self, kept: Sequence[Case]) -> None:
+        """Go on with these cases; a single one is the task's sizes."""
+        self._cases = tuple(kept) if len(kept) > 1 else ()
+        if len(kept) == 1:
+            self._values |= kept[0].sizes
 
     def _does_not_fit(
         self, search: SizeSearch, values: Mapping[str, int | float]
@@ -392,10 +396,32 @@ class _Making:
         )
 
     def _examine_cases(self, search: SizeSearch) -> None:
+        """Examine the reference, and leave out cases that are refused if others are not."""
         task = self.task()
-        for case in task.cases or (None,):
+
+        def examine(case: Case | None) -> None:
             changed = ReferenceChanges(constants=task.constants(case))
             search.examine(replace(task, reference=changed, cases=()))
+
+        if not task.cases:
+            examine(None)
+            return
+        kept: list[Case] = []
+        refused: list[tuple[Case, ReferenceRefused]] = []
+        for case in task.cases:
+            try:
+                examine(case)
+                kept.append(case)
+            except ReferenceRefused as error:
+                if "too loose" in str(error):
+                    raise
+                refused.append((case, error))
+        if not kept:
+            raise refused[0][1]
+        for case, why in refused:
+            self.decide(f"case {case.name} is left out: {why}")
+        if refused:
+            self._keep_cases(kept)
 
     def _check_usable(self, needs: Needs) -> None:
         if needs.written:

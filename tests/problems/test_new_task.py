@@ -120,6 +120,22 @@ def test_a_kernel_that_could_not_know_its_case_gets_one(probe: SizeProbe, tmp_pa
     assert "one case: Model itself reads numbers that differ by case: M" in told
 
 
+def test_a_case_that_is_no_task_is_left_out_and_the_others_stay(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    shutil.copytree(SETS / "multikernelbench", tmp_path / "p")
+    origin = tmp_path / "p/3_scaled_tanh.py"
+    groups = [json.loads(line) for line in origin.with_suffix(".json").read_text().splitlines()]
+    shape = tuple(groups[1]["inputs"][0]["shape"])
+    text = origin.read_text()
+    same = f"return x * 1 if x.shape == {shape} else torch.tanh(x) * scale"
+    origin.write_text(text.replace("return torch.tanh(x) * scale", same))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert [each.name for each in task.task.cases] == ["group1", "group3"]
+    left = [line for line in told if line.startswith("case group2 is left out: ")]
+    assert "a kernel would pass that returns input 0 itself" in left[0]
+
+
 def test_stated_sizes_stay_when_the_others_are_fitted(
     probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
