@@ -17,9 +17,10 @@ from akg_tui.tui.panes.chart import PICTURE, ChartPane
 from akg_tui.tui.terminal_pictures import may_show
 from akg_tui.view.braille_chart import LABEL, AttemptSeries
 from akg_tui.view.controls.preferences import Preferences
+from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.pictures import kitty
 from akg_tui.view.pictures.bitmap import Bitmap
-from akg_tui.view.pictures.chart_picture import GROUND, MOST_PIXELS, ROLES, chart_png
+from akg_tui.view.pictures.chart_picture import _SHAPES, GROUND, MOST_PIXELS, ROLES, chart_png
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
@@ -75,6 +76,7 @@ def test_a_plot_is_drawn_on_the_scale_of_the_dots_and_bounded() -> None:
     wide, rows = pixels(chart_png(plot, 40, 10, (8, 16), colours))
     assert (wide, len(rows)) == (320, 160)
     assert len({place for row in rows for place in row}) > 5
+    assert {sign for sign, _ in VERDICT.values()} <= _SHAPES.keys()
     wide, rows = pixels(chart_png(plot, 250, 80, (10, 20), colours))
     assert wide * len(rows) <= MOST_PIXELS
 

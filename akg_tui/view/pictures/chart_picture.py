@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
+from akg_tui.core.phases import Verdict
 from akg_tui.view.braille_chart import CROWD, Plot, Scale, axis_length, columns_of, values_of
 from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
 from akg_tui.view.pictures.bitmap import Bitmap, Colour
@@ -114,7 +115,7 @@ class _Drawing:
     def _points(self) -> None:
         size = max(3, min(self._wide, self._high // 2))
         for each in self._plot.series:
-            draw = _SHAPES.get(each.glyph, _square)
+            draw = _SHAPES[each.glyph]
             for _, begin, end in columns_of(each.xs, self._columns, self._across, 0):
                 x = self._x(each.xs[begin])
                 low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
@@ -158,6 +159,12 @@ def _waves(map_: Bitmap, x: int, y: int, size: int, ink: int) -> None:
         map_.box(x - size, at - thick // 2, x + size, at - thick // 2 + thick - 1, ink)
 
 
+def _stripes(map_: Bitmap, x: int, y: int, size: int, ink: int) -> None:
+    thick = max(2, size // 4)
+    for at in (y - 2 * thick, y, y + 2 * thick):
+        map_.box(x - size, at - thick // 2, x + size, at - thick // 2 + thick - 1, ink)
+
+
 def _diamond(map_: Bitmap, x: int, y: int, size: int, ink: int) -> None:
     for step in range(size + 1):
         for side in (-step, step):
@@ -177,9 +184,11 @@ def _arrow(map_: Bitmap, x: int, y: int, size: int, ink: int) -> None:
 
 
 _SHAPES: dict[str, Callable[[Bitmap, int, int, int, int], None]] = {
-    **dict(
-        zip((sign for sign, _ in VERDICT.values()), (_check, _square, _cross, _waves), strict=True)
-    ),
+    VERDICT[Verdict.KEEP][0]: _check,
+    VERDICT[Verdict.DISCARD][0]: _square,
+    VERDICT[Verdict.FAIL][0]: _cross,
+    VERDICT[Verdict.INCONCLUSIVE][0]: _waves,
+    VERDICT[Verdict.SHORTLIST][0]: _stripes,
     PROMISED: _ring,
     FRESH: _diamond,
     LIVE: _arrow,
