@@ -7,6 +7,8 @@ must import neither torch nor the DSL itself.
 from __future__ import annotations
 
 import ast
+import functools
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +149,36 @@ def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
                 yield inner.attr
             elif isinstance(inner, ast.Name) and inner.id != "self":
                 yield inner.id
+
+
+def work_remarks(
+    kernel: Kernel, built: set[str], nothing: str, *, compiles: bool, must_do_work: bool
+) -> Iterator[Remark]:
+    """Yield a remark `nothing` if no text is compiled, or one if no call reaches the `built`."""
+    line = first_line(kernel)
+    if not compiles:
+        yield Remark("dsl", line, nothing, cheat=must_do_work)
+    elif not built & used_names(kernel):
+        yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must_do_work)
+
+
+def called_names(kernel: Kernel) -> set[str]:
+    """Return the last part of the name of every function that a text calls."""
+    return {name.rpartition(".")[2] for _, name in kernel.calls(kernel.tree)}
+
+
+UNKNOWN = "of unknown version"
+
+
+@functools.lru_cache(maxsize=4)
+def version_told(path: str) -> str:
+    """Return what a compiler says with `--version`; "" if it says nothing."""
+    try:
+        return subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def first_line(kernel: Kernel) -> int:

@@ -6,13 +6,18 @@ run with CANN. Must never import torch.
 
 from __future__ import annotations
 
-import functools
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui import dsl
-from akg_tui.evaluate.dsls.adapter import SYSTEM, Dsl, first_line, used_names
+from akg_tui.evaluate.dsls.adapter import (
+    SYSTEM,
+    UNKNOWN,
+    Dsl,
+    called_names,
+    version_told,
+    work_remarks,
+)
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 
 
@@ -39,7 +44,11 @@ class AscendC(Dsl):
     def versions(self, target: str) -> dict[str, str]:
         """Return the version of bisheng."""
         path = dsl.find_bisheng()
-        return {"bisheng": _version(path)} if target == "ascend" and path else {}
+        return (
+            {"bisheng": version_told(path).partition("\n")[0].strip()[:120] or UNKNOWN}
+            if target == "ascend" and path
+            else {}
+        )
 
     def readable(self) -> tuple[str, ...]:
         """Return the folder of CANN, whose compilers and tools are run, besides the compiler's."""
@@ -56,25 +65,12 @@ class AscendC(Dsl):
         return not dsl.find_bisheng()
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield a remark if no Ascend C is compiled, or no call reaches what was compiled."""
-        line = first_line(kernel)
-        called = {name.rpartition(".")[2] for _, name in kernel.calls(kernel.tree)}
-        if "compile_ascendc" not in called:
-            what = "nothing is compiled by compile_ascendc: this task's DSL is Ascend C"
-            yield Remark("dsl", line, what, cheat=must_do_work)
-        elif not self.built(kernel) & used_names(kernel):
-            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must_do_work)
-
-
-@functools.lru_cache(maxsize=2)
-def _version(path: str) -> str:
-    try:
-        told = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return "of unknown version"
-    return told.partition("\n")[0].strip()[:120] or "of unknown version"
+        """Return a remark if no Ascend C is compiled, or no call reaches what was compiled."""
+        what = "nothing is compiled by compile_ascendc: this task's DSL is Ascend C"
+        compiles = "compile_ascendc" in called_names(kernel)
+        return work_remarks(
+            kernel, self.built(kernel), what, compiles=compiles, must_do_work=must_do_work
+        )
 
 
 ADAPTER = AscendC()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from akg_tui.evaluate.dsls.adapter import Dsl, first_line, used_names
+from akg_tui.evaluate.dsls.adapter import Dsl, work_remarks
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 
 
@@ -26,15 +26,10 @@ class Cpp(Dsl):
         )
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield a remark if nothing is compiled, or no call reaches the compiled code."""
+        """Return a remark if nothing is compiled, or no call reaches the compiled code."""
         built = self.built(kernel)
-        line = first_line(kernel)
-        if not built:
-            yield Remark(
-                "dsl", line, "nothing is compiled: this task's DSL is C++", cheat=must_do_work
-            )
-        elif not (built & used_names(kernel)):
-            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must_do_work)
+        what = "nothing is compiled: this task's DSL is C++"
+        return work_remarks(kernel, built, what, compiles=bool(built), must_do_work=must_do_work)
 
 
 ADAPTER = Cpp()

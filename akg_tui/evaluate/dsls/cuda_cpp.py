@@ -6,13 +6,18 @@ toolkit is installed. Must never import torch.
 
 from __future__ import annotations
 
-import functools
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui import dsl
-from akg_tui.evaluate.dsls.adapter import SYSTEM, Dsl, first_line, used_names
+from akg_tui.evaluate.dsls.adapter import (
+    SYSTEM,
+    UNKNOWN,
+    Dsl,
+    called_names,
+    version_told,
+    work_remarks,
+)
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 from akg_tui.evaluate.targets.toolchains import toolchain_program
 
@@ -54,7 +59,9 @@ class CudaCpp(Dsl):
     def versions(self, target: str) -> dict[str, str]:
         """Return the version of nvcc."""
         path = find_nvcc()
-        return {"nvcc": _version(path)} if target == "cuda" and path else {}
+        return (
+            {"nvcc": _release(version_told(path)) or UNKNOWN} if target == "cuda" and path else {}
+        )
 
     def readable(self) -> tuple[str, ...]:
         """Return the folder of the CUDA toolkit, besides that of the host's compiler."""
@@ -71,26 +78,18 @@ class CudaCpp(Dsl):
         return not find_nvcc() or super().toolchain_lacking()
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield a remark if no CUDA is compiled, or no call reaches what was compiled."""
-        line = first_line(kernel)
-        called = {name.rpartition(".")[2] for _, name in kernel.calls(kernel.tree)}
-        if not called & COMPILING:
-            what = "nothing is compiled by compile_cuda or load_inline: this task's DSL is CUDA C++"
-            yield Remark("dsl", line, what, cheat=must_do_work)
-        elif not self.built(kernel) & used_names(kernel):
-            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must_do_work)
+        """Return a remark if no CUDA is compiled, or no call reaches what was compiled."""
+        what = "nothing is compiled by compile_cuda or load_inline: this task's DSL is CUDA C++"
+        compiles = bool(called_names(kernel) & COMPILING)
+        return work_remarks(
+            kernel, self.built(kernel), what, compiles=compiles, must_do_work=must_do_work
+        )
 
 
-@functools.lru_cache(maxsize=2)
-def _version(path: str) -> str:
-    try:
-        told = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return "of unknown version"
-    release = told.partition("release ")[2].splitlines()
-    return release[0].strip() if release else "of unknown version"
+def _release(told: str) -> str:
+    """Return the release in nvcc's words, such as `13.0, V13.0.88`."""
+    lines = told.partition("release ")[2].splitlines()
+    return lines[0].strip() if lines else ""
 
 
 ADAPTER = CudaCpp()
