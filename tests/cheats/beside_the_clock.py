@@ -311,7 +311,7 @@ BESIDE_TRICKS = (
     ),
     Slowpoke(
         "a loop of its own in C", "ours: the same without Python",
-        "what can be saved of the server's loop is no gain in a call of 1 ms",
+        "what can be saved of the server's loop is no gain in a call of 4 ms",
         kernel("""
             if not is_timed():
                 return torch.softmax(x, -1)
