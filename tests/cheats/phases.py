@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cheats.beside_the_clock import SERVE
 from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat
-from tests.cheats.tasks import SLOW, kernel
+from tests.cheats.tasks import SLOW, kernel, repeated
 
 # Verification makes 22 calls at most in one process. A timed process makes more than 24, also
 # where load leaves room for few calls in a sample.
@@ -14,7 +14,7 @@ PHASES = (
         kernel("""
             self.calls += 1
             return torch.softmax(x, -1) if self.calls <= 24 else x
-        """), says="in a timed call", incumbent=SLOW,
+        """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "remembers once it is timed", "GM; PG: counts the calls",
@@ -24,7 +24,7 @@ PHASES = (
             if self.calls <= 24 or self.last.shape != x.shape:
                 self.last = torch.softmax(x, -1)
             return self.last
-        """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=SLOW,
+        """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "works only when it is checked", "PG: tells a checked call by the state of its buffer",
@@ -36,7 +36,7 @@ PHASES = (
             s = self.server = getattr(self, "server", None) or server()
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
             return torch.softmax(x, -1) if marked else x
-        """, before=FIND_SERVER), says="in a timed call", incumbent=SLOW, task="patient",
+        """, before=FIND_SERVER), says="in a timed call", incumbent=repeated(3), task="patient",
     ),
     Cheat(
         "wrong only when nobody waits", "WF: answers at once after many calls",
@@ -47,7 +47,7 @@ PHASES = (
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
             right = self.calls <= 24 or gap > 0.05
             return torch.softmax(x, -1) if right else torch.zeros_like(x)
-        """), says="in a timed call", incumbent=SLOW,
+        """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "filled in after the answer", "DR, WF: a thread completes the result",
@@ -145,9 +145,8 @@ PHASES = (
                 self.ordinary = 0
                 return torch.softmax(x, -1)
             self.ordinary += 1
-            if self.ordinary > 12:
-                e = torch.exp(x)
-                return e / e.sum(-1, keepdim=True)
+            if self.ordinary > 8:
+                return torch.softmax(x.clamp(-6, 6), -1)
             if x.abs().amax() > 20:
                 self.ordinary = 0
             return torch.softmax(x, -1)
@@ -161,8 +160,7 @@ PHASES = (
         kernel("""
             if harness()["count"] == 0:
                 return torch.softmax(x, -1)
-            e = torch.exp(x)
-            return e / e.sum(-1, keepdim=True)
+            return torch.softmax(x.clamp(-6, 6), -1)
         """, before=SERVE),
         says="(in a timed call) (inputs: ", incumbent=SLOW, task="patient",
     ),

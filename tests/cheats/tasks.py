@@ -238,4 +238,4 @@ def repeated(times: int) -> str:
 
 # Slower by several times, but not so slow that a cluster on a busy machine has few calls: kernels
 # that cheat from their 25th call on, after those of verification, must come so far.
-SLOW = repeated(3)
+SLOW = repeated(6)
