@@ -179,7 +179,7 @@ class Roofline(Struct, frozen=True, gc=False):
 
 
 class Estimate(Struct, frozen=True, gc=False):
-    """What a model of the hardware `arch` says of a kernel's time, in microseconds a call.
+    """The time of a kernel on the hardware `arch` by a model of it, in microseconds a call.
 
     Nothing ran there: it ranks kernels, and is never a ratio. `binds` is what the model says binds.
     """

@@ -27,7 +27,7 @@ SSH = "ssh"
 OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%\[\]-]*")
 SENT = (JOURNAL, HISTORY, TASK)
-"""What another machine needs of a run, and what comes back of one."""
+"""The files of a run that are sent to another machine, and brought back from it."""
 MOST_BYTES = 1 << 30
 UNREACHED, NOT_EXECUTABLE, NOT_FOUND = 255, 126, 127
 WIDTH = 300
@@ -179,7 +179,7 @@ def _remote(host: str, command: str) -> Iterator[_Process]:
             try:
                 yield _Process(process)
             except RemoteFault as found:
-                # What the command said is the better reason, if it failed.
+                # If the command failed, its own message is the reason that is told.
                 fault = found
             except BaseException:
                 process.kill()

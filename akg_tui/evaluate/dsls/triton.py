@@ -23,7 +23,7 @@ REFUSALS = frozenset(
 )
 """The exceptions of Triton's compiler for code that it does not accept."""
 ASCEND_REFUSAL = "MLIRCompilationError"
-"""What triton-ascend raises if a later compiler refuses, with all that this says, framed."""
+"""The exception of triton-ascend for a refusal of bishengir-compile; it holds its whole output."""
 
 
 class Triton(Dsl):

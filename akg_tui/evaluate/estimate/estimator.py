@@ -50,7 +50,7 @@ class Estimator(ABC):
 
 
 class TritonEstimator(Estimator):
-    """What all arches share for which Triton's kernels are compiled: the compile report."""
+    """Estimates a Triton kernel from its compile report; base of the estimators of all arches."""
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
@@ -125,7 +125,7 @@ class AscendEstimator(TritonEstimator):
                 total += spent
                 if spent > longest:
                     longest, binds = spent, found.binds
-        # What follows a colon are figures of the launch, which the report has.
+        # The figures after the colon stand in the compile report too.
         return Estimate(self.arch, round(total, 4), one_line(binds.partition(":")[0], 60))
 
 

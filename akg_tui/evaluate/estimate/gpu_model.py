@@ -28,7 +28,7 @@ as in microbenchmarks of NVIDIA's GPUs since Volta (Jia et al., 2018)."""
 DEPENDENT_CYCLES = 4
 """Until the result of an arithmetic instruction can be used (same source)."""
 CACHE_BYTES_A_CYCLE = 64
-"""What one multiprocessor reads from the second cache in a cycle (NVIDIA A100 whitepaper)."""
+"""The bytes that a multiprocessor reads from the L2 cache in a cycle (NVIDIA A100 whitepaper)."""
 SCHEDULERS = 4
 LANES = 32 * SCHEDULERS
 """Single-precision results of a multiprocessor in a cycle."""
@@ -37,7 +37,7 @@ WIDE = ("fp32", "fp64")
 
 
 class Rates(Struct, frozen=True):
-    """What a GPU of an arch can do: its multiprocessors, clock in GHz, memory in GB/s.
+    """The rates of a GPU: its multiprocessors, clock in GHz, memory bandwidth in GB/s.
 
     `half` and `single` are matrix products in 16 and 32 (TF32) bits, dense, in TFLOP/s.
     """
