@@ -188,7 +188,7 @@ class Evaluation:
                     self._metrics += case.reference.metrics(of_case, outputs, self._kernel)
             if self.timed:
                 self._check_load(verification.load_s)
-            return TimedCase(case, verification.held, call_s, drawn.in_turn())
+            return TimedCase(case, verification.held, call_s, drawn.like_ordinary())
 
     def _build(self, case: JudgedCase) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""

@@ -83,9 +83,11 @@ FIXED_SHARE = 0.5
 """The largest share of a call that is subtracted as fixed cost."""
 
 DECOYS = 2
+PAIRS_A_DECOY = 6
 Decoy = tuple[VerificationInput, ...]
 """Verification inputs of one or two calls in a row, at random turns of a cluster; their results are
-checked, and their time does not count."""
+checked, and their time does not count. There are at least `DECOYS`, and one for each
+`PAIRS_A_DECOY` pairs."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
@@ -324,6 +326,9 @@ class Cluster:
     candidate_s: float
     """Median times of a call in seconds, fixed cost subtracted."""
 
+    loop_share: float
+    """The share of a call of the candidate that a loop of its own could save of the fixed cost."""
+
     cpu_wait_s: float
     """Seconds that the two processes and the judge waited for a CPU in the timed calls."""
 
@@ -348,6 +353,7 @@ class IdleProcess:
         self.side = side
         self._draw = draw
         self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
+        self._answer_s: deque[float] = deque(maxlen=IDLE_KEPT)
 
     def wake(self, timeout_s: float) -> None:
         """Run, because the CPUs may sleep and the code around a call may be in no cache.
@@ -358,17 +364,36 @@ class IdleProcess:
             self.side.worker.wake(timeout_s)
 
     def call(self, timeout_s: float) -> None:
-        """Add a time."""
+        """Add the times of a call, and of an answer without one."""
         self.wake(timeout_s)
         with self.side.blamed():
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
             self._seconds.append(call.seconds)
+        if not self.side.keeps_results:
+            return
+        self.wake(timeout_s)
+        with self.side.blamed():
+            # Filled in for equally cold caches.
+            self.side.fill(self._draw, 0)
+            answer = self.side.worker.timed_call(timeout_s, op=Op.WAKE)
+        if not is_disturbed(answer):
+            self._answer_s.append(answer.seconds)
 
     @property
     def fixed_s(self) -> float:
         """The fixed cost of a call in seconds."""
         return statistics.median(self._seconds) if self._seconds else 0.0
+
+    @property
+    def loop_s(self) -> float:
+        """The seconds of the fixed cost that a loop of a kernel's own could save at most.
+
+        Such a loop replaces all that a child does between a request and its answer.
+        """
+        if not self._seconds or not self._answer_s:
+            return 0.0
+        return max(0.0, self.fixed_s - statistics.median(self._answer_s))
 
 
 def is_disturbed(call: TimedCall) -> bool:
@@ -520,7 +545,15 @@ class ClusterRunner:
                     self._returned.append(dataclasses.replace(returned, decoy=given))
 
     def _drawn_decoys(self) -> list[Decoy]:
-        return self.rng.sample(list(self.decoys), min(DECOYS, len(self.decoys)))
+        """Return random decoys, some of them several times; at least half have unusual values."""
+        count = max(DECOYS, self.pairs // PAIRS_A_DECOY)
+        altered = [decoy for decoy in self.decoys if decoy[-1].altered]
+        unusual = [decoy for decoy in self.decoys if not decoy[-1].altered]
+        drawn = self.rng.choices(altered, k=count // 2 if unusual else count) if altered else []
+        if unusual:
+            drawn += self.rng.choices(unusual, k=count - len(drawn))
+        self.rng.shuffle(drawn)
+        return drawn
 
     def _read_results(self, each: RunningSide, draw: Draw, item: int) -> Returned:
         """Read the results of the last call, for a comparison while no call is timed."""
@@ -566,7 +599,8 @@ class ClusterRunner:
             statistics.median(math.log(theirs / ours) for theirs, ours in net),
             len(counted),
             statistics.median(theirs for theirs, _ in net),
-            statistics.median(ours for _, ours in net),
+            candidate_s := statistics.median(ours for _, ours in net),
+            self.idle.loop_s / candidate_s,
             sum(call.waited_s for call in itertools.chain(baseline.timed, candidate.timed)),
         )
 

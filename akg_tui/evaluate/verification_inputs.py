@@ -46,9 +46,6 @@ reference try all of them."""
 UNUSUAL_IDLE_CPU_S = 5.0
 """The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
 
-ANOTHER_KIND = 0.25
-"""The share of evaluations in which the declared shape is tried with a second kind of values."""
-
 NEXT_TIME = "; the next evaluation may come to it"
 
 ALTERED_INPUTS = {Alteration.CHANGED: 4, Alteration.REPEATED: 2}
@@ -98,13 +95,13 @@ class VerificationInputs:
     unusual: list[Group] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
-    def in_turn(self) -> list[tuple[VerificationInput, ...]]:
-        """Return the inputs that lie in memory as ordinary ones do, in the order of their calls.
+    def like_ordinary(self) -> list[tuple[VerificationInput, ...]]:
+        """Return the unusual inputs that lie in memory as ordinary ones do.
 
         One to a call, or two where an input differs in one argument from the input before it.
         """
         known = self.ordinary.draw.description
-        found: list[tuple[VerificationInput, ...]] = [(each,) for each in self.ordinary.inputs]
+        found: list[tuple[VerificationInput, ...]] = []
         ordinary = set(map(id, self.ordinary.inputs))
         for group in self.unusual:
             has = group.draw.description
@@ -243,12 +240,11 @@ def _at_declared(
     """Return the kinds of values that are tried in the declared shape.
 
     A kernel may recognise that shape, so it must be correct there too. Trying all kinds takes
-    too long: one input has rows of many kinds, and sometimes a second input has a single kind.
+    too long: one input has rows of many kinds, one another kind, one infinities, and one NaN.
     """
-    floating = [kind for kind in values if kind in unusual_values.FLOATING]
-    wanted = [ValueKind.PATCHWORK] if floating else list(values[:1])
-    if floating and rng.random() < ANOTHER_KIND:
-        wanted.append(floating[0])
+    special = [kind for kind in values if kind in SPECIAL]
+    others = [kind for kind in values if kind in unusual_values.FLOATING - SPECIAL]
+    wanted = [ValueKind.PATCHWORK, *others[:1], *special] if others else list(values[:1])
     most = max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))
     return [kind for kind in wanted if kind not in reference.excluded_kinds][:most]
 

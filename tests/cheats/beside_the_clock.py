@@ -311,7 +311,7 @@ BESIDE_TRICKS = (
     ),
     Slowpoke(
         "a loop of its own in C", "ours: the same without Python",
-        "what can be saved of the server's loop is no gain in a call of 4 ms",
+        "a KEEP exceeds what can be saved of the server's loop",
         kernel("""
             if not is_timed():
                 return torch.softmax(x, -1)

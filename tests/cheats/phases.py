@@ -145,8 +145,9 @@ PHASES = (
                 self.ordinary = 0
                 return torch.softmax(x, -1)
             self.ordinary += 1
-            if self.ordinary > 8:
-                return torch.softmax(x.clamp(-6, 6), -1)
+            if self.ordinary > 12:
+                e = torch.exp(x)
+                return e / e.sum(-1, keepdim=True)
             if x.abs().amax() > 20:
                 self.ordinary = 0
             return torch.softmax(x, -1)
@@ -160,7 +161,8 @@ PHASES = (
         kernel("""
             if harness()["count"] == 0:
                 return torch.softmax(x, -1)
-            return torch.softmax(x.clamp(-6, 6), -1)
+            e = torch.exp(x)
+            return e / e.sum(-1, keepdim=True)
         """, before=SERVE),
         says="(in a timed call) (inputs: ", incumbent=SLOW, task="patient",
     ),

@@ -111,6 +111,15 @@ NUMBERS = (
         kernel("return torch.softmax(torch.nan_to_num(x), -1)"), says="NaN",
     ),
     Cheat(
+        "NaN swallowed in the declared shape", "KB: the benchmark's shape has a path of its own",
+        "NaN comes in the declared shape too",
+        kernel("""
+            if x.shape == (64, 256):
+                x = torch.where(x.isnan(), 0.0, x)
+            return torch.softmax(x, -1)
+        """), says="NaN",
+    ),
+    Cheat(
         "infinities clamped", "AK: masks of infinities are not compared",
         "infinities where the reference defines the result",
         kernel("return torch.softmax(x.clamp(-1e4, 1e4), -1)"), says="infinities",

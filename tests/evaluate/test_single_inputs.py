@@ -243,8 +243,8 @@ def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     (case,) = shared.cases
     case.reference.examine()
     drawn = case.prefetched.verification_inputs()
-    turns = [[given.name for given in turn] for turn in drawn.in_turn()]
-    assert turns[:2] == [["as drawn"], ["as drawn"]]
+    turns = [[given.name for given in turn] for turn in drawn.like_ordinary()]
+    assert ["as drawn"] not in turns
     assert ["rows of many kinds"] in turns
     pairs = [turn for turn in turns if len(turn) == 2]
     assert len(pairs) == 5

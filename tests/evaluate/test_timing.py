@@ -31,10 +31,12 @@ class FakeClusterRunner:
     rng: random.Random
     mean: float
     deviation: float
+    loop_share: float = 0.0
     sampled_s: float = 0.0
 
     def run_cluster(self) -> Cluster:
-        return Cluster(self.rng.gauss(self.mean, self.deviation), 11, 1e-3, 8e-4, 0.0)
+        value = self.rng.gauss(self.mean, self.deviation)
+        return Cluster(value, 11, 1e-3, 8e-4, self.loop_share, 0.0)
 
 
 @dataclass
@@ -122,6 +124,21 @@ def test_what_was_measured_before_counts() -> None:
     assert stage._run_until_decided(fake_runners(0.05, 0.05)) is Standing.FASTER
     assert list(found.log_ratios[:40]) == prior
     assert found.clusters == len(found.log_ratios) - 40 == 1
+
+
+def test_a_gain_that_a_call_loop_could_save_is_none() -> None:
+    for mean, standing, least in (
+        (0.08, Standing.FUTILE, 0.1),
+        (0.15, Standing.FASTER, 0.1),
+    ):
+        case, found = timed_case(), TimingResult()
+        runner = FakeClusterRunner(random.Random(3), mean, 0.004, loop_share=least)
+        runners = [(case, cast("ClusterRunner", runner))]
+        stage = stage_of(found, cases=[case])
+        assert stage._run_until_decided(runners) is standing
+        assert found.least_gain == least
+        assert found.ratio is not None
+        assert found.ratio.low > 1.05
 
 
 def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement() -> None:
