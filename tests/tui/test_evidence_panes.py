@@ -401,6 +401,8 @@ def test_rows_of_the_roofline_keep_to_their_room() -> None:
         rows = limits_rows(view, room, height)
         assert max(map(width, rows)) <= room
         assert len(rows) <= max(height, 12)
+        told = [plain(row) for row in rows if "✓ best" in plain(row) or "◦ eager" in plain(row)]
+        assert "…" not in "".join(told[1:])  # the first one is the legend
     assert "IPC 2.50" in "".join(map(plain, rows))
     assert "no sizes" in "".join(map(plain, rows))
 

@@ -19,7 +19,7 @@ from akg_tui.view.attempt_rows import (
 )
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import line
+from akg_tui.view.spans import cells, line
 
 
 class AttemptsPane(LineView, Pane):

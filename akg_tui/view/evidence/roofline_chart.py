@@ -221,11 +221,17 @@ def _table(view: LimitsView, room: int) -> list[Line]:
             (_EAGER, tr("eager"), roof.share(kernels.eager.get(roof.case))),
         ]
         known = [(sign, word, value) for sign, word, value in shares if value is not None]
-        parts = [(f"  {sign} {word} {percent(value)}", "figure") for sign, word, value in known]
+        parts = [
+            line((f"  {sign} {word} {percent(value)}", "figure")) for sign, word, value in known
+        ]
         least = tr("at least {time} a call", time=formatting.milliseconds(roof.least_s * 1e3))
-        reached = line(*parts)
-        if width(reached) + cells(least) + 3 <= room:
-            reached = (*reached, (f"   {least}", "muted"))
+        parts.append(line((f"   {least}", "muted")))
+        reached: Line = ()
+        for part in parts:  # a figure is never cut off
+            if reached and width(reached) + width(part) > room:
+                rows.append(reached)
+                reached = ()
+            reached = (*reached, *part)
         rows.append(reached)
         top = max((value for _, _, value in known), default=None)
         if top is not None and top < NEAR:
