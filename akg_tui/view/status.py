@@ -14,6 +14,7 @@ from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdic
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of, climb_of, estimate_climb, ratios_of
+from akg_tui.core.user_commands import can_go_on
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.evaluation_rows import disturbance
@@ -176,6 +177,10 @@ def phase_row(
             here = len(shown)
             held = at_rest or isinstance(_in_sight(state, now, holds), Hold)
             shown.append((_live(state, now, name, full, held=held),))
+        elif (
+            phase is Phase.BASELINE and state.finished and baseline_lost(state) and not state.tries
+        ):
+            shown.append(((f"✗{name}", "verdict.fail"),))
         elif phase is following:
             shown.append(((f"{IDLE}{name}", "phase.next"),))
         elif phase in passed:
@@ -253,8 +258,10 @@ def status(
             end = (*end, (told, "figure"))
         if past:
             return fit(end, room)
-        leaves = tr("{more} goes on with more rounds, {key} leaves",
-                    more=way_to("run.more"), key=way_to("app.quit"))  # fmt: skip
+        more, leave = way_to("run.more"), way_to("app.quit")
+        leaves = tr("{key} leaves", key=leave)
+        if can_go_on(state):
+            leaves = tr("{more} goes on with more rounds, {key} leaves", more=more, key=leave)
         return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
         return fit(line((retold(one_line(activity)), "note")), room)
