@@ -211,6 +211,7 @@ async def test_a_run_without_a_correct_kernel_offers_no_more_rounds_and_no_passe
     handle.tell_broken_baseline()
     async with on_stage(handle) as stage:
         assert "✗BASELINE" in stage.text()
+        assert "best:" not in stage.text()
         assert "q leaves" in stage.text()
         assert "more rounds" not in stage.text()
         assert "+ more" not in stage.text().split("\n")[-1]

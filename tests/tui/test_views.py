@@ -335,7 +335,7 @@ def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
 def test_between_two_evaluations_the_last_ones_finding_stands() -> None:
     handle = FakeHandle().to_phase(Phase.EDIT, settled=5)
     rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
-    assert rows[:2] == ["attempt 5 was measured", "wrong"]
+    assert rows[:2] == ["attempt 5 failed", "wrong"]
 
 
 def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
@@ -390,10 +390,13 @@ def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
 
 def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
     handle = evaluating()
-    broken = Measurement(outcome=Outcome.ERROR, message="the \x1b judge broke")
+    why = "the \x1b judge broke: the limit is build_timeout_s in task.toml"
+    broken = Measurement(outcome=Outcome.ERROR, message=why)
     assert handle.send(cmd.FinishEval(broken)) is None
-    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
+    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 40, 9)]
     assert not any("\x1b" in row for row in rows)
+    assert rows[0] == "attempt 3 could not be measured"
+    assert "".join(rows).endswith("in task.toml")
 
 
 PLANNED = FakeHandle()

@@ -222,8 +222,10 @@ class SourcePane(LineView, Pane):
     def _titles(self, state: RunState, name: str, blob: str, best: str) -> None:
         name = one_line(name)
         if blob == best:
-            kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
-            if state.best is None and (state.tries or state.phase is Phase.WRITE):
+            kind = formatting.attempt(0)
+            if state.best is not None:
+                kind = f"{tr('best')}: {formatting.attempt(state.best.attempt)}"
+            elif state.tries or state.phase is Phase.WRITE:
                 kind = tr("not correct yet")
             kind = f"{name}, {kind}" if self._working else kind
         else:
