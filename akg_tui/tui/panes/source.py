@@ -20,7 +20,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.textual_internals import set_border
+from akg_tui.tui.textual_internals import run_newest, set_border
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
@@ -110,12 +110,12 @@ class SourcePane(LineView, Pane):
         missing = {b: one.text(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
             work = partial(self._colour, missing, one.name)
-            self.run_worker(work, exclusive=True, group="colour")
+            run_newest(self, work, group="colour")
         if versions and not known:
             # Read here: the thread does only the comparison, which needs nothing of the run.
             texts = {v.blob: one.text(v.blob) for v in versions}
             work = partial(self._blame, versions, texts)
-            self.run_worker(work, exclusive=True, group="blame")
+            run_newest(self, work, group="blame")
 
     async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
         def work() -> tuple[int, ...]:

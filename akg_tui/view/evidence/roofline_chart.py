@@ -49,9 +49,10 @@ def kernels_of(state: RunState) -> Kernels:
     seed = state.baseline
     if seed is None or state.best is None:
         return Kernels({}, {}, {}, ())
-    parts = ((seed, ""), *((case, case.name) for case in seed.cases))
-    base = {name: each.candidate_ms for each, name in parts if each.candidate_ms}
-    eager = {n: base[n] * each.ratio.ratio for each, n in parts if n in base and each.ratio}
+    parts = [("", seed.candidate_ms, seed.ratio)]
+    parts += [(case.name, case.candidate_ms, case.ratio) for case in seed.cases]
+    base = {name: ms for name, ms, _ in parts if ms}
+    eager = {name: base[name] * r.ratio for name, _, r in parts if name in base and r}
     by_case = CasesOverSeed()
     over = {each.number: _over_seed(ratios_of(state, each), by_case.read(each))
             for each in state.attempts}  # fmt: skip
