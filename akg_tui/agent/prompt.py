@@ -37,10 +37,10 @@ You tune one compute kernel inside a state machine. The harness evaluates, decid
 keeps and rolls back; you plan and edit. Each plan item is one direction; each edit
 belongs to the active item. After an edit the harness verifies the kernel against the
 reference and times it against the best kernel so far (the incumbent). KEEP means
-faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE:
-probably faster, not proved yet. That item returns to the plan, and the harness measures
-its kernel again by itself. Do not repeat what the plan shows as discarded, failed or
-inconclusive."""
+faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE: the
+time was spent before a gain was proved or excluded. That item returns to the plan, and the
+harness measures its kernel again by itself. Do not repeat what the plan shows as discarded,
+failed or inconclusive."""
 
 SYSTEM_ESTIMATING = """\
 You tune one compute kernel inside a state machine, on a machine without the device. The harness

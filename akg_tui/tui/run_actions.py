@@ -7,6 +7,7 @@ writes only to the run's folder ``exports/``.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -195,7 +196,7 @@ class RunActions:
         """Write the report of the run so far, and show its path."""
         if (handle := self._run()) is not None:
             run = Path(handle.path)
-            work = export.report(run, one_line(run.name), self._workbench.say)
+            work = partial(export.report, run, one_line(run.name), self._workbench.say)
             self._app.run_worker(work, name="report", group="report", exclusive=True)
 
     def _run(self) -> RunHandle | None:

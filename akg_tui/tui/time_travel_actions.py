@@ -72,7 +72,7 @@ class TimeTravel:
         if self.in_past:
             deck.timeline.focus()
         else:
-            self._app.run_worker(self.enter(), name="read the past", group=OPENING, exclusive=True)
+            self._app.run_worker(self.enter, name="read the past", group=OPENING, exclusive=True)
 
     async def enter(self) -> None:
         """Fold the states in slices, between which the screen is painted; then show the last."""

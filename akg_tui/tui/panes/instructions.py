@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -87,7 +88,7 @@ class InstructionsPane(LineView, Pane):
             self._places = places_of_several(names, snapshot.kernel(blob))
             self._files = names
             at = [places_of_several(names, snapshot.kernel(best)), self._places]
-            work = self._build((old, new), sources, one_line(names[0]), at)
+            work = partial(self._build, (old, new), sources, one_line(names[0]), at)
             self.run_worker(work, exclusive=True, group="instructions")
 
     def _pull_estimate(
@@ -102,7 +103,7 @@ class InstructionsPane(LineView, Pane):
         self.entitle(tr("estimate of the pipes"))
         if new is not None and old is not None:
             view = EstimateView(snapshot.state.task.target.arch, new, old)
-            work = self._estimate(view, self.room)
+            work = partial(self._estimate, view, self.room)
             self.run_worker(work, exclusive=True, group="instructions")
 
     async def _estimate(self, view: EstimateView, room: int) -> None:
