@@ -280,7 +280,9 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     lines += [f"{each.name}: {each}" for each in found.metrics]
     if found.detail:
         lines.append(found.detail[:MAX_DETAIL])
-    if failing := _failing_line(call, number, draft, found.message):
+    failing = _failing_line(call, number, draft, found.message)
+    tag = failing.rpartition("\n")[2].partition("|")[0]
+    if tag and tag not in draft.told.split():  # the edit has just told its new tags
         lines.append(f"The line, tagged for an edit of trial {number}:\n{failing}")
     if draft.told:
         lines.append(draft.told)
