@@ -89,7 +89,16 @@ Decoy = tuple[VerificationInput, ...]
 checked, and their time does not count. There are at least `DECOYS`, and one for each
 `PAIRS_A_DECOY` pairs."""
 
+LATE_S = 3e-4
+LATE_SHARE = 0.25
+LATE_LEAST = 3
+"""A kernel of one thread fails if it used more CPU time than this after its answer, in a larger
+share of a cluster's calls and in so many of them. A stop does not interrupt a system call, which
+could empty the caches for the other side. (Several threads wait for each other in loops, and need
+longer to stop: 3 ms were seen.)"""
+
 CHANGED_INPUTS = "the kernel changed its inputs"
+LATE_WORK = "the kernel went on working after it had returned"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
@@ -454,6 +463,7 @@ class ClusterRunner:
                 for each in both:
                     with each.side.blamed():
                         each.side.worker.check_stopped()
+                        self._check_late(each)
                         self._check_kept(each, ended=True)
                         each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
@@ -566,6 +576,14 @@ class ClusterRunner:
             # A result that was wrong from the beginning is called wrong.
             self._compare()
             raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)
+
+    def _check_late(self, each: RunningSide) -> None:
+        """Refuse a kernel that often worked on after its answer, beside the clock."""
+        late = sum(call.late_s > LATE_S for call in each.timed)
+        often = late >= LATE_LEAST and late > LATE_SHARE * len(each.timed)
+        # The driver of a device has threads of its own.
+        if often and self.pool.task.timing.threads == 1 and each.side.keeps_results:
+            raise ChildFailed(FailureKind.CRASH, LATE_WORK)
 
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""

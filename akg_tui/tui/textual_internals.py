@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from rich.style import Style
 from textual._compositor import Compositor
+from textual._context import visible_screen_stack
 from textual.app import App
 from textual.binding import Binding, BindingsMap
 from textual.cache import LRUCache
@@ -24,7 +25,7 @@ from textual.color import Color
 from textual.content import Content
 from textual.css.stylesheet import Stylesheet
 from textual.events import Key, Paste
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
@@ -37,6 +38,7 @@ from textual.worker import Worker, WorkerError, WorkerFailed, active_worker
 
 if TYPE_CHECKING:
     from aiohttp import web
+    from rich.console import RenderableType
     from textual.css.model import RuleSet
     from textual.dom import DOMNode
     from textual.message import Message
@@ -375,6 +377,33 @@ class LinesView(ScrollView):
         self._scroll_update(size)
 
 
+def run_newest(
+    node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], *, group: str, name: str = ""
+) -> Worker[None]:
+    """Run `work` in a worker that replaces the one of its `group`.
+
+    The coroutine is made by the worker: one that is replaced before it begins is not made, and
+    writes no warning that it was never awaited.
+    """
+    # Textual's union of types of work is resolved only with the type of the result.
+    newest: Worker[None] = node.run_worker(work, name=name, group=group, exclusive=True)
+    return newest
+
+
+@contextmanager
+def _screens_below_released() -> Iterator[None]:
+    """Restore the variable in which Textual names the screens below the one that it renders.
+
+    Textual leaves it set. A task that has rendered a dialog, such as the app's own after the mouse
+    moved over one, and every task begun from there would keep the screen below in memory.
+    """
+    token = visible_screen_stack.set([])
+    try:
+        yield
+    finally:
+        visible_screen_stack.reset(token)
+
+
 class SparingCompositor(Compositor):
     """Renders only the visible parts of widgets in the painted part of the screen.
 
@@ -382,6 +411,23 @@ class SparingCompositor(Compositor):
     widget. A row that needs no cut then refers to itself in its own cache: one reference cycle for
     each row ever painted, which only garbage collection frees.
     """
+
+    @_screens_below_released()
+    def render_update(
+        self,
+        full: bool = False,
+        screen_stack: list[Screen[Any]] | None = None,
+        simplify: bool = False,
+    ) -> RenderableType | None:
+        return super().render_update(full, screen_stack, simplify)
+
+    @_screens_below_released()
+    def get_style_at(self, x: int, y: int) -> Style:
+        return super().get_style_at(x, y)
+
+    @_screens_below_released()
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        return super().get_widget_and_offset_at(x, y)
 
     def _render_chops(
         self, crop: Region, is_rendered_line: Callable[[int], bool]

@@ -7,10 +7,12 @@ import gc
 import shutil
 import weakref
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.events import MouseMove
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -136,6 +138,16 @@ async def test_every_run_is_listed_and_bad_ones_say_what_is_wrong(
         assert "r resumes it" in stage.text()
 
 
+async def test_what_has_no_room_below_the_list_is_cut_with_an_ellipsis(folder: Path) -> None:
+    async with listed(folder, (50, 20)) as stage:
+        over = (run.name for run in stage.runs.shown if run.summary and run.summary.finished)
+        await stage.at(next(over))
+        stage.app.pull_now()
+        await stage.pilot.pause()
+        (facts,) = [row for row in stage.text().split("\n") if "│ DONE" in row]
+        assert facts.rstrip(" │").endswith("…")
+
+
 async def test_words_filter_and_a_key_sorts(folder: Path) -> None:
     async with listed(folder) as stage:
         await stage.press("slash", *"damaged", "enter")
@@ -193,21 +205,33 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
 
 
 async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
-    """What stood when its screen did was frozen, so only a look at that too finds it."""
+    """What stood when its screen did was frozen, so only a look at that too finds it.
+
+    The mouse moves over a dialog: then Textual renders it in the app's own task.
+    """
     async with listed(folder) as stage:
         sweeper = stage.app._sweeper = Sweeper()
+        threads = ThreadPoolExecutor()
+        asyncio.get_running_loop().set_default_executor(threads)
         thresholds = gc.get_threshold()
         try:
             await stage.at("task/runs/r")
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, Deck))
-            await stage.press("L", "2", "v", "escape", "question_mark", "escape")
+            await stage.press("L", "2", "v", "escape", "question_mark")
+            assert stage.app._driver is not None
+            stage.app._driver.send_message(
+                MouseMove(None, 60, 15, 0, 0, 0, False, False, False, 60, 15)
+            )
+            await stage.press("escape")
             deck, handle = weakref.ref(stage.app.screen), weakref.ref(stage.app._handle)
             sweeper.settle()
             await stage.press("q")
             await stage.until(lambda: isinstance(stage.app.screen, Runs))
             await stage.app.workers.wait_for_complete()
+            threads.shutdown()  # a kernel may still be coloured there, for a pane that is gone
             await stage.pilot.pause()
+            stage.app.pull_now()  # the clock has named the screen in front, and does before a rest
             sweeper.rest(1.0)
             assert (deck(), handle()) == (None, None)
             assert gc.get_freeze_count() > 0, "the rest stays out of the looks"

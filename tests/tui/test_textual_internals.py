@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 import weakref
+from contextvars import copy_context
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -267,6 +268,22 @@ async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_
         assert stage.deck.body not in parts  # panes lie on all of it
         regions = {widget: region for widget, (region, _) in compositor.visible_widgets.items()}
         assert all(crop.overlaps(regions[each]) for each in parts)
+
+
+async def test_a_task_that_has_rendered_a_dialog_does_not_keep_the_screen_below() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.press("f1")
+        assert stage.app._background_screens == [stage.deck]
+        compositor = stage.app.screen._compositor
+        for render in (
+            partial(compositor.render_update, True, stage.app._background_screens),
+            partial(compositor.get_style_at, 60, 15),
+            partial(compositor.get_widget_and_offset_at, 60, 15),
+        ):
+            task = copy_context()
+            task.run(visible_screen_stack.set, [])
+            assert task.run(render)
+            assert task[visible_screen_stack] == []
 
 
 async def test_a_widget_that_is_gone_is_not_rendered_where_it_was(
