@@ -59,6 +59,11 @@ DISTURBED_S = 3e-5
 DISTURBED = 0.03
 """A call that waited longer for a CPU, in seconds and as a share of the call, is taken again."""
 
+WAITING_FACTOR = 2
+WAITING_MORE = 2
+"""Disturbed calls do not count, unless the candidate has more than this multiple of those of the
+baseline, and this many besides."""
+
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
 """The bytes of returned results that are kept for comparison after a cluster."""
@@ -410,6 +415,18 @@ def is_disturbed(call: TimedCall) -> bool:
     return call.waited_s > max(DISTURBED_S, DISTURBED * call.seconds)
 
 
+def counted(pairs: Sequence[tuple[TimedCall, TimedCall]]) -> Sequence[tuple[TimedCall, TimedCall]]:
+    """Return the pairs of calls, of the baseline and of the candidate, that no waiting disturbed.
+
+    All pairs count if few are left, or if the candidate's calls waited far more often: a kernel
+    could have its slow calls wait, so that they are left out.
+    """
+    theirs, ours = (sum(map(is_disturbed, side)) for side in zip(*pairs, strict=True))
+    steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
+    few = len(steady) < PAIRS_LEAST or ours > WAITING_FACTOR * theirs + WAITING_MORE
+    return pairs if few else steady
+
+
 @dataclass
 class ClusterRunner:
     """Runs clusters of a candidate and a baseline on one draw of inputs.
@@ -610,12 +627,10 @@ class ClusterRunner:
 
     def _summary(self, baseline: RunningSide, candidate: RunningSide, warm: int) -> Cluster:
         pairs = list(zip(baseline.timed[warm:], candidate.timed[warm:], strict=True))
-        steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
-        counted = steady if len(steady) >= PAIRS_LEAST else pairs
-        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted]
+        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted(pairs)]
         return Cluster(
             statistics.median(math.log(theirs / ours) for theirs, ours in net),
-            len(counted),
+            len(net),
             statistics.median(theirs for theirs, _ in net),
             candidate_s := statistics.median(ours for _, ours in net),
             self.idle.loop_s / candidate_s,
