@@ -106,10 +106,10 @@ async def sweep_kernel(
     ] = False,
 ) -> Answer:
     """Measure settings of the knobs that a version declares, each on a line of its own at module
-    level: `TILE = 64  # tune: [32, 64, 128]`. The source is given as to try_kernel; left out, it
-    is the kernel. Each setting is verified and timed briefly, then the best is compared with the
-    incumbent. Four measurements are charged as one trial. submit_kernel takes the best by its
-    trial.
+    level: `TILE = 64  # tune: [32, 64, 128]`, in C++ `#define TILE 64  // tune: [32, 64]`. The
+    source is given as to try_kernel; left out, it is the kernel. Each setting is verified and
+    timed briefly, then the best is compared with the incumbent. Four measurements are charged as
+    one trial. submit_kernel takes the best by its trial.
     """
     source = Source(text, path, trial, attempt)
     draft, _ = chosen(call, source, edit, kernel=True)
