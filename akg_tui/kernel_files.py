@@ -60,6 +60,40 @@ def split_files(names: Sequence[str], text: str) -> dict[str, str]:
     return found
 
 
+def lines_before(names: Sequence[str], text: str) -> dict[str, int]:
+    """Return how many lines of the one text precede the first line of each file."""
+    found: dict[str, int] = {}
+    before = 0
+    for name, each in split_files(names, text).items():
+        found[name] = before
+        before += each.count("\n") + 2
+    return found
+
+
+class LineNames(NamedTuple):
+    """How lines of the one text are named in words.
+
+    `file` is the name of a single file; `before` is `lines_before` of several.
+    """
+
+    file: str
+    before: Mapping[str, int] = {}
+
+    def line(self, line: int) -> str:
+        """Return the line, after its file where there are several."""
+        return self.place(line) if self.before else str(line)
+
+    def place(self, line: int) -> str:
+        """Return the file and the line in it, or the file alone for line 0."""
+        if not line:
+            return self.file
+        name, before = self.file, 0
+        for each, lines in self.before.items():
+            if lines < line:
+                name, before = each, lines
+        return f"{name}:{line - before}"
+
+
 def places_of_several(names: Sequence[str], text: str) -> Sequence[Place]:
     """Return `places`, or nothing for a single file, whose lines need no other name."""
     return places(names, text) if len(names) > 1 else ()

@@ -38,6 +38,7 @@ NAMES = [
 ]
 LEAST_KNOBS = {
     "cross_entropy": 4,
+    "depthwise_conv2d": 4,
     "gelu_bias": 4,
     "softmax_triton": 3,
     "top_k": 4,
@@ -48,13 +49,12 @@ KNOB = re.compile(r"^([A-Z][A-Z0-9_]*) = (.+?)  # tune: (\[.*\])$", re.M)
 # Good combinations of each sample, and one that its README calls wrong where there is one.
 GOOD: dict[str, dict[str, object]] = {
     "hybrid_attention_mask": {
-        "MASK_MADE": "once",
-        "MASK_FROM": "triangle",
-        "MASK_BY": "add",
-        "LOADS": "views",
-        "SCORES": "scale_before",
-        "SOFTMAX": "library",
-        "BLOCK": 64,
+        "FLAGS": "-O3 -march=native",
+        "KEYS": "visible",
+        "LOOPS": "lanes",
+        "QUERIES": 16,
+        "SUMS": 8,
+        "EXP": "poly5",
     },
     "hybrid_attention_mask_triton": {
         "BLOCK_QUERIES": 16,
@@ -84,7 +84,7 @@ GOOD: dict[str, dict[str, object]] = {
     },
     "causal_attention": {"BLOCK": 64, "MASK": "square", "SCALE": "queries", "SOFTMAX": "library"},
     "cross_entropy": {"FLAGS": "-O3 -march=native -ffast-math", "EXP": "poly5", "LANES": 16},
-    "depthwise_conv2d": {"FLAGS": "-O3 -march=native", "BORDER": "separate", "WIDTH": 8, "ROWS": 2},
+    "depthwise_conv2d": {"FLAGS": "-O3 -march=native", "BORDER": "vectors", "WIDTH": 16, "ROWS": 7},
     "gelu_bias": {"FLAGS": "-O3 -march=native -ffast-math", "TANH": "sigmoid", "CUBE": "multiply"},
     "int8_matmul": {
         "FLAGS": "-O3 -march=native",
@@ -100,10 +100,10 @@ GOOD: dict[str, dict[str, object]] = {
     },
     "masked_cumsum": {"FLAGS": "-O3 -march=native", "MASK": "bits", "WIDTH": 4},
     "top_k": {"FLAGS": "-O3 -march=native", "KEPT": "list", "SKIP": 8},
-    "triu_matmul": {"ROWS": 128, "COLUMNS": 128, "STORE": "into"},
+    "triu_matmul": {"FLAGS": "-O3 -march=native", "LOOPS": "tiles", "ROWS": 8, "COLUMNS": 32},
 }
 ALSO_GOOD: dict[str, dict[str, object]] = {
-    "hybrid_attention_mask": {"LOADS": "merged", "MASK_BY": "fill", "SOFTMAX": "divide_last"},
+    "hybrid_attention_mask": {"LOOPS": "lanes", "QUERIES": 8, "SUMS": 4},
     "hybrid_attention_mask_triton": {
         "BLOCK_QUERIES": 64,
         "BLOCK_KEYS": 16,
@@ -119,16 +119,16 @@ ALSO_GOOD: dict[str, dict[str, object]] = {
     "row_softmax": {"PASSES": "online", "EXP": "poly6", "LANES": 4},
     "causal_attention": {"BLOCK": 128, "SOFTMAX": "divide_last", "HEADS": 1},
     "cross_entropy": {"PASSES": "online", "EXP": "libm32", "LANES": 4},
-    "depthwise_conv2d": {"BORDER": "separate", "TAPS": "outside", "ROWS": 4},
+    "depthwise_conv2d": {"BORDER": "vectors", "WIDTH": 8, "ROWS": 4},
     "gelu_bias": {"TANH": "libm32", "BLOCK": 256},
     "int8_matmul": {"SCALE": "once", "LANES": 8, "TOKENS": 4},
     "layer_norm": {"MOMENTS": "one_pass", "WIDTH": 4, "CHAINS": 4, "SCALE": "multiply"},
     "masked_cumsum": {"MASK": "multiply", "ROWS": 4, "WIDTH": 8},
     "top_k": {"KEPT": "heap", "SKIP": 16, "START": "parts"},
-    "triu_matmul": {"ROWS": 96, "ZEROS": "diagonal"},
+    "triu_matmul": {"LOOPS": "tiles", "ROWS": 6, "COLUMNS": 48},
 }
 WRONG: dict[str, dict[str, object]] = {
-    "hybrid_attention_mask": {"SCORES": "bfloat16"},
+    "hybrid_attention_mask": {"EXP": "poly3"},
     "rms_norm": {"SUM": "bfloat16"},
     "row_softmax": {"EXP": "poly3"},
 }

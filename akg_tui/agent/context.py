@@ -185,6 +185,6 @@ def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> s
     sha = executor.kernel.sha256
     if (revision := conversation.shown.get(sha)) is not None:
         executor.kernel.recall(revision)
-        return kernel_again(task, revision, sha)
+        return kernel_again(task, revision, sha, executor.kernel.file_digests)
     conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

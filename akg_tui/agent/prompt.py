@@ -7,7 +7,7 @@ once, in the next request; a verdict, an answer and an undone KEEP once in a con
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import TUNE, WORKFLOWS, Phase, Verdict
@@ -37,10 +37,10 @@ You tune one compute kernel inside a state machine. The harness evaluates, decid
 keeps and rolls back; you plan and edit. Each plan item is one direction; each edit
 belongs to the active item. After an edit the harness verifies the kernel against the
 reference and times it against the best kernel so far (the incumbent). KEEP means
-faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE:
-probably faster, not proved yet. That item returns to the plan, and the harness measures
-its kernel again by itself. Do not repeat what the plan shows as discarded, failed or
-inconclusive."""
+faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE: the
+time was spent before a gain was proved or excluded. That item returns to the plan, and the
+harness measures its kernel again by itself. Do not repeat what the plan shows as discarded,
+failed or inconclusive."""
 
 SYSTEM_ESTIMATING = """\
 You tune one compute kernel inside a state machine, on a machine without the device. The harness
@@ -280,13 +280,19 @@ def kernel_text(task: Task, view: str, sha256: str) -> str:
     return f"The kernel {', '.join(task.files.names)} as it stands, sha={sha256[:8]}:\n\n{view}"
 
 
-def kernel_again(task: Task, revision: int, sha256: str) -> str:
-    """Return the sentence for a kernel that an earlier message of the conversation contains."""
+def kernel_again(task: Task, revision: int, sha256: str, files: Mapping[str, str]) -> str:
+    """Return the sentence for a kernel that an earlier message of the conversation contains.
+
+    `files` has the digest of each file, which stands in its view where the kernel has several.
+    """
     if not _is_tagged(task):
         return f"The kernel is again the one shown above with sha={sha256[:8]}."
+    shas = f"sha={sha256[:8]}"
+    if len(files) > 1:
+        shas = ", ".join(f"{name} sha={each[:8]}" for name, each in files.items())
     return (
-        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold, "
-        f"as those of r{revision}."
+        f"The kernel is again the one shown above with {shas}: its tags hold, as those of "
+        f"r{revision}."
     )
 
 

@@ -90,6 +90,14 @@ def _goes_on_in(state: RunState) -> Phase:
     return Phase.PLAN if state.active is None else Phase.EDIT
 
 
+def can_go_on(state: RunState) -> bool:
+    """Return whether a run that is over can go on with other limits."""
+    try:
+        return bool(state.finished and _goes_on_in(state))
+    except Refusal:
+        return False
+
+
 def _pause(state: RunState, command: cmd.Pause, now: float) -> Made:
     if state.paused:
         raise Refusal("the run is paused already")

@@ -130,13 +130,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _figures(measurement: Measurement, ratio: Interval) -> str:
-    """Return the interval and the number of clusters it rests on, if that is known."""
+    """Return the interval and the number of pairs of processes it rests on, if that is known."""
     count = len(measurement.log_ratios) or measurement.clusters
-    return f"{percent(ratio)} after {count} clusters" if count > 1 else percent(ratio)
+    return f"{percent(ratio)} after {count} pairs of processes" if count > 1 else percent(ratio)
 
 
 def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> str:
-    figures = f"{_figures(measurement, ratio)}; measured again it may be"
+    figures = f"{_figures(measurement, ratio)}; measuring again may decide it"
     if ratio.low > 1 + min_gain:
         return f"faster, not confirmed yet: {figures}"
     if ratio.ratio > 1 + min_gain:

@@ -108,10 +108,9 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
     problem = making.problem
     for each in (*problem.changed, *problem.kept_out):
         tell(f"note: {each}")
-    kernel = making.kernel()
     files = {
         "reference.py": problem.reference,
-        "kernel.py": kernel,
+        **making.kernel_files(),
         "README.md": readme(problem, making.decisions),
     }
     return write_texts(wanted.folder, files, making.toml())
@@ -210,6 +209,19 @@ class _Making:
                 "torch.compile generates no code of its own: all is calls of torch's library"
             )
 
+    @property
+    def _is_own(self) -> bool:
+        """Whether the first kernel is the problem's own."""
+        wanted = self._wanted
+        made = wanted.seed is not None or wanted.unwritten or wanted.inductor
+        return wanted.own_seed and not made and self.problem.kernel is not None
+
+    def kernel_files(self) -> dict[str, str]:
+        """Return the texts of the first kernel's files; the judge loads the first."""
+        if self._is_own:
+            return {self.problem.kernel_name: self.kernel(), **dict(self.problem.beside)}
+        return {"kernel.py": self.kernel()}
+
     def kernel(self) -> str:
         """Return the text of the first kernel."""
         if self._wanted.unwritten:
@@ -220,7 +232,7 @@ class _Making:
             text = file_text(self._wanted.seed)
             check_kernel(self._wanted.seed, text.encode())
             return text
-        if self._wanted.own_seed and self.problem.kernel is not None:
+        if self._is_own and self.problem.kernel is not None:
             return self.problem.kernel
         return self._reference_kernel()
 
@@ -240,6 +252,9 @@ class _Making:
             cases=self._cases,
             tolerance=self._tolerance,
             free_inputs=problem.free_inputs,
+            editable=[problem.kernel_name, *dict(problem.beside)]
+            if self._is_own
+            else ["kernel.py"],
             workflow=WRITE_THEN_TUNE.name if self._wanted.unwritten else None,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )

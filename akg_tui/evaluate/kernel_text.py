@@ -113,18 +113,30 @@ def _reach(tree: ast.Module) -> tuple[ast.FunctionDef | None, list[Function]]:
         ),
         None,
     )
+    functions.pop("__init__", None)
+    # A name or a node is followed once, or many uses of many functions would take hours.
+    waiting = [entry] if entry is not None else [f for n in ENTRIES for f in functions.pop(n, [])]
     reached: dict[Function, None] = {}
-    waiting = [entry] if entry is not None else [f for n in ENTRIES for f in functions.get(n, ())]
+    seen: set[ast.AST] = set()
     while waiting:
         function = waiting.pop()
-        if function in reached:
-            continue
         reached[function] = None
-        for node in ast.walk(function):
+        for node in walk_new(function, seen):
             used = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
             if isinstance(used, str):
-                waiting += [f for f in functions.get(used, ()) if f.name != "__init__"]
+                waiting += functions.pop(used, [])
     return entry, list(reached)
+
+
+def walk_new(top: ast.AST, seen: set[ast.AST]) -> Iterator[ast.AST]:
+    """Yield a node and all below it, except those in `seen` and below them; add them to `seen`."""
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += ast.iter_child_nodes(node)
+            yield node
 
 
 # ruff: noqa: SIM905 (tables of words are easier to read as text)
@@ -216,6 +228,7 @@ def with_untyped_call(message: str, source: str) -> str:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+    own = {function.name for function in _functions(kernel)}
     for call, _ in kernel.calls(kernel.tree):
         known = isinstance(call.func, ast.Attribute | ast.Name)
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
@@ -224,7 +237,7 @@ def with_untyped_call(message: str, source: str) -> str:
             for each in call.args
         )
         # A class of ctypes (c_void_p) or a helper of the file may take an address too.
-        foreign = name.startswith("c_") or any(name == each.name for each in _functions(kernel))
+        foreign = name.startswith("c_") or name in own
         if known and given and name not in typed and not foreign:
             return (
                 f"{message}; set argtypes of {name} (line {call.lineno}): without them ctypes "

@@ -71,8 +71,9 @@ def located(finding: Finding, task: Task) -> str:
 def _remarks(kernel: Kernel, task: Task) -> Iterator[Remark]:
     yield from _imported(kernel, task)
     yield from _everywhere(kernel)
+    seen: set[ast.AST] = set()
     for function in kernel.reached:
-        yield from _in_forward(kernel, function)
+        yield from _in_forward(kernel, list(tables.walk_new(function, seen)))
     if kernel.entry is not None:
         yield from _results(kernel.entry)
     if not task.guard.allow_compile:
@@ -166,11 +167,12 @@ def _is_imported(kernel: Kernel, node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in kernel.imports
 
 
-def _in_forward(
-    kernel: Kernel, function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[Remark]:
+def _in_forward(kernel: Kernel, nodes: Sequence[ast.AST]) -> Iterator[Remark]:
     """Yield remarks about code that a call runs; such code is allowed at load time."""
-    for call, name in kernel.calls(function):
+    for call in nodes:
+        if not isinstance(call, ast.Call):
+            continue
+        name = kernel.name(call.func)
         root = name.partition(".")[0]
         line = call.lineno
         if name in tables.THREADS:
@@ -187,18 +189,21 @@ def _in_forward(
             yield Remark("clock", line, f"{name} reads or spends time in forward", cheat=False)
         elif name in tables.SETTING_THREADS:
             yield Remark("threads", line, f"{name}: the number of threads is the task's", False)
-    for node in ast.walk(function):
+    keyed: set[ast.AST] = set()
+    for node in nodes:
         if isinstance(node, ast.ExceptHandler) and any(
             isinstance(inner, ast.Return) for inner in ast.walk(node)
         ):
             what = "an exception is answered with another result: what is measured then?"
             yield Remark("fallback", node.lineno, what, cheat=False)
         elif isinstance(node, ast.Subscript | ast.Compare | ast.Call):
-            yield from _keyed(kernel, node)
+            yield from _keyed(kernel, node, keyed)
 
 
-def _keyed(kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call) -> Iterator[Remark]:
-    """Yield a remark for each look-up by memory address."""
+def _keyed(
+    kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call, seen: set[ast.AST]
+) -> Iterator[Remark]:
+    """Yield a remark for each look-up by memory address in a key that was not `seen`."""
     keys: Sequence[ast.AST]
     if isinstance(node, ast.Subscript):
         keys = [node.slice]
@@ -208,7 +213,7 @@ def _keyed(kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call) -> Iter
         part = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         keys = node.args[:1] if part in ("get", "setdefault", "pop") else []
     for key in keys:
-        for inner in ast.walk(key):
+        for inner in tables.walk_new(key, seen):
             if isinstance(inner, ast.Call):
                 name = kernel.name(inner.func)
                 part = inner.func.attr if isinstance(inner.func, ast.Attribute) else ""
@@ -263,10 +268,11 @@ def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
     if not must_do_work:
         return
     built = dsl.built(kernel)
+    seen: set[ast.AST] = set()
     for function in kernel.reached:
         if dsl.is_own(function, kernel):
             continue
-        for node in ast.walk(function):
+        for node in tables.walk_new(function, seen):
             op = _compute_op(kernel, node, built)
             if op:
                 what = f"{op} is the framework's own op: here the kernel must do the work"

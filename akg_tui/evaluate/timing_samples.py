@@ -59,6 +59,11 @@ DISTURBED_S = 3e-5
 DISTURBED = 0.03
 """A call that waited longer for a CPU, in seconds and as a share of the call, is taken again."""
 
+WAITING_FACTOR = 2
+WAITING_MORE = 2
+"""Disturbed calls do not count, unless the candidate has more than this multiple of those of the
+baseline, and this many besides."""
+
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
 """The bytes of returned results that are kept for comparison after a cluster."""
@@ -89,7 +94,16 @@ Decoy = tuple[VerificationInput, ...]
 checked, and their time does not count. There are at least `DECOYS`, and one for each
 `PAIRS_A_DECOY` pairs."""
 
+LATE_S = 3e-4
+LATE_SHARE = 0.25
+LATE_LEAST = 3
+"""A kernel of one thread fails if it used more CPU time than this after its answer, in a larger
+share of a cluster's calls and in so many of them. A stop does not interrupt a system call, which
+could empty the caches for the other side. (Several threads wait for each other in loops, and need
+longer to stop: 3 ms were seen.)"""
+
 CHANGED_INPUTS = "the kernel changed its inputs"
+LATE_WORK = "the kernel went on working after it had returned"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
@@ -401,6 +415,18 @@ def is_disturbed(call: TimedCall) -> bool:
     return call.waited_s > max(DISTURBED_S, DISTURBED * call.seconds)
 
 
+def counted(pairs: Sequence[tuple[TimedCall, TimedCall]]) -> Sequence[tuple[TimedCall, TimedCall]]:
+    """Return the pairs of calls, of the baseline and of the candidate, that no waiting disturbed.
+
+    All pairs count if few are left, or if the candidate's calls waited far more often: a kernel
+    could have its slow calls wait, so that they are left out.
+    """
+    theirs, ours = (sum(map(is_disturbed, side)) for side in zip(*pairs, strict=True))
+    steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
+    few = len(steady) < PAIRS_LEAST or ours > WAITING_FACTOR * theirs + WAITING_MORE
+    return pairs if few else steady
+
+
 @dataclass
 class ClusterRunner:
     """Runs clusters of a candidate and a baseline on one draw of inputs.
@@ -454,6 +480,7 @@ class ClusterRunner:
                 for each in both:
                     with each.side.blamed():
                         each.side.worker.check_stopped()
+                        self._check_late(each)
                         self._check_kept(each, ended=True)
                         each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
@@ -567,6 +594,14 @@ class ClusterRunner:
             self._compare()
             raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)
 
+    def _check_late(self, each: RunningSide) -> None:
+        """Refuse a kernel that often worked on after its answer, beside the clock."""
+        late = sum(call.late_s > LATE_S for call in each.timed)
+        often = late >= LATE_LEAST and late > LATE_SHARE * len(each.timed)
+        # The driver of a device has threads of its own.
+        if often and self.pool.task.timing.threads == 1 and each.side.keeps_results:
+            raise ChildFailed(FailureKind.CRASH, LATE_WORK)
+
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""
         if sum(tensor.nbytes for each in self._returned for tensor in each.results) <= above:
@@ -592,12 +627,10 @@ class ClusterRunner:
 
     def _summary(self, baseline: RunningSide, candidate: RunningSide, warm: int) -> Cluster:
         pairs = list(zip(baseline.timed[warm:], candidate.timed[warm:], strict=True))
-        steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
-        counted = steady if len(steady) >= PAIRS_LEAST else pairs
-        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted]
+        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted(pairs)]
         return Cluster(
             statistics.median(math.log(theirs / ours) for theirs, ours in net),
-            len(counted),
+            len(net),
             statistics.median(theirs for theirs, _ in net),
             candidate_s := statistics.median(ours for _, ours in net),
             self.idle.loop_s / candidate_s,

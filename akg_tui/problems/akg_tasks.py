@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Dsl
 from akg_tui.problems import input_groups, kernelbench
 from akg_tui.problems.json_files import Line, check_version, read_yaml
@@ -39,24 +41,34 @@ def read(path: Path) -> Problem:
     by_groups = input_groups.groups_function(module) and "def get_inputs(" not in text
     reader = input_groups.read if by_groups else kernelbench.read
     problem = reader(reference, "AKG")
-    editable = plain.get("editable_files")
-    named = editable[0] if isinstance(editable, list) and editable else None
-    kernel_path = _file(folder, named, "kernel.py", f"{name}_kernel.py")
+    named = plain.get("editable_files")
+    names = [str(each) for each in named] if isinstance(named, list) else []
+    editable = [found for each in names if (found := _file(folder, each)) is not None]
+    kernel_path = _kernel(editable) or _file(folder, "kernel.py", f"{name}_kernel.py")
     kernel, dsl, kept_out = None, str(plain.get("dsl") or ""), list(problem.kept_out)
-    if isinstance(editable, list) and len(editable) > 1:
-        kept_out.append(f"{len(editable)} editable files: only {editable[0]} is tuned")
+    beside: tuple[tuple[str, str], ...] = ()
+    known = {path.name for path in editable}
+    kept_out += [
+        f"editable file {one_line(each, 80)}: no file directly in the folder"
+        for each in names
+        if each not in known
+    ]
     if dsl and dsl not in get_args(Dsl):
         kept_out.append(f"dsl {dsl}: this version has {', '.join(get_args(Dsl))}")
         dsl = ""
     elif kernel_path is not None:
         kernel = file_text(kernel_path)
         check_kernel(kernel_path, kernel.encode())
+        beside = tuple((path.name, file_text(path)) for path in editable if path != kernel_path)
     kept_out += [f"{key} in task.yaml" for key in UNUSED if plain.get(key)]
     gain, rounds = metric.get("improvement_threshold"), agent.get("max_rounds")
     return dataclasses.replace(
         problem,
         op=op_named(name),
         kernel=kernel,
+        # Under its own name where others may import it.
+        kernel_name=kernel_path.name if beside and kernel_path is not None else "kernel.py",
+        beside=beside,
         dsl=dsl,
         arch=str(plain.get("arch") or ""),
         kept_out=tuple(kept_out),
@@ -66,6 +78,13 @@ def read(path: Path) -> Problem:
     )
 
 
+def _kernel(editable: Sequence[Path]) -> Path | None:
+    """Return the file among these that the judge loads: the first that binds ModelNew."""
+    python = [path for path in editable if path.suffix == ".py"]
+    models = (path for path in python if "ModelNew" in file_text(path))
+    return next(models, next(iter(python), None))
+
+
 def _part(path: Path, plain: dict[str, Any], line: Line, key: str) -> dict[str, Any]:
     value = plain.get(key) or {}
     if not isinstance(value, dict):
@@ -73,9 +92,9 @@ def _part(path: Path, plain: dict[str, Any], line: Line, key: str) -> dict[str, 
     return value
 
 
-def _file(folder: Path, named: object, *usual: str) -> Path | None:
-    """Return the file that task.yaml names in its folder, or the first usual one."""
-    for name in (named, *usual):
+def _file(folder: Path, *names: object) -> Path | None:
+    """Return the first of these names that is a file in the folder."""
+    for name in names:
         if isinstance(name, str) and "/" not in name and is_file(folder / name):
             return folder / name
     return None

@@ -24,7 +24,8 @@ class Problem:
 
     `filename` names the reference in messages. `verbatim`: the reference is the file at `origin`,
     byte for byte. `kept_out` are statements about what a task here can't hold, `changed` about
-    what the reader changed. `kernel` is a first kernel that came with the problem.
+    what the reader changed. `kernel` is a first kernel that came with the problem, in the file
+    `kernel_name`, and `beside` are the names and texts of its other files.
     """
 
     format: str
@@ -47,6 +48,8 @@ class Problem:
     dsl: str = ""
     arch: str = ""
     kernel: str | None = None
+    kernel_name: str = "kernel.py"
+    beside: tuple[tuple[str, str], ...] = ()
     facts: tuple[str, ...] = ()
     """Other facts that the problem states, such as its operations and bytes."""
 

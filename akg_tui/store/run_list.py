@@ -23,6 +23,7 @@ from akg_tui.core.measurement import Estimate
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by, verdict_counts
+from akg_tui.core.user_commands import can_go_on
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
@@ -39,6 +40,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     `pid` is the process at work on the run; `over_seed` the ratio of the best over the seed, as in
     `best`; `climb` that ratio after each of the last rounds. In an estimate run `estimate` is that
     of the best kernel, `climb` is by estimates, and `shortlist` the number of kernels to measure.
+    `can_go_on`: it is not over, or more rounds would let it go on.
     """
 
     path: str
@@ -62,6 +64,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     climb: tuple[float, ...] = ()
     estimate: Estimate | None = None
     shortlist: int | None = None
+    can_go_on: bool = True
 
     @property
     def status(self) -> str:
@@ -221,6 +224,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         climb=tuple((estimate_climb(state) or climb_of(state))[-CLIMB:]),
         estimate=state.best_estimate,
         shortlist=len(state.shortlist) if state.task.estimate else None,
+        can_go_on=not state.finished or can_go_on(state),
     )
 
 

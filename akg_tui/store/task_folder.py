@@ -413,6 +413,7 @@ def task_text(
     cases: Sequence[Case] = (),
     tolerance: float | None = None,
     free_inputs: Sequence[int] = (),
+    editable: Sequence[str] = ("kernel.py",),
     min_gain: float = 0.01,
     max_rounds: int = 20,
     workflow: WorkflowName | None = None,
@@ -431,13 +432,16 @@ def task_text(
     if free_inputs:
         rules += f"free_inputs = {list(free_inputs)}  # a kernel may ignore them\n"
     rules = f"\n[correctness]\n{rules}" if rules else ""
+    names, tuned = json.dumps(editable[0], ensure_ascii=False), "the only file that is tuned"
+    if len(editable) > 1:
+        names, tuned = json.dumps(editable, ensure_ascii=False), "the judge loads the first"
     phases = f'workflow = "{workflow}"\n' if workflow else ""
     return f"""op = {op}
 {phases}baselines = ["eager", "compile"]  # measured once a run; compile takes half a minute or more
 
 [files]
 reference = "reference.py"
-editable = "kernel.py"  # the only file that is tuned
+editable = {names}  # {tuned}
 {changed}
 [target]
 backend = {backend}

@@ -7,6 +7,7 @@ writes only to the run's folder ``exports/``.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
 from akg_tui.tui.screens.tour import Tour
+from akg_tui.tui.textual_internals import run_newest
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.policy_words import BadLimit, limited
 from akg_tui.view.formatting import count
@@ -195,8 +197,8 @@ class RunActions:
         """Write the report of the run so far, and show its path."""
         if (handle := self._run()) is not None:
             run = Path(handle.path)
-            work = export.report(run, one_line(run.name), self._workbench.say)
-            self._app.run_worker(work, name="report", group="report", exclusive=True)
+            work = partial(export.report, run, one_line(run.name), self._workbench.say)
+            run_newest(self._app, work, name="report", group="report")
 
     def _run(self) -> RunHandle | None:
         """Return the open run; if there is none, show a message."""

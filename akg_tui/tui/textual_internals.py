@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from time import monotonic
@@ -375,6 +375,19 @@ class LinesView(ScrollView):
         """
         self.set_reactive(Widget.virtual_size, size)
         self._scroll_update(size)
+
+
+def run_newest(
+    node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], *, group: str, name: str = ""
+) -> Worker[None]:
+    """Run `work` in a worker that replaces the one of its `group`.
+
+    The coroutine is made by the worker: one that is replaced before it begins is not made, and
+    writes no warning that it was never awaited.
+    """
+    # Textual's union of types of work is resolved only with the type of the result.
+    newest: Worker[None] = node.run_worker(work, name=name, group=group, exclusive=True)
+    return newest
 
 
 @contextmanager

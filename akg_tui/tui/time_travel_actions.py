@@ -24,7 +24,7 @@ from akg_tui.tui.fork_actions import fork, why_at_once
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.run_screen import Workbench
-from akg_tui.tui.textual_internals import OPENING
+from akg_tui.tui.textual_internals import OPENING, run_newest
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.time_travel import PastPosition
 from akg_tui.view.formatting import attempt, count, ratios, times
@@ -72,7 +72,7 @@ class TimeTravel:
         if self.in_past:
             deck.timeline.focus()
         else:
-            self._app.run_worker(self.enter(), name="read the past", group=OPENING, exclusive=True)
+            run_newest(self._app, self.enter, name="read the past", group=OPENING)
 
     async def enter(self) -> None:
         """Fold the states in slices, between which the screen is painted; then show the last."""

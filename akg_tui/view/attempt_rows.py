@@ -108,7 +108,7 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     verdict = f"{glyph} {SHORT.get(attempt.verdict, attempt.verdict)}"
     if undone:
         verdict, role = f"{glyph} UNDO", "note"
-    interval = found.ratio
+    interval = found.ratio if attempt.number else None  # the seed's is over eager, not a best
     over = ratios_of(state, attempt)
     eager = over.over_eager if over else None
     off = ""

@@ -50,6 +50,7 @@ class AttemptSeries:
         self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt number, x, y
         self._halves: list[tuple[int, float]] = []  # attempt number, half interval / ratio
         self._by_case = CasesOverSeed()
+        self._seed: Measurement | None = None
 
     def turn(self) -> None:
         """Take the next unit and clear the series: the next `read` takes all attempts again."""
@@ -130,14 +131,22 @@ class AttemptSeries:
                 self._promised.add(x, y / interval.ratio * promised)
 
     def _y(self, attempt: Attempt) -> float | None:
-        found = attempt.measurement
+        """Return the height of an attempt. Times and shares are the seed's, by the ratio over it:
+        those of different moments of a busy machine would contradict the verdicts.
+        """
+        found, over_seed = attempt.measurement, attempt.over_seed
+        if not attempt.number:
+            self._seed = found
         match self.unit:
+            case "ms" if found.estimate:
+                return found.estimate.us
             case "ms":
-                return found.estimate.us if found.estimate else found.candidate_ms
+                return _paired_ms(self._seed, over_seed)
             case "roof":
-                return found.roofline.share * 100 if found.roofline else None
+                roof = self._seed.roofline if self._seed else None
+                return roof.share * 100 * over_seed if roof and over_seed else None
             case _:
-                return attempt.over_seed
+                return over_seed
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """Return the plot of a state. `running` is the estimate of the running evaluation."""
@@ -194,8 +203,8 @@ class AttemptSeries:
             return _ratio_of_case(state.final, self.case)
         if self.unit in ("ratio", "tokens"):
             return best.over_seed
-        time = state.final.candidate_ms
-        return Interval(time, time, time, 1.0) if self.unit == "ms" and time is not None else None
+        time = _paired_ms(state.baseline, best.over_seed.ratio) if self.unit == "ms" else None
+        return Interval(time, time, time, 1.0) if time is not None else None
 
     def _references(self, state: RunState) -> tuple[Reference, ...]:
         """Return eager and compile as lines with their bands, in the unit of the chart."""
@@ -204,6 +213,11 @@ class AttemptSeries:
         seed = _ratio_of_case(state.baseline, self.case) if state.baseline else None
         eager = seed.inverse if seed else None
         return (Reference("eager", eager.ratio, eager.low, eager.high),) if eager else ()
+
+
+def _paired_ms(seed: Measurement | None, over_seed: float | None) -> float | None:
+    time = seed.candidate_ms if seed else None
+    return time / over_seed if time is not None and over_seed else None
 
 
 def _ratio_of_case(found: Measurement, name: str) -> Interval | None:
@@ -501,11 +515,11 @@ class Chart:
         under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
         _reference_lines(under, columns, plot.references, scale)
         for each in plot.references:
-            name = cut(each.name, LABEL)
+            name = cut(each.name, LABEL + 1)  # the longest one takes the place of its tick
             labels[scale.dot(each.value) // 4] = " " * (LABEL - cells(name)) + name
         drawn = [
             ((labels.get(n, " " * LABEL), "chart.axis"),
-             ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
+             (_tick(labels.get(n)), "chart.axis"), *canvas.row(n, under.get(n, {})))
             for n in range(rows)
         ]  # fmt: skip
         drawn.append(_x_axis(plot, columns, at))
@@ -644,6 +658,12 @@ def _draw_steps(canvas: Canvas, plot: Plot, scale: Scale, across: float, first: 
         else:
             canvas.dot(x, here, "chart.best")
         before = here
+
+
+def _tick(label: str | None) -> str:
+    if label is None:
+        return "│"
+    return "┤" if cells(label) <= LABEL else ""
 
 
 def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:

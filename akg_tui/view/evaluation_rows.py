@@ -181,7 +181,11 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         which = formatting.attempt(number)
         if state.best is None and state.tries:
             which = tr("try {number}", number=state.tries)
-        told = tr("{which} was measured", which=which)
+        told = {
+            Outcome.CORRECT: tr("{which} was measured", which=which),
+            Outcome.FAILED: tr("{which} failed", which=which),
+            Outcome.ERROR: tr("{which} could not be measured", which=which),
+        }[found.outcome]
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
     rows += _noise((retold(one_line(each)) for each in found.noise), room)
@@ -196,7 +200,8 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
 def _found(found: Measurement, room: int) -> list[Line]:
     if found.outcome is not Outcome.CORRECT:
         kind = retold(str(found.failure or found.outcome))
-        return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
+        why = hang(retold(one_line(found.message)), room, (), "text")
+        return [line((kind, "verdict.fail")), *why]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
     if (model := found.estimate) is not None:

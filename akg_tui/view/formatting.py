@@ -49,9 +49,11 @@ def times(ratio: float) -> str:
     return f"{ratio_text(ratio)}×"
 
 
-def ratios(found: Ratios) -> str:
-    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.30× compile``."""
-    return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named)
+def ratios(found: Ratios, most: int | None = None) -> str:
+    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.30× compile``, or the
+    first `most` of them.
+    """
+    return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named[:most])
 
 
 def sign(found: Ratios) -> str:

@@ -404,6 +404,8 @@ def _next(told: RunSummary) -> str:
     open_, resume = way_to("runs.open"), way_to("runs.resume")
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)
+    if told.finished and not told.can_go_on:
+        return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
     if told.finished:
         return tr("over: {why}; {key} looks at it, {resume} goes on with more rounds",
                   why=retold(one_line(told.finished)), key=open_, resume=resume)  # fmt: skip

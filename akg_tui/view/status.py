@@ -14,6 +14,7 @@ from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdic
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of, climb_of, estimate_climb, ratios_of
+from akg_tui.core.user_commands import can_go_on
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.evaluation_rows import disturbance
@@ -44,7 +45,8 @@ def header(
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
     name = clean(task.op)
-    best, brief = _best(state), _best(state, brief=True)
+    best = _best(state)
+    briefs = [_best(state, brief=True, ratios=most) for most in (None, 2, 1)]
     parts: list[tuple[int, Line]] = [
         (8, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
         (0, line((name, "strong"))),
@@ -65,12 +67,18 @@ def header(
     for least in (9, 8, 7, 6, 5, 4, 3, 2, 1):
         shown = [part for rank, part in parts if rank < least]
         left = join(shown, _SEPARATOR)
-        if width(left) + width(right) + 3 > room:
-            shown = [brief if part is best else part for part in shown]
-            left = join(shown, _SEPARATOR)
         over = width(left) + width(right) + 3 - room
         shortest = _LEAST_NAME if least > 3 else _SHORT_NAME
-        if 0 < over <= cells(name) - shortest and least <= 5:
+        spare = max(0, cells(name) - shortest) if least <= 5 else 0
+        # Before the round, the ratios over compile and eager go.
+        told = best
+        for brief in briefs[:1] if least > 3 else briefs:
+            if over <= (0 if told is best else spare):
+                break
+            shown = [brief if part is told else part for part in shown]
+            left, told = join(shown, _SEPARATOR), brief
+            over = width(left) + width(right) + 3 - room
+        if 0 < over <= spare:
             short = line((cut(name, cells(name) - over), "strong"))
             left = join([short, *shown[1:]], _SEPARATOR)
             break
@@ -102,8 +110,10 @@ def _round(state: RunState) -> int:
     return state.settled + 1 if under_way and not state.finished else state.settled
 
 
-def _best(state: RunState, *, brief: bool = False) -> Line:
-    """Return the ratios of the best kernel; in brief, a sign marks those that are provisional."""
+def _best(state: RunState, *, brief: bool = False, ratios: int | None = None) -> Line:
+    """Return the ratios of the best kernel; in brief, a sign marks those that are provisional, and
+    only the first `ratios` are named.
+    """
     if state.task.estimate:
         return _estimate(state)
     if verified_only(state):
@@ -114,7 +124,7 @@ def _best(state: RunState, *, brief: bool = False) -> Line:
         told = tr("not correct yet") if wrong else tr("no baseline yet")
         return line((told, "muted"))
     if brief:
-        return line((f"{formatting.sign(best)}{formatting.ratios(best)}", "figure"))
+        return line((f"{formatting.sign(best)}{formatting.ratios(best, ratios)}", "figure"))
     which = formatting.attempt(best.attempt)
     return line(
         (f"{formatting.best_label(best)} ", "muted"),
@@ -176,8 +186,14 @@ def phase_row(
             here = len(shown)
             held = at_rest or isinstance(_in_sight(state, now, holds), Hold)
             shown.append((_live(state, now, name, full, held=held),))
+        elif (
+            phase is Phase.BASELINE and state.finished and baseline_lost(state) and not state.tries
+        ):
+            shown.append(((f"✗{name}", "verdict.fail"),))
         elif phase is following:
-            shown.append(((f"{IDLE}{name}", "phase.next"),))
+            again = phase is Phase.BASELINE and baseline_lost(state)
+            sign = DONE if phase in passed and not again else IDLE
+            shown.append(((f"{sign}{name}", "phase.next"),))
         elif phase in passed:
             shown.append(((f"{DONE}{name}", "phase.done"),))
         else:
@@ -253,8 +269,10 @@ def status(
             end = (*end, (told, "figure"))
         if past:
             return fit(end, room)
-        leaves = tr("{more} goes on with more rounds, {key} leaves",
-                    more=way_to("run.more"), key=way_to("app.quit"))  # fmt: skip
+        more, leave = way_to("run.more"), way_to("app.quit")
+        leaves = tr("{key} leaves", key=leave)
+        if can_go_on(state):
+            leaves = tr("{more} goes on with more rounds, {key} leaves", more=more, key=leave)
         return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
         return fit(line((retold(one_line(activity)), "note")), room)

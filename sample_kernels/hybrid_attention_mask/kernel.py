@@ -1,24 +1,217 @@
-"""Attention with a hybrid mask: a plain PyTorch kernel, and the knobs to tune it."""
+"""Attention with a hybrid mask: a plain C++ kernel, and the knobs to tune it."""
 
-import math
+from ctypes import c_int64
 
 import torch
 from torch import nn
 
-# How often the mask is made: for every head, for every call, or once per length.
-MASK_MADE = "per_head"  # tune: ["per_head", "per_call", "once"]
-# How the mask is made: index arithmetic in 64-bit integers, or triangles of ones.
-MASK_FROM = "arange"  # tune: ["arange", "triangle"]
-# How the mask is applied: one `where` per condition, one in-place fill, or one addition of -inf.
-MASK_BY = "where"  # tune: ["where", "fill", "add"]
-# How q, k and v are unpacked: three copies, one merged copy, or strided views.
-LOADS = "separate"  # tune: ["separate", "merged", "views"]
-# The product of queries and keys: scaled afterwards, scaled beforehand, or in 16 bits.
-SCORES = "scale_after"  # tune: ["scale_after", "scale_before", "bfloat16"]
-# The softmax: step by step, `torch.softmax`, or with the division after the values.
-SOFTMAX = "steps"  # tune: ["steps", "library", "divide_last"]
-# Queries processed together, against the keys that they can see; 0: all queries and all keys.
-BLOCK = 0  # tune: [0, 32, 64, 128, 256]
+from akg_tui.dsl import compile_cpp, pointer
+
+# Compiler options.
+FLAGS = "-O1"  # tune: ["-O1", "-O3", "-O3 -march=native"]
+# The keys that are computed for a query: all of them, or none that the mask hides.
+KEYS = "all"  # tune: ["all", "visible"]
+# The loops: a query after the other, or several at once, each in its lane of a vector.
+LOOPS = "queries"  # tune: ["queries", "lanes"]
+# The queries at once.
+QUERIES = 8  # tune: [8, 16]
+# Keys whose scores are summed together: each has a sum in a register.
+SUMS = 2  # tune: [2, 4, 8]
+# The exponential: the C library's, or a polynomial of degree 3 or 5.
+EXP = "libm"  # tune: ["libm", "poly3", "poly5"]
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+enum { all, visible };
+enum { queries, lanes };
+enum { libm, poly3, poly5 };
+
+// One head: row i of the queries, keys and values is at i * stride.
+struct Head {
+    const float *q, *k, *v;
+    float* out;
+    int64_t length, stride, width, window, prefix;
+    float scale;
+};
+
+struct Range {
+    int64_t from, to;
+};
+
+// The keys that are computed for the queries `first` to `last` - 1, as two ranges.
+struct Keys {
+    Range ranges[2];
+
+    Keys(const Head& head, int64_t first, int64_t last) : ranges{{0, 0}, {0, head.length}} {
+        if (KEYS == all) return;
+        ranges[1].to = last;
+        const int64_t near = first - head.window + 1;
+        if (near <= head.prefix) return;
+        ranges[0].to = head.prefix;
+        ranges[1].from = near;
+    }
+};
+
+// 2^n * p(r) with x = n ln2 + r, |r| <= ln2 / 2, for x <= 0. The coefficients are minimax
+// fits of exp in relative error on that interval: 7e-5 and 7e-8 before rounding.
+static inline float exp_of(float x) {
+    if constexpr (EXP == libm) return std::exp(x);
+    x = x > -87.0f ? x : -87.0f;  // below, the result would be denormal
+    const int32_t n = static_cast<int32_t>(x * 1.44269504f - 0.5f);
+    const float fn = static_cast<float>(n);
+    const float r = (x - fn * 0.693359375f) + fn * 2.12194440e-4f;  // ln2 in two parts
+    float p;
+    if constexpr (EXP == poly3) {
+        p = 0.165668413f;
+        p = p * r + 0.504963279f;
+        p = p * r + 1.00016415f;
+        p = p * r + 0.999928057f;
+    } else {
+        p = 0.0082976548f;
+        p = p * r + 0.0419153832f;
+        p = p * r + 0.166675746f;
+        p = p * r + 0.499988943f;
+        p = p * r + 0.999999702f;
+        p = p * r + 1.00000012f;
+    }
+    const int32_t bits = (n + 127) << 23;
+    float power;
+    __builtin_memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+static void by_queries(const Head& head, float* __restrict scores) {
+    for (int64_t i = 0; i < head.length; ++i) {
+        const Keys keys(head, i, i + 1);
+        float largest = -INFINITY, total = 0.0f;
+        for (const Range& range : keys.ranges)
+            for (int64_t j = range.from; j < range.to; ++j) {
+                float sum = 0.0f;
+                for (int64_t d = 0; d < head.width; ++d)
+                    sum += head.q[i * head.stride + d] * head.k[j * head.stride + d];
+                const bool seen = j <= i && (i - j < head.window || j < head.prefix);
+                scores[j] = seen ? sum * head.scale : -INFINITY;
+                largest = scores[j] > largest ? scores[j] : largest;
+            }
+        float* __restrict out = head.out + i * head.width;
+        for (int64_t d = 0; d < head.width; ++d) out[d] = 0.0f;
+        for (const Range& range : keys.ranges)
+            for (int64_t j = range.from; j < range.to; ++j) {
+                const float weight = exp_of(scores[j] - largest);
+                total += weight;
+                for (int64_t d = 0; d < head.width; ++d)
+                    out[d] += weight * head.v[j * head.stride + d];
+            }
+        for (int64_t d = 0; d < head.width; ++d) out[d] /= total;
+    }
+}
+
+// A value for each of QUERIES queries.
+typedef float vec __attribute__((vector_size(4 * QUERIES)));
+typedef int32_t ivec __attribute__((vector_size(4 * QUERIES)));
+
+// The scores of `count` keys from `key`, for all lanes; `q` holds the queries, scaled: a vector
+// for each element.
+template <int count>
+static inline void score(const Head& head, const vec* __restrict q, int64_t key,
+                         vec* __restrict scores) {
+    vec sum[count] = {};
+    const float* k = head.k + key * head.stride;
+    for (int64_t d = 0; d < head.width; ++d)
+#pragma GCC unroll 16
+        for (int t = 0; t < count; ++t) sum[t] += k[t * head.stride + d] * q[d];
+    for (int t = 0; t < count; ++t) scores[t] = sum[t];
+}
+
+// TILE of the lanes from `lane`, and PART elements of the values from `d`: sums over the keys, in
+// registers.
+constexpr int TILE = 8, PART = 32;
+typedef float part __attribute__((vector_size(64)));
+typedef float unaligned __attribute__((vector_size(64), aligned(4)));
+
+static inline void sum_values(const Head& head, const Keys& keys, const vec* __restrict weights,
+                              const float* factor, int64_t first, int64_t lane, int64_t d) {
+    part sum[TILE][PART / 16] = {};
+    const float* w = reinterpret_cast<const float*>(weights) + lane;
+    for (const Range& range : keys.ranges)
+        for (int64_t j = range.from; j < range.to; ++j, w += QUERIES) {
+            const auto* v = reinterpret_cast<const unaligned*>(head.v + j * head.stride + d);
+#pragma GCC unroll 16
+            for (int t = 0; t < TILE; ++t)
+#pragma GCC unroll 16
+                for (int p = 0; p < PART / 16; ++p) sum[t][p] += w[t] * v[p];
+        }
+    for (int64_t t = 0; t < TILE && first + lane + t < head.length; ++t)
+        for (int p = 0; p < PART / 16; ++p) {
+            float* to = head.out + (first + lane + t) * head.width + d + p * 16;
+            *reinterpret_cast<unaligned*>(to) = sum[t][p] * factor[lane + t];
+        }
+}
+
+static void by_lanes(const Head& head, vec* __restrict q, vec* __restrict scores) {
+    ivec lane;
+    for (int t = 0; t < QUERIES; ++t) lane[t] = t;
+    for (int64_t first = 0; first < head.length; first += QUERIES) {
+        const int64_t last = first + QUERIES < head.length ? first + QUERIES : head.length;
+        for (int64_t t = 0; t < QUERIES; ++t) {
+            // Lanes beyond the last query do what it does; their results are not stored.
+            const int64_t i = first + t < last ? first + t : last - 1;
+            float* to = reinterpret_cast<float*>(q) + t;
+            for (int64_t d = 0; d < head.width; ++d)
+                to[d * QUERIES] = head.q[i * head.stride + d] * head.scale;
+        }
+        const ivec query = lane + static_cast<int32_t>(first);
+        const Keys keys(head, first, last);
+        vec* end = scores;
+        vec largest = vec{} - INFINITY;
+        for (const Range& range : keys.ranges) {
+            int64_t j = range.from;
+            for (; j + SUMS <= range.to; j += SUMS) score<SUMS>(head, q, j, end + j - range.from);
+            for (; j < range.to; ++j) score<1>(head, q, j, end + j - range.from);
+            for (j = range.from; j < range.to; ++j, ++end) {
+                const int32_t key = static_cast<int32_t>(j);
+                ivec seen = query >= key;
+                if (key >= head.prefix) seen &= query - key < static_cast<int32_t>(head.window);
+                *end = seen ? *end : vec{} - INFINITY;
+                largest = *end > largest ? *end : largest;
+            }
+        }
+        vec total = {};
+        for (vec* each = scores; each < end; ++each) {
+            vec weight = *each - largest;
+            for (int t = 0; t < QUERIES; ++t) weight[t] = exp_of(weight[t]);
+            *each = weight;
+            total += weight;
+        }
+        float factor[QUERIES];
+        for (int t = 0; t < QUERIES; ++t) factor[t] = 1.0f / total[t];
+        for (int64_t t = 0; t < QUERIES; t += TILE)
+            for (int64_t d = 0; d < head.width; d += PART)
+                sum_values(head, keys, scores, factor, first, t, d);
+    }
+}
+
+// `qkv` has the shape (batch, length, 3, heads, width); `out` (batch, heads, length, width).
+extern "C" void attention(const float* qkv, float* out, int64_t batch, int64_t length,
+                          int64_t heads, int64_t width, int64_t window, int64_t prefix) {
+    const int64_t part = heads * width, size = (width + length) * sizeof(vec);
+    vec* scratch = static_cast<vec*>(std::aligned_alloc(sizeof(vec), size));
+    for (int64_t n = 0; n < batch * heads; ++n) {
+        const float* q = qkv + n / heads * length * 3 * part + n % heads * width;
+        const Head head = {q, q + part, q + 2 * part, out + n * length * width,
+                           length, 3 * part, width, window, prefix,
+                           1.0f / std::sqrt(static_cast<float>(width))};
+        if (LOOPS == queries || width % PART != 0)
+            by_queries(head, reinterpret_cast<float*>(scratch));
+        else
+            by_lanes(head, scratch, scratch + width);
+    }
+    std::free(scratch);
+}
+"""
 
 
 class ModelNew(nn.Module):
@@ -26,107 +219,21 @@ class ModelNew(nn.Module):
         super().__init__()
         self.window = window
         self.prefix = prefix
-        self.kept_masks: dict[int, tuple[torch.Tensor, ...]] = {}
+        knobs = f"-DKEYS={KEYS} -DLOOPS={LOOPS} -DQUERIES={QUERIES} -DSUMS={SUMS} -DEXP={EXP}"
+        self.attention = compile_cpp(SOURCE, f"{FLAGS} {knobs}").attention
 
     def forward(self, qkv: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.unpack(qkv)
-        if MASK_MADE == "per_head":
-            heads = range(q.shape[0])
-            outputs = [self.attend(q[h : h + 1], k[h : h + 1], v[h : h + 1]) for h in heads]
-            out = torch.cat(outputs)
-        else:
-            out = self.attend(q, k, v)
-        batch, length, _, heads_each, width = qkv.shape
-        return out.view(batch, heads_each, length, width)
-
-    def unpack(self, qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return q, k and v, each of shape (batch x heads, length, width)."""
-        if LOADS == "separate":
-            q, k, v = (qkv[:, :, i].transpose(1, 2).contiguous().flatten(0, 1) for i in range(3))
-        elif LOADS == "merged":
-            q, k, v = qkv.permute(2, 0, 3, 1, 4).contiguous().flatten(1, 2)
-        else:
-            q, k, v = qkv.permute(2, 0, 3, 1, 4).flatten(1, 2)
-        return q, k, v
-
-    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        length = q.shape[1]
-        mask = self.mask(length)
-        if not BLOCK:
-            return self.attend_all(q, k, v, mask)
-        out = torch.empty(q.shape)  # contiguous, whatever the strides of q
-        for first in range(0, length, BLOCK):
-            last = min(first + BLOCK, length)
-            near = first - self.window + 1
-            if near <= self.prefix:
-                keys, values = k[:, :last], v[:, :last]
-                part = tuple(m[first:last, :last] for m in mask)
-            else:
-                # Only the prefix and the window of the block; the gap is not computed.
-                keys = torch.cat((k[:, : self.prefix], k[:, near:last]), dim=1)
-                values = torch.cat((v[:, : self.prefix], v[:, near:last]), dim=1)
-                part = tuple(
-                    torch.cat((m[first:last, : self.prefix], m[first:last, near:last]), dim=1)
-                    for m in mask
-                )
-            out[:, first:last] = self.attend_all(q[:, first:last], keys, values, part)
+        qkv = qkv.contiguous()
+        batch, length, _, heads, width = qkv.shape
+        out = torch.empty(batch, heads, length, width)
+        self.attention(
+            pointer(qkv, torch.float32, name="qkv"),
+            pointer(out, torch.float32, name="out"),
+            c_int64(batch),
+            c_int64(length),
+            c_int64(heads),
+            c_int64(width),
+            c_int64(self.window),
+            c_int64(self.prefix),
+        )
         return out
-
-    def attend_all(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: tuple[torch.Tensor, ...]
-    ) -> torch.Tensor:
-        scale = 1.0 / math.sqrt(q.shape[-1])
-        if SCORES == "scale_after":
-            scores = (q @ k.transpose(-2, -1)) * scale
-        elif SCORES == "scale_before":
-            scores = (q * scale) @ k.transpose(-2, -1)
-        else:
-            scores = ((q * scale).bfloat16() @ k.bfloat16().transpose(-2, -1)).float()
-        return weighted(masked(scores, mask), v)
-
-    def mask(self, length: int) -> tuple[torch.Tensor, ...]:
-        if MASK_MADE != "once":
-            return self.make_mask(length)
-        if length not in self.kept_masks:
-            self.kept_masks[length] = self.make_mask(length)
-        return self.kept_masks[length]
-
-    def make_mask(self, length: int) -> tuple[torch.Tensor, ...]:
-        """Return the mask for `masked`: two conditions, or one tensor that combines both."""
-        if MASK_FROM == "arange":
-            row = torch.arange(length)[:, None]
-            column = torch.arange(length)[None, :]
-            causal = column <= row
-            local = (row - column < self.window) | (column < self.prefix)
-        else:
-            ones = torch.ones(length, length, dtype=torch.bool)
-            causal = ones.tril()
-            local = ones.triu(1 - self.window)
-            local[:, : self.prefix] = True
-        if MASK_BY == "where":
-            return causal, local
-        forbidden = (causal & local).logical_not_()
-        if MASK_BY == "fill":
-            return (forbidden,)
-        return (torch.zeros(length, length).masked_fill_(forbidden, -math.inf),)
-
-
-def masked(scores: torch.Tensor, mask: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    if MASK_BY == "where":
-        for condition in mask:
-            scores = torch.where(condition, scores, -math.inf)
-        return scores
-    if MASK_BY == "fill":
-        return scores.masked_fill_(mask[0], -math.inf)
-    return scores.add_(mask[0])
-
-
-def weighted(scores: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Return softmax(scores) @ v."""
-    if SOFTMAX == "library":
-        return torch.softmax(scores, dim=-1) @ v
-    powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
-    total = powers.sum(dim=-1, keepdim=True)
-    if SOFTMAX == "steps":
-        return (powers / total) @ v
-    return (powers @ v) / total

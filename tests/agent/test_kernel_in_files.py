@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from akg_tui.agent.prompt import _changes, system_text
+from akg_tui.agent.prompt import _changes, kernel_again, system_text
 from akg_tui.agent.tools.registry import offered
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
@@ -78,6 +78,18 @@ async def test_files_are_read_together_or_one_by_one_and_edited_in_one_call(
         only = await call.good("read_kernel", against=0, path="scale.cpp")
         assert "-int f();\n+int g();" in only
         assert "shape.py" not in only
+
+
+async def test_a_kernel_that_is_back_is_named_by_the_digests_that_its_views_show(
+    tmp_path: Path,
+) -> None:
+    async with caller(tmp_path) as call:
+        view, kernel = await call.good("read_kernel"), call.executor.kernel
+        told = kernel_again(call.engine.state.task, 0, kernel.sha256, kernel.file_digests)
+        for row in view.split("\n"):
+            if row.startswith("@"):
+                name, _, sha, *_ = row.removeprefix("@").split()
+                assert f"{name} {sha}" in told
 
 
 async def test_drafts_replace_the_files_that_they_name_and_keep_the_others(

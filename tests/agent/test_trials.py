@@ -61,6 +61,30 @@ async def test_a_failed_trial_tells_why_and_its_item_goes_on(tmp_path: Path) -> 
         assert caller.engine.kernel(edited.blob) == FAST
 
 
+async def test_the_line_of_an_error_comes_with_its_tag_and_can_be_edited_at_once(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        line = next(n for n, each in enumerate(KERNEL.splitlines(), 1) if "SPEED =" in each)
+        measure = caller.engine.measure
+
+        async def fails(*given: Any, **how: Any) -> Measurement:
+            why = f"build: kernel.py:{line}: no such speed"
+            if 'SPEED = "B"' in given[0]:
+                return Measurement(
+                    outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=why,
+                    max_error=2.0, tolerance=1.0,
+                )  # fmt: skip
+            return await measure(*given, **how)
+
+        caller.engine.measure = fails  # type: ignore[method-assign]
+        why = await caller.refused("try_kernel", text=KERNEL.replace('"A"  #', '"B"  #'))
+        (tag,) = re.findall(rf"^({line}[a-z]{{2}})\|", why, re.M)
+        assert "worst error" not in why  # the reason has the numbers
+        op = {"op": "sub", "at": tag, "find": '"B"  #', "with": '"C"  #'}
+        assert "trial 2: correct" in await caller.good("try_kernel", trial=1, edit={"ops": [op]})
+
+
 async def test_an_edit_is_tried_then_edited_further_by_its_new_tags_and_submitted(
     tmp_path: Path,
 ) -> None:

@@ -77,6 +77,35 @@ void serve(int channel, Object *softmax, Object *x, Object *axis, Object *data_p
 ''', "-O2")._name)
 """
 
+START_IN_C = """
+if not is_timed():
+    return torch.softmax(x, -1)
+found, y = harness(), torch.softmax(x, -1)
+server, told = found["server"], found["server"].memory["addresses"]
+told[: server._address_format.size] = server._address_format.pack(y.data_ptr(), *y.stride())
+LIB.serve.argtypes = (
+    ctypes.c_int, *4 * [ctypes.py_object], ctypes.c_void_p, ctypes.c_uint64, *3 * [ctypes.c_int64])
+LIB.serve(
+    found["channel"].fileno(), torch.softmax, x, -1, torch.Tensor.data_ptr,
+    ctypes.addressof(ctypes.c_char.from_buffer(told)), found["nonce"],
+    found["count"], found["draw_args"][1], server.calls)
+os._exit(0)
+"""
+
+# After each answer a write of 16 MiB, which a stop does not interrupt, fills the caches.
+EMPTIES_CACHES = (
+    SERVE_IN_C.replace("<sys/socket.h>", "<sys/socket.h>\n#include <sys/uio.h>")
+    .replace("    if (recv(", "    pwritev(file, &waste, 1, 0);\n    if (recv(")
+    .replace(
+        "  for (Request asked;;",
+        """  static char zeros[16 << 20];
+  iovec waste = {zeros, sizeof zeros};
+  int file = open("waste", O_RDWR | O_CREAT, 0600);
+  for (Request asked;;""",
+    )
+    .replace("<cstdint>", "<cstdint>\n#include <fcntl.h>")
+)
+
 # Calls of a module take some microseconds, which an honest kernel can save too.
 LEAN = """
 import functools
@@ -155,6 +184,13 @@ BESIDE_THE_CLOCK = (
             serve(called)
         """, before=SERVE),
         task="tiled", incumbent=kernel("for _ in range(9):\n    y = x.repeat(16, 1)\nreturn y"),
+    ),
+    Cheat(
+        "the caches emptied after the answer",
+        "ours: a write of many pages goes on until it is done; the other side comes next",
+        "CPU time used after the answer is counted",
+        kernel(START_IN_C, before=SERVE + EMPTIES_CACHES), fails=(CRASH,),
+        says="went on working after it had returned", incumbent=SLOW, task="patient",
     ),
     Cheat(
         "a thread that computes on at the answer", "DR, WF: no sleep that gives it away",
@@ -312,22 +348,7 @@ BESIDE_TRICKS = (
     Slowpoke(
         "a loop of its own in C", "ours: the same without Python",
         "a KEEP exceeds what can be saved of the server's loop",
-        kernel("""
-            if not is_timed():
-                return torch.softmax(x, -1)
-            found, y = harness(), torch.softmax(x, -1)
-            server, told = found["server"], found["server"].memory["addresses"]
-            told[: server._address_format.size] = server._address_format.pack(
-                y.data_ptr(), *y.stride())
-            LIB.serve.argtypes = (
-                ctypes.c_int, *4 * [ctypes.py_object], ctypes.c_void_p, ctypes.c_uint64,
-                *3 * [ctypes.c_int64])
-            LIB.serve(
-                found["channel"].fileno(), torch.softmax, x, -1, torch.Tensor.data_ptr,
-                ctypes.addressof(ctypes.c_char.from_buffer(told)), found["nonce"],
-                found["count"], found["draw_args"][1], server.calls)
-            os._exit(0)
-        """, before=SERVE + SERVE_IN_C), incumbent=LEAN, task="long",
+        kernel(START_IN_C, before=SERVE + SERVE_IN_C), incumbent=LEAN, task="long",
     ),
     Slowpoke(
         "slow calls discarded on purpose", "ours: a thread of its own makes the main thread wait",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import time
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from akg_tui.core.task import Guard, Target, Task
-from akg_tui.evaluate import static_guard
+from akg_tui.evaluate import kernel_text, static_guard
 from tests.cheats.catalogue import MUST_FAIL, MUST_NOT_LOOK_FASTER
 from tests.cheats.honest import CPP, HONEST, Honest
 from tests.cheats.tasks import PLAIN, kernel
@@ -148,3 +150,31 @@ def test_the_guard_takes_no_time() -> None:
     start = time.thread_time()
     static_guard.findings(CPP, TASK)
     assert time.thread_time() - start < 0.05
+
+
+def test_many_uses_of_many_functions_take_no_longer_than_their_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of each function every node was followed, with each of its uses: at the limit of 40,000 nodes
+    # that took hours and all memory of the engine's process.
+    depth, uses, functions = 60, 300, 400
+    lines = ["class ModelNew:", "    def forward(self, x):"]
+    lines += [f"{' ' * (8 + level)}def g{level}():" for level in range(depth)]
+    lines += [f"{' ' * (8 + depth)}return {'f[' * 60}f(), {'f, ' * uses}{']' * 60}"]
+    lines += [f"        return {', '.join(f'g{level}()' for level in range(depth))}"]
+    source = "\n".join([*lines, *functions * ["def f(): return 0"], ""])
+    assert kernel_text.syntax_fault(source) is None
+    nodes = sum(1 for _ in ast.walk(ast.parse(source)))
+    visits, iterate = 0, ast.iter_child_nodes
+
+    def counted(node: ast.AST) -> Iterator[ast.AST]:
+        nonlocal visits
+        visits += 1
+        return iterate(node)
+
+    monkeypatch.setattr(ast, "iter_child_nodes", counted)
+    for task in (TASK, WORKING):
+        static_guard.findings(source, task)
+        kernel_text.with_untyped_call("a crash", source)
+    assert visits < 200 * nodes, visits / nodes
+    assert len(kernel_text.Kernel.read(source).reached) == 1 + depth + functions

@@ -231,7 +231,8 @@ TIME_TRICKS = (
         kernel("""
             if x.shape != (64, 256):
                 return torch.softmax(x, -1)
-            known = self.kept.get(tuple(x[0, :4].tolist()))
+            # Of all values: two unusual inputs may begin alike.
+            known = self.kept.get(x.numpy().tobytes())
             if known is not None:
                 return known
             many = (ctypes.c_float * x.numel()).from_address
@@ -242,7 +243,7 @@ TIME_TRICKS = (
                 for at in range(start, end - x.nbytes + 1, x.nbytes):
                     if "r" in rights and at // 4096 != x.data_ptr() // 4096:
                         other = torch.from_numpy(np.ctypeslib.as_array(many(at))).view(64, 256)
-                        self.kept[tuple(other[0, :4].tolist())] = torch.softmax(other, -1)
+                        self.kept[other.numpy().tobytes()] = torch.softmax(other, -1)
             return torch.softmax(x, -1)
         """), task="patient",
     ),

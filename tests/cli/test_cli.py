@@ -208,15 +208,15 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
     assert measured["ratio"]["low"] <= measured["ratio"]["ratio"] <= measured["ratio"]["high"]
     # A kernel in two files, of which the second has what makes it wrong.
     toml = folder / "task.toml"
-    files = '["kernel.py", "scores.py"]'
+    files = '["kernel.py", "exponential.py"]'
     toml.write_text(toml.read_text().replace('editable = "kernel.py"', f"editable = {files}"))
-    (folder / "scores.py").write_text('SCORES = "scale_after"\n')
+    (folder / "exponential.py").write_text('EXP = "libm"\n')
     wrong = tmp_path / "wrong"
     wrong.mkdir()
     (wrong / "kernel.py").write_text(
-        re.sub(r"^SCORES = .*$", "from scores import SCORES", kernel, flags=re.M)
+        re.sub(r"^EXP = .*$", "from exponential import EXP", kernel, flags=re.M)
     )
-    (wrong / "scores.py").write_text('SCORES = "bfloat16"\n')
+    (wrong / "exponential.py").write_text('EXP = "poly3"\n')
     bad = akg("eval", folder, "--kernel", wrong)
     assert bad.returncode == 1, bad.stderr
     assert "wrong values" in bad.stdout
@@ -229,9 +229,7 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
 def test_a_kernel_wrong_at_baseline_is_bad_input_and_the_run_is_kept(tmp_path: Path) -> None:
     folder = copy_sample(tmp_path / "task", "hybrid_attention_mask")
     kernel = (folder / "kernel.py").read_text()
-    (folder / "kernel.py").write_text(
-        kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"')
-    )
+    (folder / "kernel.py").write_text(kernel.replace('EXP = "libm"', 'EXP = "poly3"'))
     done = akg("tune", folder, "--headless", "--json")
     assert done.returncode == 2
     assert "not correct before any change" in done.stderr

@@ -40,7 +40,7 @@ Made = Callable[..., Path]
 def made(backend: str, tmp_path: Path) -> Made:
     """Return a copy of a sample, for the device."""
 
-    def copied(name: str = "hybrid_attention_mask") -> Path:
+    def copied(name: str = "causal_attention") -> Path:
         folder = shutil.copytree(sample(name), tmp_path / "task")
         toml = folder / "task.toml"
         toml.write_text(toml.read_text().replace('backend = "cpu"', f'backend = "{backend}"'))
@@ -125,7 +125,7 @@ def test_a_suite_tells_it_of_each_task(
 def test_new_makes_the_task_and_tells_that_it_is_for_another_machine(
     backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = sample("hybrid_attention_mask")
+    home = sample("causal_attention")
     files = ("--reference", home / "reference.py", "--kernel", home / "kernel.py")
     words = ("new", tmp_path / "t", "--backend", backend, "--dsl", "torch", *files)
     assert main([str(word) for word in words]) == 0

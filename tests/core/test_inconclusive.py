@@ -105,7 +105,8 @@ def test_the_third_inconclusive_measurement_settles_it_also_when_it_is_the_only_
     assert run.until_agent() == fx.RunAgent(Phase.PLAN)
     assert verdicts(run)[-1] == ("p1", Verdict.DISCARD)
     assert (
-        last(run).reason == "not proved in 3 measurements: +18.0 % (-1.0 to +41.0) after 6 clusters"
+        last(run).reason
+        == "not proved in 3 measurements: +18.0 % (-1.0 to +41.0) after 6 pairs of processes"
     )
     assert run.state.item("p1").state is ItemState.DISCARDED
 

@@ -116,7 +116,7 @@ def test_a_spent_budget_with_a_probable_gain_is_inconclusive(
         unproved(*[0.1] * 23), ratio=Interval(*interval, confidence=0.99)
     )
     assert decide_verdict(measured, 0.01) == Decision(
-        Verdict.INCONCLUSIVE, f"{why} after 23 clusters; measured again it may be"
+        Verdict.INCONCLUSIVE, f"{why} after 23 pairs of processes; measuring again may decide it"
     )
     wrong = msgspec.structs.replace(failed("wrong"), undecided=True)
     assert decide_verdict(wrong, 0.01).verdict is Verdict.FAIL

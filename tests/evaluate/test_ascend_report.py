@@ -18,6 +18,7 @@ from akg_tui.evaluate.evidence import asking, compile_report, page
 from akg_tui.evaluate.evidence.ascend import handover, lowering, program_report
 from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
 from akg_tui.evaluate.targets import toolchains
+from akg_tui.kernel_files import LineNames
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
 from tests.evaluate import hybrid_mask_steps, recorded_hivm
@@ -41,7 +42,8 @@ Facts = dict[str, Any]
 
 
 def told(hivm: str, *notes: str) -> Facts:
-    found: Facts = json.loads(msgspec.json.encode(program_report.fields(hivm, notes, "kernel.py")))
+    told = program_report.fields(hivm, notes, LineNames("kernel.py"))
+    found: Facts = json.loads(msgspec.json.encode(told))
     return found
 
 

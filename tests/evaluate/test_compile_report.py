@@ -11,6 +11,9 @@ from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Target, Task
 from akg_tui.evaluate.evidence import asking, compile_report, page
 from akg_tui.evaluate.evidence.compile_report import Compiled, CompileFor, CompileReport, Launch
+from akg_tui.evaluate.evidence.findings import Instruction
+from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesses
+from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import (
     Instructions,
     Resources,
@@ -205,6 +208,28 @@ def test_the_report_says_what_does_not_fit_and_shows_no_control_characters() -> 
     assert "occupancy" not in text
     long = CompileReport(launches=tuple(launch for _ in range(24)))
     assert len(compile_report.as_lines(long, "kernel.py")) == compile_report.MOST_LINES
+
+
+def test_what_lies_in_a_second_file_is_named_by_that_file() -> None:
+    row = Instruction("IADD3 R5, R17, R24, RZ", line=53)
+    loop = HotLoop(language="SASS", rows=(row,), total=1, mix={"integer": 1}, barriers=0)
+    conflicts = SharedAccesses((Conflict(line=54, access="store", ways=4, times=2),))
+    fine = Compiled(arch="sm_90", warps=4, accesses=conflicts, hot=loop)
+    failed = Compiled(arch="sm_80", failed="no such type", line=50)
+    launch = Launch(
+        kernel="k", line=48, arguments=(), constants=(), grid=(2,), compiled=(fine, failed)
+    )
+    report = CompileReport(launches=(launch,), files={"kernel.py": 0, "rows.py": 40})
+    text = "\n".join(compile_report.as_lines(report, "kernel.py"))
+    assert "rows.py:8 k: grid 2" in text
+    assert "1 of rows.py:13" in text
+    assert "rows.py:14: 2 × store in 4 turns" in text
+    assert "sm_80: does not compile: rows.py:10: no such type" in text
+    assert compile_report.cannot_run(report, "sm_80", "kernel.py").endswith(
+        "rows.py:10: no such type"
+    )
+    (told,) = compile_report.fields(report, "kernel.py")["kernels"]  # type: ignore[misc]
+    assert told["arches"][0]["hot_loop"]["by_line"] == {"rows.py:13": 1}
 
 
 @pytest.mark.parametrize(("arch", "asked"), [("gfx942", ("gfx942",)), ("zen4", ("sm_80", "sm_90"))])

@@ -12,6 +12,7 @@ from akg_tui.evaluate.evidence.gpu.loops import (
     sass_statements,
 )
 
+FILES = {"kernel.py": 0}
 SASS = """
 	.headerflags	@"EF_CUDA_TEXMODE_UNIFIED"
 multiply:
@@ -64,7 +65,7 @@ $L__BB0_1:
 
 
 def test_the_innermost_loop_with_the_most_instructions_is_found_in_sass() -> None:
-    found = hot_loop(sass_statements(SASS, "kernel.py"), "SASS")
+    found = hot_loop(sass_statements(SASS, FILES), "SASS")
     assert found is not None
     assert [(row.line, row.label, row.text) for row in found.rows] == [
         (22, ".1", "LDS.128 R4, [R2]"),
@@ -86,7 +87,7 @@ def test_the_innermost_loop_with_the_most_instructions_is_found_in_sass() -> Non
 
 
 def test_a_long_loop_is_counted_and_cut() -> None:
-    found = hot_loop(sass_statements(SASS, "kernel.py"), "SASS", most=2)
+    found = hot_loop(sass_statements(SASS, FILES), "SASS", most=2)
     assert found is not None
     assert (found.total, len(found.rows), sum(found.mix.values())) == (6, 2, 6)
 
@@ -102,20 +103,32 @@ def test_loops_of_other_languages_have_the_lines_of_the_kernels_file(
     text: str, language: str, read: object, lines: list[int]
 ) -> None:
     assert callable(read)
-    found = hot_loop(read(text, "kernel.py"), language)
+    found = hot_loop(read(text, FILES), language)
     assert found is not None
     assert [row.line for row in found.rows] == lines
     assert (found.total, found.barriers) == (3, 1)
 
 
+def test_lines_of_a_second_file_are_those_of_the_whole_text() -> None:
+    text = SASS.replace('"kernel.py"', '"/scratch/rows.py"')
+    alone, second = (
+        hot_loop(sass_statements(code, files), "SASS")
+        for code, files in ((SASS, FILES), (text, {"kernel.py": 0, "rows.py": 100}))
+    )
+    assert alone is not None
+    assert second is not None
+    assert alone.by_line
+    assert second.by_line == {line + 100: number for line, number in alone.by_line.items()}
+
+
 def test_code_without_a_loop_has_no_hot_loop() -> None:
-    assert hot_loop(sass_statements(SASS.partition(".L_x_0:")[0], "kernel.py"), "SASS") is None
+    assert hot_loop(sass_statements(SASS.partition(".L_x_0:")[0], FILES), "SASS") is None
     assert hot_loop([], "SASS") is None
 
 
 def accesses(code: str) -> SharedAccesses:
     given = '.file 1 "kernel.py"\n.loc 1 7 0\nmov.u32 %r1, %tid.x;\nmov.b32 %r2, global_smem;\n'
-    return read_accesses(ptx_statements(given + code, "kernel.py"))
+    return read_accesses(ptx_statements(given + code, FILES))
 
 
 @pytest.mark.parametrize(

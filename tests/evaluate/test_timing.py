@@ -16,10 +16,11 @@ from akg_tui.evaluate import timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.worker import TimedCall
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.timing import Runners, TimedCase, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size, counted
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -124,6 +125,20 @@ def test_what_was_measured_before_counts() -> None:
     assert stage._run_until_decided(fake_runners(0.05, 0.05)) is Standing.FASTER
     assert list(found.log_ratios[:40]) == prior
     assert found.clusters == len(found.log_ratios) - 40 == 1
+
+
+def test_a_kernel_cannot_choose_the_calls_that_count() -> None:
+    calm, waited = TimedCall(1e-3, 0.0), TimedCall(2e-3, 1e-3)
+
+    def pairs(theirs: int, ours: int) -> list[tuple[TimedCall, TimedCall]]:
+        disturbed = [(waited, calm)] * theirs + [(calm, waited)] * ours
+        return [*disturbed, *[(calm, calm)] * 8]
+
+    for theirs, ours in ((0, 2), (2, 6), (5, 0)):
+        assert counted(pairs(theirs, ours)) == [(calm, calm)] * 8
+    for theirs, ours in ((0, 3), (2, 7)):
+        assert counted(pairs(theirs, ours)) == pairs(theirs, ours)
+    assert len(counted([(waited, calm)] * 9 + [(calm, calm)] * 2)) == 11
 
 
 def test_a_gain_that_a_call_loop_could_save_is_none() -> None:

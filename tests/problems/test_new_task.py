@@ -174,6 +174,26 @@ def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
     assert given.kernel == seed.read_text()
 
 
+def test_all_editable_files_of_a_problem_are_tuned(probe: SizeProbe, tmp_path: Path) -> None:
+    problem = tmp_path / "problem"
+    shutil.copytree(SETS / "akg/relu_sum", problem)
+    kernel = problem / "relu_sum_kernel.py"
+    kernel.write_text(kernel.read_text().replace("x.clamp(min=0)", "positive(x)"))
+    kernel.write_text("from relu_parts import positive\n" + kernel.read_text())
+    parts = problem / "relu_parts.py"
+    parts.write_text("def positive(x):\n    return x.clamp(min=0)\n")
+    task = problem / "task.yaml"
+    names = "[relu_parts.py, relu_sum_kernel.py, src/relu.cpp]"
+    task.write_text(task.read_text().replace("[relu_sum_kernel.py]", names))
+    found, told = made(probe, tmp_path / "task", problem)
+    assert found.task.files.names == ("relu_sum_kernel.py", "relu_parts.py")
+    assert found.kernels == {path.name: path.read_text() for path in (kernel, parts)}
+    assert "note: editable file src/relu.cpp: no file directly in the folder" in told
+    # Another first kernel needs none of them.
+    seeded, _ = made(probe, tmp_path / "seeded", problem, own_seed=False)
+    assert seeded.task.files.names == ("kernel.py",)
+
+
 def test_a_loss_of_one_number_is_judged_by_its_own_bound(probe: SizeProbe, tmp_path: Path) -> None:
     path = SETS / "kernelbench" / "13_cross_entropy.py"
     sizes = {"batch_size": 256, "num_classes": 1000}

@@ -138,6 +138,16 @@ async def test_every_run_is_listed_and_bad_ones_say_what_is_wrong(
         assert "r resumes it" in stage.text()
 
 
+async def test_what_has_no_room_below_the_list_is_cut_with_an_ellipsis(folder: Path) -> None:
+    async with listed(folder, (50, 20)) as stage:
+        over = (run.name for run in stage.runs.shown if run.summary and run.summary.finished)
+        await stage.at(next(over))
+        stage.app.pull_now()
+        await stage.pilot.pause()
+        (facts,) = [row for row in stage.text().split("\n") if "│ DONE" in row]
+        assert facts.rstrip(" │").endswith("…")
+
+
 async def test_words_filter_and_a_key_sorts(folder: Path) -> None:
     async with listed(folder) as stage:
         await stage.press("slash", *"damaged", "enter")

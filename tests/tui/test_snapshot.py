@@ -64,6 +64,10 @@ def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
     assert "✓EDIT" in row
     assert "▸ EVAL 12 s" in row
     assert "◦DECIDE" in row
+    handle = FakeHandle(mode=Mode.REVIEW).work()
+    assert handle.state.phase is Phase.DECIDE
+    row = plain(phase_row(handle.state, handle.now, 118))
+    assert "✓EDIT ── ✓EVAL" in row, "EDIT comes next, and it is done for this round"
 
 
 def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:

@@ -117,6 +117,16 @@ def test_the_name_gives_way_before_round_and_best(room: int) -> None:
     assert "row_" in row
 
 
+@pytest.mark.parametrize(("room", "best"), [(58, "~2.31× seed"), (70, "~2.31× seed · 0.97× eager")])
+def test_ratios_over_compile_and_eager_go_before_the_round(room: int, best: str) -> None:
+    handle = FakeHandle(the_task=replace(task(max_rounds=999_999), op="softmax")).to_phase(
+        Phase.EVAL, settled=3
+    )
+    row = plain(header(handle.state, handle.now, room))
+    assert f"softmax │ round 4/999999 │ {best} " in row
+    assert width(header(handle.state, handle.now, room)) <= room
+
+
 def test_kernels_that_the_agent_wrote_in_vain_are_rows_of_the_attempts() -> None:
     run = writing("write_then_tune", policy=Policy(max_rounds=9))
     run.writes("w1", failed("values differ"))

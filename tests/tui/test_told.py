@@ -340,12 +340,12 @@ def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whos
             "起初 +12.3 %（+9.8 至 +14.9），复核未确认：复测为 +1.0 %（-1.0 至 +3.0），区间含 0 %",
         ),
         (
-            "probably faster, not proved yet: +18.2 % (-1.0 to +41.0) after 23 clusters; "
-            "measured again it may be",
+            "probably faster, not proved yet: +18.2 % (-1.0 to +41.0) after 23 pairs of processes; "
+            "measuring again may decide it",
             "很可能更快，尚未证实：+18.2 %（-1.0 至 +41.0），共 23 组；再次测量可能证实",
         ),
         (
-            "not proved in 3 measurements: +18.2 % (-1.0 to +41.0) after 69 clusters",
+            "not proved in 3 measurements: +18.2 % (-1.0 to +41.0) after 69 pairs of processes",
             "3 次测量均未证实：+18.2 %（-1.0 至 +41.0），共 69 组",
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.state import RunState
+from akg_tui.store.run_list import RunSummary, summary_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.diff import split_lines
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
@@ -201,6 +203,28 @@ def test_a_baseline_that_failed_is_not_being_measured() -> None:
     assert "the run ended before it" in lines_of(handle)["plan"]
 
 
+async def test_a_run_without_a_correct_kernel_offers_no_more_rounds_and_no_passed_baseline() -> (
+    None
+):
+    handle = FakeHandle()
+    handle.work(lambda state: state.phase is Phase.BASELINE)
+    handle.tell_broken_baseline()
+    async with on_stage(handle) as stage:
+        assert "✗BASELINE" in stage.text()
+        assert "best:" not in stage.text()
+        assert "q leaves" in stage.text()
+        assert "more rounds" not in stage.text()
+        assert "+ more" not in stage.text().split("\n")[-1]
+        await stage.press("plus", *"5", "enter")
+        assert "no round to go on from" in stage.text()
+    summary = summary_of("/runs/a", handle.state, None)
+    told = plain(run_details(ListedRun(Path("/runs/a"), "a", 1, 0.0, summary), 0.0, 200)[2])
+    assert told.endswith("enter looks at it")
+    over = FakeHandle().work()
+    assert "+ goes on with more rounds" in lines_of(over)["status"]
+    assert summary_of("/runs/a", over.state, None).can_go_on
+
+
 def keeping() -> FakeHandle:
     return FakeHandle(mode=Mode.REVIEW).work()
 
@@ -295,10 +319,6 @@ async def test_a_candidate_of_the_sweep_is_not_sent_back_to_it() -> None:
 
 
 def details(**changes: object) -> Iterator[str]:
-    from pathlib import Path
-
-    from akg_tui.store.run_list import RunSummary
-
     told = RunSummary(path="/runs/a", op="softmax", phase="EDIT", **changes)  # type: ignore[arg-type]
     run = ListedRun(Path("/runs/a"), "a", 1, 0.0, told)
     return (plain(row) for row in run_details(run, 0.0, 200))

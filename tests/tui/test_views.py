@@ -29,7 +29,7 @@ from akg_tui.view.attempt_rows import (
     metric_columns,
     metric_rows,
 )
-from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Series
+from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Reference, Series
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
@@ -335,7 +335,7 @@ def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
 def test_between_two_evaluations_the_last_ones_finding_stands() -> None:
     handle = FakeHandle().to_phase(Phase.EDIT, settled=5)
     rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
-    assert rows[:2] == ["attempt 5 was measured", "wrong"]
+    assert rows[:2] == ["attempt 5 failed", "wrong"]
 
 
 def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
@@ -390,10 +390,13 @@ def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
 
 def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
     handle = evaluating()
-    broken = Measurement(outcome=Outcome.ERROR, message="the \x1b judge broke")
+    why = "the \x1b judge broke: the limit is build_timeout_s in task.toml"
+    broken = Measurement(outcome=Outcome.ERROR, message=why)
     assert handle.send(cmd.FinishEval(broken)) is None
-    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
+    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 40, 9)]
     assert not any("\x1b" in row for row in rows)
+    assert rows[0] == "attempt 3 could not be measured"
+    assert "".join(rows).endswith("in task.toml")
 
 
 PLANNED = FakeHandle()
@@ -487,3 +490,42 @@ def test_a_chart_shows_each_case_over_the_seed_after_the_other_units() -> None:
     assert eager.value == pytest.approx(2.0)
     series.turn()
     assert (series.unit, series.case) == ("ratio", "")
+
+
+@pytest.mark.parametrize("unit", ["ms", "roof"])
+def test_times_and_shares_in_the_chart_rank_kernels_as_their_verdicts_do(unit: str) -> None:
+    handle = FakeHandle().work()
+    shares = {a.number: Roofline(1 << 20, "L2", 1e11, 0.01) for a in handle.state.attempts}
+    attempts = tuple(  # each later measurement takes twice as long as the one before
+        with_more(a, candidate_ms=2.0**a.number, roofline=shares[a.number])
+        for a in handle.state.attempts
+    )
+    state = msgspec.structs.replace(
+        handle.state, attempts=attempts, baseline=attempts[0].measurement
+    )
+    plot, _ = chart(state, unit)
+    heights = [y for _, y in plot.steps]
+    assert heights == sorted(heights, reverse=unit == "ms")
+    over_seed = {a.number: a.over_seed for a in attempts}
+    for x, y in plot.steps[:5]:
+        assert y * over_seed[x] == pytest.approx(1.0) if unit == "ms" else y == over_seed[x]  # type: ignore[operator]
+
+
+def test_the_seed_is_compared_with_no_best_kernel() -> None:
+    told = [plain(row) for row in AttemptRows(finished(), 120)]
+    assert told[-1].split()[:3] == ["0", "seed", "✓"]
+    assert "0.42×" in told[-1]
+    assert told[-1].index("0.42×") > told[0].index("a call")
+
+
+def test_the_names_on_the_axis_of_a_chart_are_whole() -> None:
+    eager, compiled = (
+        Reference(name, y, y * 0.9, y * 1.1) for name, y in (("eager", 2.0), ("compile", 4.0))
+    )
+    plot = Plot((), ((0, 1.0), (3, 5.0)), 8, "×", "", references=(eager, compiled))
+    drawn = Chart().draw(plot, 60, 14)
+    assert [plain(r)[:7] for r in drawn if plain(r)[:7] in ("compile", " eager┤")] == [
+        "compile",
+        " eager┤",
+    ]
+    assert {width(r) for r in drawn[:-1]} == {60}

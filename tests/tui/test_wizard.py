@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -265,6 +266,7 @@ async def test_a_failed_check_is_told_at_the_file_that_it_is_about(
         await stage.until(lambda: "it raises KeyError" in below(stage, "reference"))
         await stage.press("enter")
         await stage.shows("the judge is lost")
+        assert "KeyError" not in stage.text(), "a fault is told until the next check"
         await stage.press("enter")
         await stage.shows("enter again writes the task")
         assert wizard._passed is not None
@@ -438,6 +440,19 @@ async def test_the_dsl_follows_the_kernel_until_a_person_names_another(
         await write(stage, "kernel", "kernel.py")
         await wizard._find_dsl()
         assert wizard._value("dsl") == "cpp"
+
+
+async def test_a_search_of_the_dsl_that_another_one_replaces_warns_nobody(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    folder_with(tmp_path)
+    async with listed(tmp_path) as stage:
+        wizard = await to_wizard(stage)
+        wizard._look_at_kernel()
+        wizard._look_at_kernel()
+        await stage.pilot.pause()
+        gc.collect()
+    assert [str(each.message) for each in recwarn if "_find_dsl" in str(each.message)] == []
 
 
 async def test_a_check_tells_for_how_long_it_works(

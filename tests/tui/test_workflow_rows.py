@@ -73,7 +73,7 @@ def test_header_and_panes_say_that_no_kernel_is_correct() -> None:
     assert [row.strip() for row in told[:2]] == ["no plan:", "the agent writes the kernel"]
     found = eval_rows(run.state, EstimateHistory(), run.now, 60, 12)
     assert [plain(row).strip() for row in found[:3]] == [
-        "try 1 was measured",
+        "try 1 failed",
         "wrong",
         "wrong values",
     ]

@@ -277,6 +277,12 @@ class KernelSession:
         return self._document().sha256
 
     @property
+    def file_digests(self) -> dict[str, str]:
+        """The SHA-256 of each file, as the views of several files show them."""
+        texts = split_files(self._run.state.task.files.names, self.text)
+        return {name: Document.from_text(text, path=name).sha256 for name, text in texts.items()}
+
+    @property
     def revision(self) -> int:
         """The number of the revision that `show` shows first in a visit."""
         return self._document().revision

@@ -7,6 +7,7 @@ submit_kernel, edit_kernel or a trial that says so, becomes the attempt that the
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.hashline.document import Document
-from akg_tui.kernel_files import NotJoinable, join_files, split_files
+from akg_tui.kernel_files import NotJoinable, join_files, lines_before, split_files
 from akg_tui.store.errors import HistoryError
 
 SAMPLES, WARMUPS = 50, 5
@@ -267,7 +268,8 @@ async def measured(
 def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: Draft) -> Answer:
     """Return what a trial found: the outcome, the figures, the new tags, and what is left."""
     lines = [f"trial {number}: {told}"]
-    if found.max_error is not None and found.tolerance is not None:
+    correct = found.outcome is Outcome.CORRECT
+    if correct and found.max_error is not None and found.tolerance is not None:
         lines.append(f"worst error {found.max_error:.3g}, bound {found.tolerance:.3g}")
     if found.candidate_ms is not None and found.baseline_ms is not None:
         times = f"{found.candidate_ms:.4g} ms a call, the incumbent {found.baseline_ms:.4g} ms"
@@ -278,11 +280,30 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     lines += [f"{each.name}: {each}" for each in found.metrics]
     if found.detail:
         lines.append(found.detail[:MAX_DETAIL])
+    failing = _failing_line(call, number, draft, found.message)
+    tag = failing.rpartition("\n")[2].partition("|")[0]
+    if tag and tag not in draft.told.split():  # the edit has just told its new tags
+        lines.append(f"The line, tagged for an edit of trial {number}:\n{failing}")
     if draft.told:
         lines.append(draft.told)
     left = trials_left(call.run.state)
     lines.append(f"{left} trials of {call.run.state.active} are left")
     text = "\n".join(lines)
-    if found.outcome is Outcome.CORRECT:
+    if correct:
         return Answer.success(text)
     return Answer.error(text, foreign=True)
+
+
+def _failing_line(call: ToolContext, number: int, draft: Draft, message: str) -> str:
+    """Return the line of a trial that its failure names, so that an edit may name it, or ""."""
+    task = call.run.state.task
+    if task.agent.edits_in != "hashline":
+        return ""
+    names = task.files.names
+    named = re.search(rf"\b({'|'.join(map(re.escape, names))}):(\d+)", message)
+    if named is None:
+        return ""
+    line = lines_before(names, draft.text)[named[1]] + int(named[2])
+    if not 1 <= line <= draft.text.count("\n") + 1:
+        return ""
+    return call.kernel.show_lines([line], f"trial {number}", draft.text)

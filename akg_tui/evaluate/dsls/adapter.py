@@ -188,10 +188,11 @@ def first_line(kernel: Kernel) -> int:
 
 def used_names(kernel: Kernel) -> set[str]:
     """Return every name that a call of the kernel may look up."""
+    seen: set[ast.AST] = set()
     return {
         part
         for function in kernel.reached
-        for node in ast.walk(function)
+        for node in tables.walk_new(function, seen)
         for part in (getattr(node, "id", None), getattr(node, "attr", None))
         if isinstance(part, str)
     }

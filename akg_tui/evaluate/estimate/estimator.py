@@ -24,6 +24,7 @@ from akg_tui.evaluate.evidence.compile_report import (
 )
 from akg_tui.evaluate.evidence.gpu_limits import is_ascend
 from akg_tui.evaluate.targets import toolchains
+from akg_tui.kernel_files import LineNames
 
 
 class Refused(Exception):
@@ -83,7 +84,7 @@ class TritonEstimator(Estimator):
         if not made:
             raise Refused("forward launches no Triton kernel, so there is nothing to estimate")
         for launch in made:
-            if why := refusal(launch, self.arch, file):
+            if why := refusal(launch, self.arch, LineNames(file, compiled.files)):
                 raise Refused(f"{self.arch}: {launch.kernel}: {why}")
         return self.model(compiled)
 

@@ -45,6 +45,7 @@ from akg_tui.evaluate.targets.cpu import package_path
 from akg_tui.evaluate.targets.lease import held, lease_of
 from akg_tui.evaluate.targets.machine_rates import Rates, kept_rates
 from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.kernel_files import lines_before
 from akg_tui.store.reference_constants import UnknownConstant, with_constants
 
 T = TypeVar("T")
@@ -231,6 +232,8 @@ async def compile_report(
         found = msgspec.json.decode(answer, type=CompileReport)
     except msgspec.MsgspecError:
         raise Lost("the process that compiled the kernel ended without an answer") from None
+    names = task.files.names
+    found = replace(found, files=lines_before(names, kernel) if len(names) > 1 else {})
     if toolchain:
         pins = toolchains.TOOLCHAINS["ascend"].pins
         return replace(found, compiler=f"{found.compiler}, {', '.join(pins)}")

@@ -44,6 +44,7 @@ from akg_tui.evaluate.evidence.kernel_process import (
     said,
 )
 from akg_tui.evaluate.evidence.source_lines import lines_in_file
+from akg_tui.kernel_files import lines_before
 
 MOST_TEXT = 600
 
@@ -108,7 +109,9 @@ class Recorder:
 
         from akg_tui.evaluate.evidence.launch_work import HostCounter
 
-        self._kernel, self._file = request.kernel, request.kernel_name
+        self._kernel = request.kernel
+        names = request.files or (request.kernel_name,)
+        self._files = lines_before(names, request.kernel)
         self._code_left = MOST_CODE
         self._arches = request.arches
         self._toolchain = Path(*request.toolchain[:1])
@@ -252,14 +255,14 @@ class Recorder:
         if ARCHES[arch].is_amd:
             text = found.asm["amdgcn"]
             instructions, resources = gpu_assembly.read_amdgcn(text)
-            hot = self._hot_loop(gpu_loops.amd_statements(text, self._file), "AMD assembly")
+            hot = self._hot_loop(gpu_loops.amd_statements(text, self._files), "AMD assembly")
         else:
             text = found.asm["ptx"]
             instructions = gpu_assembly.read_ptx(text)
             resources = gpu_assembly.read_ptxas(log)
-            ptx = gpu_loops.ptx_statements(text, self._file)
+            ptx = gpu_loops.ptx_statements(text, self._files)
             accesses = bank_conflicts.read_accesses(ptx)
-            sass = gpu_loops.sass_statements(_disassembled(found.asm["cubin"]), self._file)
+            sass = gpu_loops.sass_statements(_disassembled(found.asm["cubin"]), self._files)
             hot = self._hot_loop(sass, "SASS") if sass else self._hot_loop(ptx, "PTX")
         return Compiled(
             arch=arch,
@@ -366,7 +369,7 @@ def _grid(function: Any, grid: Any, args: Any, kwargs: Any) -> tuple[int, ...]:
 
 
 def _located(error: Exception, kernel: str) -> tuple[int, str]:
-    """Return the line of the kernel's file where a compilation failed, and the reason.
+    """Return the line of the kernel's text where a compilation failed, and the reason.
 
     Errors are chained from the launched kernel to the function that it calls; the innermost one
     that lies in the file has the line.

@@ -30,6 +30,7 @@ from akg_tui.evaluate.evidence.gpu.bank_conflicts import SharedAccesses
 from akg_tui.evaluate.evidence.gpu.loops import HotLoop
 from akg_tui.evaluate.evidence.gpu_assembly import VECTOR_BITS, Instructions, Resources
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES, Arch, is_ascend, occupancy
+from akg_tui.kernel_files import LineNames
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -108,8 +109,7 @@ class CompileFor(Request, frozen=True, kw_only=True):
 class Compiled(Struct, frozen=True, kw_only=True):
     """A launch compiled for one arch, or why it does not compile, with the line (0: unknown).
 
-    `file` is the file with the line, where a kernel has several; "": the kernel's own. `refused` is
-    why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
+    `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
     that was not launched, `stages` where a language has none.
     `accesses` are those to shared memory, None for an arch of AMD's; `hot` is None without a loop.
     `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
@@ -118,7 +118,6 @@ class Compiled(Struct, frozen=True, kw_only=True):
     arch: Text
     failed: Text = ""
     line: Place = 0
-    file: Text = ""
     warps: Annotated[int, Meta(ge=0, le=4096)] = 0
     stages: Place = 0
     shared: Size = 0
@@ -144,7 +143,6 @@ class Launch(Struct, frozen=True, kw_only=True):
 
     kernel: Text
     line: Place
-    file: Text = ""
     arguments: Few
     constants: Few
     grid: Annotated[tuple[Size, ...], Meta(max_length=3)]
@@ -155,20 +153,26 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 class CompileReport(Struct, frozen=True, kw_only=True):
-    """The launches of one call of forward; `stopped` says why the call did not end, or ""."""
+    """The launches of one call of forward; `stopped` says why the call did not end, or "".
+
+    Lines are those of the kernel's text. `files` has the names of a kernel's files with how many
+    lines precede each in that text; it is empty for a kernel in one file.
+    """
 
     compiler: Text = ""
     launches: Annotated[tuple[Launch, ...], Meta(max_length=MOST_LAUNCHES)] = ()
     left_out: Place = 0
     stopped: Text = ""
     host: HostWork = HostWork()
+    files: dict[Text, Place] = {}
 
 
 def fields(report: CompileReport, file: str) -> Fields:
     """Return the report as JSON's values, by the field's names."""
+    names = LineNames(file, report.files)
     told: Fields = {
         "compiler": one_line(report.compiler, 120),
-        "kernels": [_launch(launch, file) for launch in report.launches],
+        "kernels": [_launch(launch, names) for launch in report.launches],
     }
     if totals := estimates_us(report):
         told["estimate_us"] = {arch: round(us, 3) for arch, us in totals.items()}
@@ -179,31 +183,27 @@ def fields(report: CompileReport, file: str) -> Fields:
     return told
 
 
-def _launch(launch: Launch, file: str) -> Fields:
+def _launch(launch: Launch, names: LineNames) -> Fields:
     return {
         "kernel": one_line(launch.kernel, 80),
-        "place": _place(launch.file or file, launch.line),
+        "place": names.place(launch.line),
         "grid": list(launch.grid),
         "launches": launch.launches,
         "arguments": [one_line(text, 80) for text in launch.arguments],
         "constants": [one_line(text, 80) for text in launch.constants],
-        "arches": [_compiled(each, launch, file) for each in launch.compiled],
+        "arches": [_compiled(each, launch, names) for each in launch.compiled],
     }
 
 
-def _place(file: str, line: int) -> str:
-    return one_line(f"{file}:{line}" if line else file, 120)
-
-
-def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
+def _compiled(compiled: Compiled, launch: Launch, names: LineNames) -> Fields:
     arch = ARCHES.get(compiled.arch)
     told: Fields = {"arch": one_line(compiled.arch, 20)}
     if compiled.failed:
-        place = f"{_place(compiled.file or file, compiled.line)}: " if compiled.line else ""
+        place = f"{names.place(compiled.line)}: " if compiled.line else ""
         why = program_report.refusal(compiled.failed, launch.constants)
         return told | {"does_not_compile": f"{place}{one_line(why, 400)}"}
     if is_ascend(compiled.arch):
-        told |= program_report.fields(compiled.hivm, compiled.remarks, file)
+        told |= program_report.fields(compiled.hivm, compiled.remarks, names)
         if (estimate := estimate_of(launch, compiled)) is not None:
             told |= estimate_report.fields(estimate)
         if compiled.remarks:
@@ -240,10 +240,10 @@ def _compiled(compiled: Compiled, launch: Launch, file: str) -> Fields:
                 )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
-    return told | _code(compiled, file)
+    return told | _code(compiled, names)
 
 
-def _code(compiled: Compiled, file: str) -> Fields:
+def _code(compiled: Compiled, names: LineNames) -> Fields:
     """Return what the instructions for a GPU tell."""
     told: Fields = {}
     if (code := compiled.instructions) is not None:
@@ -260,7 +260,7 @@ def _code(compiled: Compiled, file: str) -> Fields:
         told["shared_accesses"] = {"known": accesses.known, "unknown": accesses.unknown}
         told["bank_conflicts"] = [
             {
-                "place": f"{file}:{each.line}" if each.line else file,
+                "place": names.place(each.line),
                 "access": one_line(each.access, 40),
                 "ways": each.ways,
                 "instructions": each.times,
@@ -273,9 +273,10 @@ def _code(compiled: Compiled, file: str) -> Fields:
             "instructions": hot.total,
             "barriers": hot.barriers,
             "by_class": _ordered(hot.mix),
-            "by_line": {str(line): number for line, number in hot.by_line.items()},
+            "by_line": {names.line(line): number for line, number in hot.by_line.items()},
             "code": [
-                f"{row.line or '':>5} {one_line(row.label, 16):<4} {one_line(row.text, 200)}"
+                f"{names.line(row.line) if row.line else '':>5} {one_line(row.label, 16):<4} "
+                f"{one_line(row.text, 200)}"
                 for row in hot.rows
             ],
         }
@@ -301,12 +302,12 @@ def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
     return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
 
 
-def refusal(launch: Launch, arch: str, file: str) -> str:
+def refusal(launch: Launch, arch: str, names: LineNames) -> str:
     """Return why a launch cannot run on `arch`, with the line of the kernel's file, or ""."""
     found = next((each for each in launch.compiled if each.arch == arch), None)
     if found is None:
         return f"it was not compiled for {arch}"
-    facts = _compiled(found, launch, file)
+    facts = _compiled(found, launch, names)
     return str(facts.get("does_not_compile") or facts.get("does_not_run") or "")
 
 
@@ -319,12 +320,13 @@ def cannot_run(report: CompileReport, arch: str, file: str) -> str:
 
     Of the configurations of an autotuner one has to run; of other launches each.
     """
+    names = LineNames(file, report.files)
     by_kernel: dict[tuple[str, int], list[Launch]] = {}
     for launch in report.launches:
         by_kernel.setdefault((launch.kernel, launch.line), []).append(launch)
     for (name, _), launches in by_kernel.items():
         facts = [
-            _compiled(compiled, launch, file)
+            _compiled(compiled, launch, names)
             for launch in launches
             for compiled in launch.compiled
             if compiled.arch == arch
@@ -378,9 +380,10 @@ def as_lines(report: CompileReport, file: str, *, pictures: bool = True) -> list
 
     Without `pictures` it is for a model, to which a timeline is many tokens that tell little.
     """
+    names = LineNames(file, report.files)
     told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
     for launch in report.launches:
-        facts = _launch(launch, file)
+        facts = _launch(launch, names)
         grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
         times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
         told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
@@ -388,7 +391,7 @@ def as_lines(report: CompileReport, file: str, *, pictures: bool = True) -> list
         if words:
             told.append(f"  {one_line(', '.join(words), 300)}")
         for compiled in launch.compiled:
-            words = _words(_compiled(compiled, launch, file), compiled)
+            words = _words(_compiled(compiled, launch, names), compiled, names)
             if (estimate := estimate_of(launch, compiled)) is not None:
                 words += estimate_report.words(estimate, pictures=pictures)
             told += [f"  {line}" for line in words]
@@ -404,7 +407,7 @@ def as_lines(report: CompileReport, file: str, *, pictures: bool = True) -> list
     return told
 
 
-def _words(facts: Fields, compiled: Compiled) -> list[str]:
+def _words(facts: Fields, compiled: Compiled, names: LineNames) -> list[str]:
     arch = facts["arch"]
     if "does_not_compile" in facts:
         return [f"{arch}: does not compile: {facts['does_not_compile']}"]
@@ -445,20 +448,26 @@ def _words(facts: Fields, compiled: Compiled) -> list[str]:
         if more := len(compiled.sass_loop[MOST_LOOP:]):
             told.append(f"    {more} more rows: --json has them")
     if (hot := compiled.hot) is not None:
-        lines = ", ".join(f"{n} of line {line}" for line, n in [*hot.by_line.items()][:MOST_HOT])
+        most = [*hot.by_line.items()][:MOST_HOT]
+        lines = ", ".join(f"{n} of {_line(names, line)}" for line, n in most)
         told += [
             f"  hot loop: {hot.total} instructions of {one_line(hot.language, 40)}, "
             f"{hot.barriers} barriers: {_mix(hot.mix)}",
-            f"    {lines}",
+            *([f"    {lines}"] if lines else []),
         ]
     if compiled.accesses is not None:
-        told += _conflict_words(compiled.accesses)
+        told += _conflict_words(compiled.accesses, names)
     return told + remarks
 
 
-def _conflict_words(accesses: SharedAccesses) -> list[str]:
+def _line(names: LineNames, line: int) -> str:
+    return names.place(line) if names.before else f"line {line or '?'}"
+
+
+def _conflict_words(accesses: SharedAccesses, names: LineNames) -> list[str]:
     told = [
-        f"line {each.line or '?'}: {each.times} × {one_line(each.access, 40)} in {each.ways} turns"
+        f"{_line(names, each.line)}: {each.times} × {one_line(each.access, 40)} "
+        f"in {each.ways} turns"
         for each in accesses.conflicts[:MOST_CONFLICTS]
     ]
     if len(accesses.conflicts) > MOST_CONFLICTS:
@@ -497,7 +506,8 @@ def as_findings(report: CompileReport) -> KernelFindings:
                 lines = tuple(sorted({row.line for row in rows if row.line}))
                 loops.append(Loop(len(functions), 0, len(rows) - 1, 0, 0, lines))
             name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
-            functions.append(CodeFunction(name, rows, _facts(compiled, launch)))
+            facts = _facts(compiled, launch, LineNames("", report.files))
+            functions.append(CodeFunction(name, rows, facts))
     left_out = {"counters": NO_COUNTERS}
     if report.stopped and functions:
         stopped = Fact("the call stopped", one_line(report.stopped, 300))
@@ -514,8 +524,8 @@ def as_findings(report: CompileReport) -> KernelFindings:
     return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
 
 
-def _facts(compiled: Compiled, launch: Launch) -> tuple[Fact, ...]:
-    facts = _compiled(compiled, launch, "")
+def _facts(compiled: Compiled, launch: Launch, names: LineNames) -> tuple[Fact, ...]:
+    facts = _compiled(compiled, launch, names)
     told: dict[str, object] = {
         name.replace("_", " "): str(facts[name]).removeprefix(":")
         for name in ("does_not_compile", "does_not_run")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from akg_tui.kernel_files import split_files
+from akg_tui.kernel_files import lines_before, split_files
 
 MOST_LINES = 6_000
 
@@ -49,11 +49,10 @@ def lines_in_files(files: Sequence[str], text: str, whole: str) -> list[int]:
     The C++ of one file may stand inside that of another, which includes it.
     """
     found: list[int] = []
-    before = 0
-    for each in split_files(files, text).values():
-        lines = [before + line if line else 0 for line in lines_in_file(each, whole)]
+    before = lines_before(files, text)
+    for name, each in split_files(files, text).items():
+        lines = [before[name] + line if line else 0 for line in lines_in_file(each, whole)]
         found = [old or new for old, new in zip(found or lines, lines, strict=True)]
-        before += each.count("\n") + 2
     return found
 
 

@@ -194,12 +194,15 @@ class StopCheck:
     def __init__(self, watch: ProcessWatch) -> None:
         self._watch = watch
         self._clocks: dict[int, int] = {}
+        self.stopped: tuple[int, ...] = ()
+        """The processes of the last stop."""
         self._timeslices: dict[int, int] = {}
         self._broken_stops = 0
 
     def begin(self, processes: Iterable[int]) -> None:
         """Store the CPU clocks of `processes`, which were all observed stopped."""
         self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
+        self.stopped = tuple(self._clocks)
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:

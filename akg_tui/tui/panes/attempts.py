@@ -19,7 +19,7 @@ from akg_tui.view.attempt_rows import (
 )
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import line
+from akg_tui.view.spans import cells, line
 
 
 class AttemptsPane(LineView, Pane):
@@ -66,6 +66,9 @@ class AttemptsPane(LineView, Pane):
             "metrics": tr("smallest and largest value on all inputs"),
         }
         errors = tr("error as a share of what is allowed")
+        if self._table == "attempts" and not state.task.estimate:
+            whole = tr("ratio over the best then, a call as timed then, error of what is allowed")
+            errors = whole if cells(whole) + 4 <= self.room else errors
         self.border_subtitle = Content(subtitles.get(self._table, errors))
         if self._table == "knobs":
             self._attempts, self._picked = attempts, range(0)

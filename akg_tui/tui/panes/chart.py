@@ -36,7 +36,7 @@ PICTURE = 0x400000
 _NOTHING = Plot((), (), 0, "", "")
 _WHAT = {
     "ratio": marked("× over the seed"),
-    "ms": marked("time a call"),
+    "ms": marked("time a call, by the ratio"),
     "tokens": marked("× by tokens spent"),
     "roof": marked("% of the memory roofline"),
     CASE: marked("× over the seed, {case}"),

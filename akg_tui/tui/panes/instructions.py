@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -18,6 +19,7 @@ from akg_tui.evaluate.evidence.findings import KernelFindings
 from akg_tui.evaluate.evidence.gpu_limits import is_ascend
 from akg_tui.kernel_files import Place, places_of_several
 from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.textual_internals import run_newest
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.diff import find_hunks, size
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows, part_name
@@ -87,8 +89,8 @@ class InstructionsPane(LineView, Pane):
             self._places = places_of_several(names, snapshot.kernel(blob))
             self._files = names
             at = [places_of_several(names, snapshot.kernel(best)), self._places]
-            work = self._build((old, new), sources, one_line(names[0]), at)
-            self.run_worker(work, exclusive=True, group="instructions")
+            work = partial(self._build, (old, new), sources, one_line(names[0]), at)
+            run_newest(self, work, group="instructions")
 
     def _pull_estimate(
         self, reader: EvidenceReader, snapshot: RunSnapshot, best: str, blob: str
@@ -102,8 +104,8 @@ class InstructionsPane(LineView, Pane):
         self.entitle(tr("estimate of the pipes"))
         if new is not None and old is not None:
             view = EstimateView(snapshot.state.task.target.arch, new, old)
-            work = self._estimate(view, self.room)
-            self.run_worker(work, exclusive=True, group="instructions")
+            work = partial(self._estimate, view, self.room)
+            run_newest(self, work, group="instructions")
 
     async def _estimate(self, view: EstimateView, room: int) -> None:
         """Estimate two kernels in a thread, and show the result."""

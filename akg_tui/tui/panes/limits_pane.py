@@ -35,7 +35,7 @@ class LimitsPane(Painted[LimitsView | None], Pane, can_focus=True):
         measured = state.measured, state.baseline, len(state.attempts), state.undone, state.best
         if not self.moved((roofs, findings, waits, measured)):
             return
-        view = LimitsView(roofs or (), kernels_of(state), state.attempts, findings, waits)
+        view = LimitsView(roofs or (), kernels_of(state), findings, waits)
         self.show(view)
         self.entitle(title_of(view, 60))
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -19,7 +20,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.textual_internals import set_border
+from akg_tui.tui.textual_internals import run_newest, set_border
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
@@ -108,11 +109,13 @@ class SourcePane(LineView, Pane):
         self.put(rows, columns=rows.columns, gutter=rows.gutter)
         missing = {b: one.text(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
-            self.run_worker(self._colour(missing, one.name), exclusive=True, group="colour")
+            work = partial(self._colour, missing, one.name)
+            run_newest(self, work, group="colour")
         if versions and not known:
             # Read here: the thread does only the comparison, which needs nothing of the run.
             texts = {v.blob: one.text(v.blob) for v in versions}
-            self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
+            work = partial(self._blame, versions, texts)
+            run_newest(self, work, group="blame")
 
     async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
         def work() -> tuple[int, ...]:
@@ -219,8 +222,10 @@ class SourcePane(LineView, Pane):
     def _titles(self, state: RunState, name: str, blob: str, best: str) -> None:
         name = one_line(name)
         if blob == best:
-            kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
-            if state.best is None and (state.tries or state.phase is Phase.WRITE):
+            kind = formatting.attempt(0)
+            if state.best is not None:
+                kind = f"{tr('best')}: {formatting.attempt(state.best.attempt)}"
+            elif state.tries or state.phase is Phase.WRITE:
                 kind = tr("not correct yet")
             kind = f"{name}, {kind}" if self._working else kind
         else:

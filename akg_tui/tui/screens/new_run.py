@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -34,7 +35,7 @@ from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui import run_start
 from akg_tui.tui.run_start import FITS, Draft, Unfit
-from akg_tui.tui.textual_internals import DimmingScreen
+from akg_tui.tui.textual_internals import DimmingScreen, run_newest
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
@@ -294,7 +295,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
 
     def _look_at_kernel(self) -> None:
         """Find the DSL of the kernel, in a thread."""
-        self.run_worker(self._find_dsl(), name="find the DSL", exclusive=True, group="dsl")
+        run_newest(self, self._find_dsl, name="find the DSL", group="dsl")
 
     async def _find_dsl(self) -> None:
         try:
@@ -415,8 +416,8 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         """Extend the path or word by its unambiguous part; if complete, focus the next field."""
         field = self._here
         if field is not None and field.is_path:
-            self.run_worker(self._complete_path(field), name="complete", exclusive=True,
-                            group="complete")  # fmt: skip
+            work = partial(self._complete_path, field)
+            run_newest(self, work, name="complete", group="complete")
         elif field is not None:
             typed = self._input(field.name).value
             self._complete(field, typed, [w for w in field.words if w.startswith(typed)])
@@ -450,6 +451,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._tell_fault(error.field, str(error))
             return
         self._writes = self._passed == draft
+        self.fault.display = False
         work = self._write(draft) if self._writes else self._checked(draft)
         self._work = self.run_worker(self._told(work), name="check")
 

@@ -54,6 +54,7 @@ from akg_tui.view.run_rows import (
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import BLANK, Line, fit, line, spread
 
+_FRAME = 2  # columns of the frame of the details
 SETTLE_S = 0.3  # shortest time between two automatic sorts of the list
 
 
@@ -211,7 +212,7 @@ class Runs(RunScreen):
         self.top.show((spread(left, right, room), column_heads(self.view.room)))
         here = self.here
         if here is not None:
-            self.detail.show(tuple(run_details(here, now, room)))
+            self.detail.show(tuple(run_details(here, now, max(1, room - _FRAME))))
             return
         trouble = retold(one_line(catalogue.trouble))
         if trouble:
@@ -223,7 +224,7 @@ class Runs(RunScreen):
             empty = [line((tr("no run has these words; {key} changes them", key=key), "muted"))]
         else:
             empty = [line((tr("There is no run here yet."), "text"))]
-        self.detail.show(tuple(fit(each, room) for each in empty))
+        self.detail.show(tuple(fit(each, max(1, room - _FRAME)) for each in empty))
 
     async def on_click(self, event: Click) -> None:
         """A right click offers what can be done with a run, a double click opens it."""

@@ -468,7 +468,7 @@ def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[s
         listed = tuple(dict.fromkeys((*listed[:1], *own, *listed[1:])))
     for command in listed:
         keys = command.keys_now
-        more = over and command.id == "run.more"
+        more = over and command.id == "run.more" and state is not None and _can_go_on(state)
         if not (command.footed or command in own or more) or not keys:
             continue
         if over and command.group == "Run" and not more:
@@ -495,6 +495,12 @@ def _footed(where: Where) -> tuple[Command, ...]:
 def _held(state: RunState) -> bool:
     """Return whether the pause key would resume the run."""
     return state.paused or bool(state.api_failure)
+
+
+def _can_go_on(state: RunState) -> bool:
+    from akg_tui.core.user_commands import can_go_on  # not imported for the first screen either
+
+    return can_go_on(state)
 
 
 def _reads_no_comment(state: RunState) -> bool:

@@ -6,12 +6,13 @@ No I/O. Times come from the journal, limits and findings from whoever found them
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.measurement import Interval
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.summary import CasesOverSeed, Ratios, candidate_of, ratios_of
 from akg_tui.evaluate.evidence.findings import KernelFindings
 from akg_tui.evaluate.evidence.page import NEAR
 from akg_tui.evaluate.evidence.roof import Roof
@@ -27,43 +28,54 @@ LEAST_CHART = 6
 _EAGER = "◦"
 
 
-class Kernels(NamedTuple):
-    """The measurements whose points are drawn. Eager is the baseline of the seed's measurement."""
+Times = Mapping[str, float]  # milliseconds by case; "" is a task without cases
 
-    seed: Measurement | None
-    best: Measurement | None
-    best_attempt: int
-    candidate: Measurement | None
-    candidate_attempt: int
+
+class Kernels(NamedTuple):
+    """The times of the kernels whose points are drawn, and of all attempts.
+
+    A time is the seed's, divided by the kernel's ratio over the seed: times that were measured at
+    different moments of a busy machine would rank the kernels differently than their verdicts do.
+    """
+
+    eager: Times
+    best: Times
+    candidate: Times
+    attempts: tuple[tuple[Attempt, Times], ...]
 
 
 def kernels_of(state: RunState) -> Kernels:
-    """Return the best kernel's measurement and that of the newest other kernel with times."""
-    attempt = state.best.attempt if state.best else -1
-    best = next((each for each in state.attempts if each.number == attempt), None)
-    latest: tuple[Measurement | None, int] = (None, 0)
-    if state.measured is not None and _timed(state.measured):
-        latest = state.measured, state.next_attempt
+    """Return the times of eager, of the best kernel and of the newest other kernel with times."""
+    seed = state.baseline
+    if seed is None or state.best is None:
+        return Kernels({}, {}, {}, ())
+    parts = [("", seed.candidate_ms, seed.ratio)]
+    parts += [(case.name, case.candidate_ms, case.ratio) for case in seed.cases]
+    base = {name: ms for name, ms, _ in parts if ms}
+    eager = {name: base[name] * r.ratio for name, _, r in parts if name in base and r}
+    by_case = CasesOverSeed()
+    over = {each.number: _over_seed(ratios_of(state, each), by_case.read(each))
+            for each in state.attempts}  # fmt: skip
+    best = over.get(state.best.attempt, {})
+    newest: Mapping[str, float] = {}
+    if state.measured is not None and (whole := candidate_of(state)):
+        timed = {each.name: each.ratio for each in state.measured.cases if each.ratio}
+        newest = {name: best.get(name, 1.0) * ratio.ratio for name, ratio in timed.items()}
+        newest = {**newest, "": whole.over_seed.ratio}
     else:
-        others = (e for e in reversed(state.attempts) if e.number != attempt and e.number)
-        newest = next((e for e in others if _timed(e.measurement)), None)
-        if newest is not None:
-            latest = newest.measurement, newest.number
-    return Kernels(state.baseline, best.measurement if best else None, attempt, *latest)
+        others = (over[n] for n in reversed(over) if n and n != state.best.attempt)
+        newest = next((each for each in others if each), {})
+
+    def times(ratios: Mapping[str, float]) -> Times:
+        return {name: base[name] / ratio for name, ratio in ratios.items() if name in base}
+
+    attempts = tuple((each, times(over[each.number])) for each in state.attempts)
+    return Kernels(eager, times(best), times(newest), attempts)
 
 
-def _timed(found: Measurement) -> bool:
-    return found.outcome is Outcome.CORRECT and found.candidate_ms is not None
-
-
-def milliseconds_of(found: Measurement | None, case: str, *, eager: bool = False) -> float | None:
-    """Return the time of a measurement in a case, of its baseline with `eager`; None: not timed."""
-    if found is None:
-        return None
-    timed = next((each for each in found.cases if each.name == case), None) if case else found
-    if timed is None:
-        return None
-    return timed.baseline_ms if eager else timed.candidate_ms
+def _over_seed(whole: Ratios | None, cases: Mapping[str, Interval]) -> dict[str, float]:
+    ratios = {name: each.ratio for name, each in cases.items()}
+    return ratios | ({"": whole.over_seed.ratio} if whole else {})
 
 
 class LimitsView(NamedTuple):
@@ -71,7 +83,6 @@ class LimitsView(NamedTuple):
 
     roofs: tuple[Roof, ...]
     kernels: Kernels
-    attempts: tuple[Attempt, ...]
     findings: KernelFindings | None
     waits: str
 
@@ -100,9 +111,9 @@ def limits_rows(view: LimitsView, room: int, height: int) -> list[Line]:
 def _points(roof: Roof, kernels: Kernels) -> list[tuple[float, str, str]]:
     """Return time, sign and role of each kernel in a case, the most important last."""
     times = (
-        (milliseconds_of(kernels.seed, roof.case, eager=True), _EAGER, "muted"),
-        (milliseconds_of(kernels.candidate, roof.case), LIVE, "chart.live"),
-        (milliseconds_of(kernels.best, roof.case), VERDICT_SIGN, "verdict.keep"),
+        (kernels.eager.get(roof.case), _EAGER, "muted"),
+        (kernels.candidate.get(roof.case), LIVE, "chart.live"),
+        (kernels.best.get(roof.case), VERDICT_SIGN, "verdict.keep"),
     )
     return [(time, sign, role) for time, sign, role in times if time]
 
@@ -206,16 +217,22 @@ def _table(view: LimitsView, room: int) -> list[Line]:
         told = f"{size(roof.moved_bytes)}, {count(roof.operations)}: "
         rows.append(line((name, "strong"), (told, "muted"), (binds_words(roof), "text")))
         shares = [
-            (VERDICT_SIGN, tr("best"), roof.share(milliseconds_of(kernels.best, roof.case))),
-            (LIVE, tr("candidate"), roof.share(milliseconds_of(kernels.candidate, roof.case))),
-            (_EAGER, tr("eager"), roof.share(milliseconds_of(kernels.seed, roof.case, eager=True))),
+            (VERDICT_SIGN, tr("best"), roof.share(kernels.best.get(roof.case))),
+            (LIVE, tr("candidate"), roof.share(kernels.candidate.get(roof.case))),
+            (_EAGER, tr("eager"), roof.share(kernels.eager.get(roof.case))),
         ]
         known = [(sign, word, value) for sign, word, value in shares if value is not None]
-        parts = [(f"  {sign} {word} {percent(value)}", "figure") for sign, word, value in known]
+        parts = [
+            line((f"  {sign} {word} {percent(value)}", "figure")) for sign, word, value in known
+        ]
         least = tr("at least {time} a call", time=formatting.milliseconds(roof.least_s * 1e3))
-        reached = line(*parts)
-        if width(reached) + cells(least) + 3 <= room:
-            reached = (*reached, (f"   {least}", "muted"))
+        parts.append(line((f"   {least}", "muted")))
+        reached: Line = ()
+        for part in parts:  # a figure is never cut off
+            if reached and width(reached) + width(part) > room:
+                rows.append(reached)
+                reached = ()
+            reached = (*reached, *part)
         rows.append(reached)
         top = max((value for _, _, value in known), default=None)
         if top is not None and top < NEAR:
@@ -240,11 +257,11 @@ def _counters(findings: KernelFindings | None, room: int) -> list[Line]:
 def _attempts(view: LimitsView, room: int) -> list[Line]:
     """Return the share of the limit of each attempt, the newest first."""
     rows: list[Line] = []
-    for attempt in reversed(view.attempts):
+    for attempt, times in reversed(view.kernels.attempts):
         shares = [
             (roof.case, share)
             for roof in view.roofs
-            if (share := roof.share(milliseconds_of(attempt.measurement, roof.case))) is not None
+            if (share := roof.share(times.get(roof.case))) is not None
         ]
         if not shares:
             continue
@@ -283,7 +300,7 @@ def title_of(view: LimitsView, room: int) -> str:
     known = [
         (share, roof)
         for roof in view.roofs
-        if (share := roof.share(milliseconds_of(view.kernels.best, roof.case))) is not None
+        if (share := roof.share(view.kernels.best.get(roof.case))) is not None
     ]
     if not known:
         return tr("roofline")

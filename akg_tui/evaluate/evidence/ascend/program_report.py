@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.ascend.hivm import Function, HivmError, Module, Operation, read_hivm
+from akg_tui.kernel_files import LineNames
 
 MOST_TRANSFERS = 24
 MOST_KINDS = 16
@@ -56,7 +57,7 @@ def _read(hivm: str) -> Module | str:
         return f"the program can't be read: {one_line(str(error), 200)}"
 
 
-def fields(hivm: str, notes: Sequence[str], file: str) -> Fields:
+def fields(hivm: str, notes: Sequence[str], names: LineNames) -> Fields:
     """Return what a program tells as JSON's values; `notes` are the compiler's."""
     module = _read(hivm)
     if isinstance(module, str):
@@ -66,7 +67,7 @@ def fields(hivm: str, notes: Sequence[str], file: str) -> Fields:
     told: Fields = {
         "cores": _cores(module),
         "memory": _memory(module),
-        **_transfers(often, file),
+        **_transfers(often, names),
         "vector_operations": _vector(often),
         "cube_operations": _cube(often),
         "scalar_operations": sum(map(_times, _of(often, "scalar"))),
@@ -77,7 +78,7 @@ def fields(hivm: str, notes: Sequence[str], file: str) -> Fields:
     }
     if (used := _lanes(often)) is not None:
         told["vector_blocks_filled"] = round(used, 3)
-    if scalar := _scalar_lines(often, file):
+    if scalar := _scalar_lines(often, names):
         told["scalar_work"] = scalar
     if any(each.times is None for each in often):
         told["loops_of_unknown_length"] = "count once"
@@ -110,16 +111,19 @@ def _memory(module: Module) -> Fields:
     return told
 
 
-def _place(file: str, operation: Operation) -> str:
-    return f"{file}:{operation.place}" if operation.place else file
-
-
-def _transfers(operations: Sequence[Operation], file: str) -> Fields:
+def _transfers(operations: Sequence[Operation], names: LineNames) -> Fields:
     """Return transfers with global memory by line, and their sums."""
     moved = [each for each in _of(operations, "transfer") if "GM" in (each.source, each.target)]
     rows: dict[tuple[object, ...], int] = {}
     for each in moved:
-        key = (_place(file, each), each.source, each.target, each.size, each.run, each.discrete)
+        key = (
+            names.place(each.place),
+            each.source,
+            each.target,
+            each.size,
+            each.run,
+            each.discrete,
+        )
         rows[key] = rows.get(key, 0) + _times(each)
     told: Fields = {}
     for name, side in (("loads", "source"), ("stores", "target")):
@@ -132,11 +136,14 @@ def _transfers(operations: Sequence[Operation], file: str) -> Fields:
     told["discrete"] = {
         "transfers": sum(map(_times, discrete)),
         "bytes": sum(_times(each) * each.size for each in discrete),
-        "lines": sorted({each.place for each in discrete if each.place}),
+        "lines": [
+            names.place(line) if names.before else line
+            for line in sorted({each.place for each in discrete if each.place})
+        ],
     }
-    names = ("place", "from", "to", "bytes", "bytes_without_a_gap", "discrete", "times")
+    fields = ("place", "from", "to", "bytes", "bytes_without_a_gap", "discrete", "times")
     told["transfers"] = [
-        dict(zip(names, (*key, times), strict=True)) for key, times in rows.items()
+        dict(zip(fields, (*key, times), strict=True)) for key, times in rows.items()
     ][:MOST_TRANSFERS]
     return told
 
@@ -178,12 +185,12 @@ def _lanes(operations: Sequence[Operation]) -> float | None:
     return min(1.0, data / (32 * blocks)) if blocks else None
 
 
-def _scalar_lines(operations: Sequence[Operation], file: str) -> list[str]:
+def _scalar_lines(operations: Sequence[Operation], names: LineNames) -> list[str]:
     """Return the lines whose elements the scalar unit accesses in loops, with the accesses."""
     found: Counter[str] = Counter()
     for each in _of(operations, "scalar", "transfer"):
         if each.pipe == "S" and each.depth:
-            found[_place(file, each)] += _times(each)
+            found[names.place(each.place)] += _times(each)
     return [f"{place}: {n}" for place, n in found.most_common(MOST_LINES)]
 
 
@@ -208,7 +215,8 @@ def words(facts: Fields) -> list[str]:
     told.append(f"  {_moved(facts, 'loads')}; {_moved(facts, 'stores')}{_rows(facts)}")
     if discrete["transfers"]:
         lines = _list(discrete["lines"])
-        where = f", line {', '.join(map(str, lines))}" if lines else ""
+        named = "line " if lines and isinstance(lines[0], int) else ""
+        where = f", {named}{', '.join(map(str, lines))}" if lines else ""
         told.append(
             f"  discrete, one element at a time: {discrete['bytes']:,} bytes in "
             f"{_count(discrete['transfers'], 'transfer')}{where}"

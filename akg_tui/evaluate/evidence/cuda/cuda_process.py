@@ -36,7 +36,6 @@ from akg_tui.evaluate.evidence.gpu_assembly import Entry
 from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.evidence.kernel_process import confined, first_call, run_tool, said
 from akg_tui.evaluate.evidence.source_lines import lines_in_files
-from akg_tui.kernel_files import places_of_several
 
 MOST_UNITS = 4
 MOST_PTX = 16 << 20
@@ -153,10 +152,9 @@ class Recorder:
 
     def _launch(self, unit: _Unit, noted: Noted, times: int) -> Launch:
         name, arguments = _name_and_arguments(noted.name)
-        file, line = self._line(unit.source, name)
+        line = self._line(unit.source, name)
         return Launch(
             kernel=name,
-            file=file,
             line=line,
             arguments=arguments,
             constants=(f"block {'x'.join(map(str, noted.block))}",),
@@ -166,17 +164,15 @@ class Recorder:
         )
 
     def _unlaunched(self, symbol: str, source: str, builds: Sequence[_Built]) -> Launch:
-        file, line = "", 0
+        line = 0
         if told := re.match(r"CUDA line (\d+)", builds[0].failed):
-            file, line = self._in_file(source, int(told[1]))
+            line = self._in_text(source, int(told[1]))
         compiled = [_of_entry(built, symbol) for built in builds]
         compiled = [
-            msgspec.structs.replace(each, file=file, line=line) if each.failed else each
-            for each in compiled
+            msgspec.structs.replace(each, line=line) if each.failed else each for each in compiled
         ]
         return Launch(
             kernel=symbol[:MOST_TEXT] or dsl.CUDA_SOURCE_NAME,
-            file=file,
             line=line,
             arguments=(),
             constants=(),
@@ -185,19 +181,18 @@ class Recorder:
             compiled=tuple(compiled),
         )
 
-    def _line(self, source: str, name: str) -> tuple[str, int]:
-        """Return where a kernel is defined: the file if there are several, and the line."""
+    def _line(self, source: str, name: str) -> int:
+        """Return the line of the kernel's text where a function is defined."""
         plain = re.escape(re.split(r"[<:]", name)[0])
         found = re.search(rf"__global__[^;{{]*?\b{plain}\s*\(", source)
-        return self._in_file(source, source.count("\n", 0, found.end()) + 1) if found else ("", 0)
+        return self._in_text(source, source.count("\n", 0, found.end()) + 1) if found else 0
 
-    def _in_file(self, source: str, number: int) -> tuple[str, int]:
+    def _in_text(self, source: str, number: int) -> int:
+        """Return the line of the kernel's text that is line `number` of a source; 0: unknown."""
         request = self._request
         files = request.files or (request.kernel_name,)
         lines = lines_in_files(files, request.kernel, source)
-        line = lines[number - 1] if 0 < number <= len(lines) else 0
-        at = places_of_several(files, request.kernel)
-        return (at[line - 1].file, at[line - 1].line) if line and at else ("", line)
+        return lines[number - 1] if 0 < number <= len(lines) else 0
 
 
 def _built(nvcc: list[str], source: str, words: tuple[str, ...], arch: str, place: Path) -> _Built:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
@@ -18,9 +18,12 @@ from akg_tui.evaluate.evidence.gpu_assembly import WAIT, Count, amd_class, ptx_c
 MOST_ROWS = 1500
 """The most instructions of a loop that are told."""
 
+Files = Mapping[str, int]
+"""The names of the kernel's files, with how many lines of its text precede each."""
+
 
 class Statement(NamedTuple):
-    """A label, or an instruction with the line of the kernel's file (0: unknown)."""
+    """A label, or an instruction with the line of the kernel's text (0: unknown)."""
 
     label: str
     opcode: str = ""
@@ -43,7 +46,7 @@ class HotLoop(Struct, frozen=True, kw_only=True):
 
     @property
     def by_line(self) -> dict[int, int]:
-        """The told instructions of each line of the kernel's file, the most first."""
+        """The told instructions of each line of the kernel's text, the most first."""
         counts = Counter(row.line for row in self.rows if row.line)
         return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
@@ -58,11 +61,11 @@ _PTX_STATEMENT = re.compile(
 _LOC = re.compile(r"(\d+)\s+(\d+)(?:.*?\binlined_at\s+(\d+)\s+(\d+))?")
 
 
-def ptx_statements(text: str, file: str) -> list[Statement]:
-    """Return the statements of PTX; `file` is the name of the kernel's file."""
+def ptx_statements(text: str, files: Files) -> list[Statement]:
+    """Return the statements of PTX."""
     # Files are numbered at the end.
     named = re.findall(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", text, re.M)
-    ours = {number for number, name in named if _is_file(name, file)}
+    ours = {number: name for number, name in named if _line(files, name, 1)}
     found: list[Statement] = []
     line = 0
     for each in _PTX_STATEMENT.finditer(re.sub(r"//[^\n]*", "", text)):
@@ -71,7 +74,14 @@ def ptx_statements(text: str, file: str) -> list[Statement]:
         elif each["loc"]:
             if told := _LOC.match(each["loc"]):
                 places = [(told[1], told[2]), (told[3], told[4])]
-                line = next((int(at) for number, at in places if number in ours), 0)
+                line = next(
+                    (
+                        _line(files, ours[number], int(at))
+                        for number, at in places
+                        if number in ours
+                    ),
+                    0,
+                )
         elif each["opcode"]:
             operands = " ".join(each["operands"].split())
             predicate = each["predicate"] or ""
@@ -83,7 +93,7 @@ _SASS_PLACE = re.compile(r'"([^"]*)", line (\d+)')
 _SASS_CODE = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*?)\s*;")
 
 
-def sass_statements(listing: str, file: str) -> list[Statement]:
+def sass_statements(listing: str, files: Files) -> list[Statement]:
     """Return the statements in what `nvdisasm -gi -c` prints."""
     found: list[Statement] = []
     line, fresh = 0, True
@@ -92,8 +102,7 @@ def sass_statements(listing: str, file: str) -> list[Statement]:
             # An inlined instruction has a row for each function around it.
             line = 0 if fresh else line
             fresh = False
-            places = [int(at) for name, at in _SASS_PLACE.findall(row) if _is_file(name, file)]
-            line = line or (places[0] if places else 0)
+            line = line or _first(files, _SASS_PLACE.findall(row))
         elif told := _SASS_CODE.match(row):
             fresh = True
             found.append(Statement("", told[2], told[3], told[1] or "", line))
@@ -106,14 +115,13 @@ _AMD_PLACE = re.compile(r"([^\s:;\[]+):(\d+):\d+")
 _AMD_CODE = re.compile(r"\t([a-z]\w+)([^\n;]*)")
 
 
-def amd_statements(text: str, file: str) -> list[Statement]:
+def amd_statements(text: str, files: Files) -> list[Statement]:
     """Return the statements of AMD's assembly, whose comments tell the places."""
     found: list[Statement] = []
     line = 0
     for row in text.splitlines():
         if row.startswith("\t.loc"):
-            places = [int(at) for name, at in _AMD_PLACE.findall(row) if _is_file(name, file)]
-            line = places[0] if places else 0
+            line = _first(files, _AMD_PLACE.findall(row))
         elif told := re.match(r"(\.L\w+):", row):
             found.append(Statement(told[1]))
         elif told := _AMD_CODE.match(row):
@@ -121,8 +129,14 @@ def amd_statements(text: str, file: str) -> list[Statement]:
     return found
 
 
-def _is_file(name: str, file: str) -> bool:
-    return name == file or name.endswith(f"/{file}")
+def _line(files: Files, name: str, line: int) -> int:
+    """Return the line of the kernel's text that is `line` of the file `name`, 0 if it has none."""
+    before = files.get(name.rpartition("/")[2])
+    return 0 if before is None else before + line
+
+
+def _first(files: Files, places: Iterable[tuple[str, str]]) -> int:
+    return next((line for name, at in places if (line := _line(files, name, int(at)))), 0)
 
 
 _SASS_CLASSES = {
