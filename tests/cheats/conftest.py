@@ -3,7 +3,7 @@ must not be what saves us."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -59,15 +59,13 @@ TASKS = {
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def judge_of(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AskJudge]:
     """Return the judge of a task by name, started when it is first asked for."""
-    async with contextlib.AsyncExitStack() as stack:
-        running: dict[str, Judge] = {}
+    running: dict[str, Judge] = {}
 
-        async def ask(name: str) -> Judge:
-            if name not in running:
-                task, reference = TASKS[name]
-                folder = tmp_path_factory.mktemp(name)
-                judge = Judge(task, reference, folder)
-                running[name] = await stack.enter_async_context(judge)
-            return running[name]
+    async def ask(name: str) -> Judge:
+        if name not in running:
+            task, reference = TASKS[name]
+            running[name] = Judge(task, reference, tmp_path_factory.mktemp(name))
+        return running[name]
 
-        yield ask
+    yield ask
+    await asyncio.gather(*(judge.close() for judge in running.values()))

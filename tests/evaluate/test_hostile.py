@@ -102,7 +102,7 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
     os.environ["ANTHROPIC_API_KEY"] = "sk-stolen"
     folder = Path(str(outside["folder"]))
     task = replace(
-        quick_task(call_timeout_s=1.0, build_timeout_s=8.0), sandbox=Sandbox(memory_gb=1.25)
+        quick_task(call_timeout_s=1.0, build_timeout_s=20.0), sandbox=Sandbox(memory_gb=1.25)
     )
     arm = platform.machine() != "x86_64"
     numbers = {
