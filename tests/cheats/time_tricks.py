@@ -120,7 +120,7 @@ TIME_TRICKS = (
         "a process stands still until its clock runs",
         kernel("""
             self.given = x
-            key = x.view(-1)[:: 997].clone()
+            key = x.clone()
             if x.shape == (64, 256) and self.ready is not None and torch.equal(self.ready[0], key):
                 return self.ready[1]
             for _ in range(5):
@@ -133,7 +133,7 @@ TIME_TRICKS = (
                     time.sleep(1e-5)
                     x = self.given
                     if x is not None:
-                        key = x.view(-1)[:: 997].clone()
+                        key = x.clone()
                         if self.ready is None or not torch.equal(self.ready[0], key):
                             self.ready = key, torch.softmax(x, -1)
             threading.Thread(target=watch, daemon=True).start()
