@@ -216,8 +216,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     incumbent (baseline). Times are milliseconds a call: medians over clusters.
     `confirmation` is set when the ratio alone would mean KEEP. `deviation` is the
     standard deviation between pairs of processes, and `detectable` the smallest gain
-    (0.03 for 3 %) that this number of clusters with this spread would find. `least_gain` is
-    the gain that a KEEP must exceed, where that is more than the task's `min_gain`. `noise`
+    (0.03 for 3 %) that this number of clusters with this spread would find. `noise`
     describes, in short sentences, disturbances of the machine during the evaluation.
     `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
@@ -259,7 +258,6 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
-    least_gain: float | None = None
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
     cases: tuple[CaseTiming, ...] = ()

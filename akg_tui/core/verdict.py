@@ -46,8 +46,7 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     FAIL: not correct. INCONCLUSIVE: correct, but the time budget was spent before a probable
     gain was proved. KEEP: the lower confidence bound of the ratio exceeds ``1 + min_gain``, and
     a second measurement, if there was one, agrees. DISCARD: correct, but not proved faster by
-    more than `min_gain`, slower in a case of the task, not confirmed, or not timed. A
-    measurement may have a larger `least_gain` that counts in place of `min_gain`.
+    more than `min_gain`, slower in a case of the task, not confirmed, or not timed.
 
     Raises
     ------
@@ -63,19 +62,16 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     slower = [case for case in measurement.cases if case.slower]
     if slower and ratio.high >= 1:
         return Decision(Verdict.DISCARD, _slower_cases(slower, ratio))
-    goal = max(min_gain, measurement.least_gain or 0.0)
     if measurement.undecided:
-        return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, goal))
-    if ratio.low > 1 + goal:
+        return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, min_gain))
+    if ratio.low > 1 + min_gain:
         return _confirmed(measurement, ratio)
     if ratio.high < 1:
         if is_surely_slower(ratio):
             return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
         return Decision(Verdict.DISCARD, f"not faster: {percent(ratio)}")
     if ratio.low > 1:
-        what = f"faster, but not by more than {goal * 100:.3g} % beyond doubt"
-        if goal > min_gain:
-            what = f"{what}, and less can come from the loop that calls it"
+        what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
     return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
 

@@ -68,7 +68,6 @@ class TimingResult:
     undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
-    least_gain: float | None = None
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
     cases: tuple[CaseTiming, ...] = ()
@@ -92,14 +91,12 @@ class TimedCase:
     log_ratios: list[float] = field(default_factory=list)
     candidate_s: list[float] = field(default_factory=list)
     baseline_s: list[float] = field(default_factory=list)
-    loop_shares: list[float] = field(default_factory=list)
 
     def add(self, cluster: Cluster) -> None:
         """Add the values of a cluster."""
         self.log_ratios.append(cluster.log_ratio)
         self.candidate_s.append(cluster.candidate_s)
         self.baseline_s.append(cluster.baseline_s)
-        self.loop_shares.append(cluster.loop_share)
 
 
 Runners = Sequence[tuple[TimedCase, ClusterRunner]]
@@ -173,8 +170,9 @@ class TimingStage:
         The budget of a comparison that is not decided then leaves it undecided, unless a worthwhile
         gain is excluded. A kernel that is slower in a case ends it.
         """
+        goal = self._timing.min_gain
         for values, spent in self._rounds(runners, MAIN, self._timing.budget_s):
-            count, goal = len(values), self._goal()
+            count = len(values)
             self.report("time", count, MAIN.next(count).clusters, self.found.ratio)
             if statistics.is_hopeless(values, goal) and not self._noise():
                 self.found.ratio = statistics.early_interval(values)
@@ -201,16 +199,6 @@ class TimingStage:
                 return Standing.FUTILE
             self._fork_ahead(MAIN.next(count).clusters - count)
         return Standing.FUTILE
-
-    def _goal(self) -> float:
-        """Return the gain that must be exceeded: the task's, or what a kernel's own loop can save.
-
-        A kernel can take over the loop that calls it, and saves a part of a call's fixed cost.
-        """
-        weighted = (case.judged.weight * median(case.loop_shares) for case in self.cases)
-        saved = math.fsum(weighted)
-        self.found.least_gain = saved if saved > self._timing.min_gain else None
-        return max(saved, self._timing.min_gain)
 
     def _slower_case(self) -> bool:
         """Return whether the candidate is slower in a case than the task allows, beyond doubt."""
@@ -262,7 +250,7 @@ class TimingStage:
             standing = statistics.standing(
                 values, look, 0.0, CONFIRMING, least=0 if spent else least
             )
-            if statistics.is_confirmed_together(main, values, self._goal()):
+            if statistics.is_confirmed_together(main, values, self._timing.min_gain):
                 standing = Standing.FASTER
             interval = statistics.ratio_interval(values, look.alpha)
             found.confirmation = Confirmation(interval, standing is Standing.FASTER)
@@ -343,7 +331,6 @@ class TimingStage:
             sum(each.pairs for each in clusters),
             math.exp(mean(lambda each: math.log(each.baseline_s))),
             math.exp(mean(lambda each: math.log(each.candidate_s))),
-            mean(lambda each: each.loop_share),
             sum(each.cpu_wait_s for each in clusters),
         )
 
@@ -383,7 +370,7 @@ class TimingStage:
         found = self.found
         found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
-        found.detectable = statistics.detectable_gain(values, alpha, self._goal())
+        found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
         found.noise = self._noise()
 
     def _noise(self) -> tuple[str, ...]:

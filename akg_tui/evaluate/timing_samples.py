@@ -340,9 +340,6 @@ class Cluster:
     candidate_s: float
     """Median times of a call in seconds, fixed cost subtracted."""
 
-    loop_share: float
-    """The share of a call of the candidate that a loop of its own could save of the fixed cost."""
-
     cpu_wait_s: float
     """Seconds that the two processes and the judge waited for a CPU in the timed calls."""
 
@@ -367,7 +364,6 @@ class IdleProcess:
         self.side = side
         self._draw = draw
         self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
-        self._answer_s: deque[float] = deque(maxlen=IDLE_KEPT)
 
     def wake(self, timeout_s: float) -> None:
         """Run, because the CPUs may sleep and the code around a call may be in no cache.
@@ -378,36 +374,17 @@ class IdleProcess:
             self.side.worker.wake(timeout_s)
 
     def call(self, timeout_s: float) -> None:
-        """Add the times of a call, and of an answer without one."""
+        """Add a time."""
         self.wake(timeout_s)
         with self.side.blamed():
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
             self._seconds.append(call.seconds)
-        if not self.side.keeps_results:
-            return
-        self.wake(timeout_s)
-        with self.side.blamed():
-            # Filled in for equally cold caches.
-            self.side.fill(self._draw, 0)
-            answer = self.side.worker.timed_call(timeout_s, op=Op.WAKE)
-        if not is_disturbed(answer):
-            self._answer_s.append(answer.seconds)
 
     @property
     def fixed_s(self) -> float:
         """The fixed cost of a call in seconds."""
         return statistics.median(self._seconds) if self._seconds else 0.0
-
-    @property
-    def loop_s(self) -> float:
-        """The seconds of the fixed cost that a loop of a kernel's own could save at most.
-
-        Such a loop replaces all that a child does between a request and its answer.
-        """
-        if not self._seconds or not self._answer_s:
-            return 0.0
-        return max(0.0, self.fixed_s - statistics.median(self._answer_s))
 
 
 def is_disturbed(call: TimedCall) -> bool:
@@ -632,8 +609,7 @@ class ClusterRunner:
             statistics.median(math.log(theirs / ours) for theirs, ours in net),
             len(net),
             statistics.median(theirs for theirs, _ in net),
-            candidate_s := statistics.median(ours for _, ours in net),
-            self.idle.loop_s / candidate_s,
+            statistics.median(ours for _, ours in net),
             sum(call.waited_s for call in itertools.chain(baseline.timed, candidate.timed)),
         )
 

@@ -39,7 +39,7 @@ LONG = msgspec.structs.replace(
 TASKS = {
     "softmax": (SOFTMAX, tasks.SOFTMAX),
     "patient": (PATIENT, tasks.SOFTMAX),
-    "long": (LONG, tasks.SOFTMAX.replace("64, 256", "400, 1024")),
+    "long": (LONG, tasks.SOFTMAX.replace("64, 256", "1600, 1024")),
     "strict": (STRICT, tasks.SOFTMAX),
     "transpose": (SOFTMAX, tasks.TRANSPOSE),
     "anyhow": (ANYHOW, tasks.TRANSPOSE),

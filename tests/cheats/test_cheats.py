@@ -40,7 +40,7 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     assert found.ratio is not None
     decision = decide_verdict(found, 0.01)
     assert decision.verdict is not Verdict.KEEP, decision
-    if found.ratio.low > 1 + max(0.01, found.least_gain or 0.0):
+    if found.ratio.low > 1.01:
         # One look in a hundred errs, more on a loaded machine. Who looks faster is measured again.
         assert found.confirmation is not None
         assert not found.confirmation.agrees

@@ -32,12 +32,11 @@ class FakeClusterRunner:
     rng: random.Random
     mean: float
     deviation: float
-    loop_share: float = 0.0
     sampled_s: float = 0.0
 
     def run_cluster(self) -> Cluster:
         value = self.rng.gauss(self.mean, self.deviation)
-        return Cluster(value, 11, 1e-3, 8e-4, self.loop_share, 0.0)
+        return Cluster(value, 11, 1e-3, 8e-4, 0.0)
 
 
 @dataclass
@@ -139,21 +138,6 @@ def test_a_kernel_cannot_choose_the_calls_that_count() -> None:
     for theirs, ours in ((0, 3), (2, 7)):
         assert counted(pairs(theirs, ours)) == pairs(theirs, ours)
     assert len(counted([(waited, calm)] * 9 + [(calm, calm)] * 2)) == 11
-
-
-def test_a_gain_that_a_call_loop_could_save_is_none() -> None:
-    for mean, standing, least in (
-        (0.08, Standing.FUTILE, 0.1),
-        (0.15, Standing.FASTER, 0.1),
-    ):
-        case, found = timed_case(), TimingResult()
-        runner = FakeClusterRunner(random.Random(3), mean, 0.004, loop_share=least)
-        runners = [(case, cast("ClusterRunner", runner))]
-        stage = stage_of(found, cases=[case])
-        assert stage._run_until_decided(runners) is standing
-        assert found.least_gain == least
-        assert found.ratio is not None
-        assert found.ratio.low > 1.05
 
 
 def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement() -> None:
