@@ -6,22 +6,22 @@ from tests.cheats.beside_the_clock import SERVE
 from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat
 from tests.cheats.tasks import SLOW, kernel, repeated
 
-# Verification makes 22 calls at most in one process. A timed process makes more than 24, also
-# where load leaves room for few calls in a sample.
+# Verification makes fewer than 12 calls in a row in the declared shape. A timed process makes more,
+# also where load leaves room for few calls.
 PHASES = (
     Cheat(
         "right ten times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
-            self.calls += 1
-            return torch.softmax(x, -1) if self.calls <= 24 else x
+            self.calls = self.calls + 1 if x.shape == (64, 256) else 0
+            return torch.softmax(x, -1) if self.calls <= 12 else x
         """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "remembers once it is timed", "GM; PG: counts the calls",
         "results of timed calls are checked",
         kernel("""
-            self.calls += 1
-            if self.calls <= 24 or self.last.shape != x.shape:
+            self.calls = self.calls + 1 if x.shape == (64, 256) else 0
+            if self.calls <= 12 or self.last.shape != x.shape:
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=repeated(3),
@@ -30,8 +30,8 @@ PHASES = (
         "works only when it is checked", "PG: tells a checked call by the state of its buffer",
         "nothing marks the timed call that is checked",
         kernel("""
-            self.calls += 1
-            if self.calls <= 24:
+            self.calls = self.calls + 1 if x.shape == (64, 256) else 0
+            if self.calls <= 12:
                 return torch.softmax(x, -1)
             s = self.server = getattr(self, "server", None) or server()
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
@@ -42,10 +42,10 @@ PHASES = (
         "wrong only when nobody waits", "WF: answers at once after many calls",
         "results of timed calls are checked",
         kernel("""
-            self.calls += 1
+            self.calls = self.calls + 1 if x.shape == (64, 256) else 0
             now = time.monotonic()
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
-            right = self.calls <= 24 or gap > 0.05
+            right = self.calls <= 12 or gap > 0.05
             return torch.softmax(x, -1) if right else torch.zeros_like(x)
         """), says="in a timed call", incumbent=repeated(3),
     ),

@@ -237,5 +237,5 @@ def repeated(times: int) -> str:
 
 
 # Slower by several times, but not so slow that a cluster on a busy machine has few calls: kernels
-# that cheat from their 25th call on, after those of verification, must come so far.
+# that cheat from their 13th call on, after those of verification, must come so far.
 SLOW = repeated(6)
