@@ -205,7 +205,7 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
 
 
 async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
-    """What stood when its screen did was frozen, so only a look at that too finds it.
+    """The sweeper freezes all objects while the run is open, so it must look at frozen ones too.
 
     The mouse moves over a dialog: then Textual renders it in the app's own task.
     """
