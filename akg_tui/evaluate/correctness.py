@@ -232,6 +232,11 @@ def conditioned(
             bound, origin = HEADROOM * shaken, f"8 times the effect of {effect}"
         if not bound <= ceiling:
             return None
+        # The inputs are changed once, and a sum of n terms is rounded n times.
+        growth = RANDOM_SUM * math.sqrt(terms)
+        summed = min(growth * max(own, nudge), LONG_SUM)
+        if native.dtype not in HALF and bound < summed:
+            bound, origin = summed, f"{growth:.0f} times the effect of one rounding of the inputs"
         least = floor(native.dtype, terms, random=False)
         if native.dtype not in HALF and bound < least:
             bound, origin = least, _sums(native.dtype, terms)

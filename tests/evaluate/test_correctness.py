@@ -235,10 +235,31 @@ def test_a_cancelling_sum_may_be_rounded_at_its_partial_sums() -> None:
         assert held is not None
         return bool(correctness.compare([result], native, exact, held).message)
 
-    assert refused(one_by_one, shaken[:1])
     assert not refused(one_by_one, shaken)
     assert refused(x[1:].sum(), shaken)
     assert refused(x[::2].sum() * 2, shaken)
+
+
+def test_a_difference_of_a_long_sum_may_have_its_roundings() -> None:
+    rows = 0.3 + torch.rand(200, 71, generator=torch.Generator().manual_seed(3)) / 100
+    rows[:, 0] = 3_000
+    wide = rows.double()
+    one_by_one = torch.zeros(200)
+    for column in rows.T:
+        one_by_one = one_by_one + column
+    native, exact = [(wide.sum(1) - 3_000).float()], [wide.sum(1) - 3_000]
+    torch.manual_seed(0)
+    nudged = unusual_values.nudged(wide, rows)
+    assert isinstance(nudged, torch.Tensor)
+
+    def refused(terms: int) -> bool:
+        held = correctness.conditioned(native, exact, [[nudged.sum(1) - 3_000]], None, terms)
+        assert held is not None
+        result = one_by_one - 3_000
+        return bool(correctness.compare([result], native, exact, held).message)
+
+    assert refused(1)
+    assert not refused(71)
 
 
 def test_an_index_that_rounding_decides_may_be_either() -> None:

@@ -186,10 +186,15 @@ def _halved(value: torch.Tensor, axis: int, rng: torch.Generator) -> torch.Tenso
 
 
 def nudged(value: object, native: object, roundings: float = 1.0) -> object:
-    """Return `value`, which is `native` in double precision, changed by some roundings at most."""
+    """Return `value`, which is `native` in double precision, changed by some roundings at most.
+
+    Each element changes by at least half of that: the effect of a change that is small by luck
+    would say nothing of a kernel's roundings.
+    """
 
     def noise(shape: torch.Size) -> torch.Tensor:
-        return roundings * (torch.rand(shape, dtype=torch.float64) * 2 - 1)
+        signed = torch.rand(shape, dtype=torch.float64) - 0.5
+        return roundings * (signed + torch.copysign(torch.tensor(0.5), signed))
 
     return _nudged(value, native, noise)
 
