@@ -6,7 +6,6 @@ Decides by figures only; the reference runs in confined children of that process
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -34,6 +33,7 @@ LEAST_GB = 1.0
 """Torch itself does not run in less."""
 
 SLOW_ESTIMATE_S = 5.0
+"""The CPU time of an estimate from which on real calls are quicker."""
 
 GIB = 1 << 30
 OUT_OF_MEMORY = ("can't allocate", "MemoryError", "GiB, more than", "size calculation overflowed")
@@ -69,6 +69,8 @@ class SizeSearch:
         self.limit = self.free * FIT_SHARE
         self.is_faked = True
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
+        self._estimated = False
+        """Whether it did: then a refusal is of the sizes."""
 
     def use(self, source: str) -> None:
         """Go on with another text of the reference, which has the same sizes."""
@@ -76,7 +78,10 @@ class SizeSearch:
         self._found.clear()
 
     def needs(self, values: Values) -> Needs:
-        """Return the needs under some sizes, without allocating anything if possible."""
+        """Return the needs under some sizes, without allocating anything if possible.
+
+        Raises `ReferenceRefused` for sizes that the reference refuses, with fake tensors too.
+        """
         key = tuple(sorted(values.items()))
         if key not in self._found:
             try:
@@ -89,20 +94,23 @@ class SizeSearch:
         return found
 
     def _needs(self, values: Values) -> Needs:
-        if self.is_faked:
-            start = time.monotonic()
-            try:
-                found = self._ask("estimate", values)
-                if time.monotonic() - start > SLOW_ESTIMATE_S and found.held <= self.limit:
-                    # A loop in Python with many small steps: real calls are quicker from here on.
-                    self.is_faked = False
-                    self._found.clear()
-                return found
-            except ReferenceRefused:
-                # Either fake tensors can't run this reference, or it has a fault, which a real
-                # call shows better.
-                self.is_faked = False
-        return self.measured(values)
+        if not self.is_faked:
+            return self.measured(values)
+        try:
+            found = self._ask("estimate", values)
+        except ReferenceRefused:
+            if self._estimated:
+                raise
+            # Either fake tensors can't run this reference, or it has a fault, which a real
+            # call shows better.
+            self.is_faked = False
+            return self.measured(values)
+        self._estimated = True
+        if found.cpu_s > SLOW_ESTIMATE_S and found.held <= self.limit:
+            # A loop in Python with many small steps: real calls are quicker from here on.
+            self.is_faked = False
+            self._found.clear()
+        return found
 
     def measured(self, values: Values) -> Needs:
         """Return the needs found by a real call, which may hold no more than half of what is free.

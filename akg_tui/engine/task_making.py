@@ -311,9 +311,11 @@ class _Making:
         self, search: SizeSearch, values: Mapping[str, int | float]
     ) -> tuple[str, Needs | None]:
         """Return why a case does not fit, or "", and its needs."""
-        try:
+        needs = None
+        with contextlib.suppress(ReferenceRefused):  # a real call shows better why
             needs = search.needs(values)
-            if needs.held <= search.limit:
+        try:
+            if needs is None or needs.held <= search.limit:
                 needs = search.measured(values)
         except ReferenceRefused as error:
             if not is_out_of_memory(error):

@@ -86,7 +86,9 @@ def with_constants(source: str, values: Mapping[str, Number]) -> str:
         before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
         # A value over several lines leaves its empty lines, inside brackets, behind.
         gap = b"\n" * (last - first)
-        text = repr(values[name]).encode()
+        # `b` of `a = b = 1`, whose place is empty, gets a statement of its own.
+        empty = node.col_offset == node.end_col_offset and not gap
+        text = (f"; {name} = " if empty else "").encode() + repr(values[name]).encode()
         lines[first : last + 1] = [before + (b"(" + text + gap + b")" if gap else text) + after]
     return b"".join(lines).decode()
 
@@ -105,12 +107,22 @@ def check_value(known: Mapping[str, Constant], name: str, value: Number) -> None
 
 
 def _assignments(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each name that the top level binds once, with the expression bound to it."""
+    """Yield each name that the top level binds once, with the expression bound to it.
+
+    The place of an expression that is not in the text is empty.
+    """
     found: list[tuple[str, ast.expr]] = []
     for statement in module.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 found.append((name, value))
+            case ast.Assign(targets=[ast.Name(id=name), *others], value=value):
+                found.append((name, value))
+                # In `a = b = 1` the second follows the first, at the end of the statement.
+                first = ast.copy_location(ast.Name(id=name, ctx=ast.Load()), statement)
+                first.lineno = first.end_lineno or first.lineno
+                first.col_offset = first.end_col_offset or 0
+                found += [(each.id, first) for each in others if isinstance(each, ast.Name)]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
                 pairs = zip(names, values, strict=False)
                 found += [(each.id, value) for each, value in pairs if isinstance(each, ast.Name)]

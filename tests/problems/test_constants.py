@@ -52,6 +52,29 @@ def test_replaced_numbers_leave_every_line_where_it_was() -> None:
     assert "D = M * 2  # follows M\n" in changed
 
 
+def test_numbers_that_are_bound_together_change_together_unless_one_is_named() -> None:
+    source = "height = width = depth = (\n    512\n)  # square\narea = width * 2\na = b[0] = 1\n"
+    found = constants(source)
+    values = {name: (each.value, each.line, each.derived) for name, each in found.items()}
+    assert values == {
+        "height": (512, 2, False),
+        "width": (512, 3, True),
+        "depth": (512, 3, True),
+        "area": (1024, 4, True),
+        "a": (1, 5, False),
+    }
+    for given, after in (
+        ({"height": 8}, {"height": 8, "width": 8, "depth": 8, "area": 16}),
+        ({"width": 4}, {"height": 512, "width": 4, "depth": 512, "area": 8}),
+        ({"depth": 2, "height": 8, "width": 4}, {"height": 8, "width": 4, "depth": 2, "area": 8}),
+    ):
+        changed = with_constants(source, given)
+        names: dict[str, object] = {"b": [0]}
+        exec(changed, names)
+        assert {name: names[name] for name in after} == after
+        assert changed.count("\n") == source.count("\n")
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from akg_tui.core.task import ReferenceChanges, Target, Task
-from akg_tui.engine import size_search
 from akg_tui.engine.size_search import SizeSearch
 from akg_tui.evaluate.sizing.needs import Needs, Question
 from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
@@ -61,10 +59,8 @@ def test_a_file_becomes_the_reference_byte_for_byte_and_a_first_kernel(path: Pat
 
 @pytest.mark.parametrize("path", FAKED, ids=lambda path: path.stem)
 def test_a_file_of_any_size_is_sized_and_fitted_without_allocating(
-    probe: SizeProbe, path: Path, monkeypatch: pytest.MonkeyPatch
+    probe: SizeProbe, path: Path
 ) -> None:
-    # On a busy machine an estimate can take long enough for real calls to seem quicker.
-    monkeypatch.setattr(size_search, "SLOW_ESTIMATE_S", math.inf)
     sizes = search(probe, path)
     found = sizes.needs({})
     assert found.inputs == BYTES.get(path.stem, found.inputs) > 0
@@ -86,6 +82,29 @@ def test_a_file_that_looks_at_values_is_sized_by_a_real_call(probe: SizeProbe) -
     assert found.call_s is not None
     sizes.limit = 16 * 64
     assert sizes.fitting_memory({"batch_size": 16, "dim": 64}) is not None
+
+
+def test_sizes_that_belong_together_are_fitted_without_a_call_of_the_rest(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "norm.py"
+    # `dim` and `features` must be equal, so neither can be halved alone.
+    path.write_text(
+        (SETS / "kernelbench" / "4_softmax.py")
+        .read_text()
+        .replace("dim = 393216", "dim = 1 << 20\nfeatures = 1 << 20")
+        .replace("torch.softmax(x, dim=1)", "torch.layer_norm(x, (features,))")
+    )
+    sizes = search(probe, path)
+    asked: list[Question] = []
+    ask = probe.ask
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "ask", lambda what, *rest: (asked.append(what), ask(what, *rest))[1])
+        fitted = sizes.fitting_memory({})
+    assert fitted is not None
+    assert fitted.keys() == {"batch_size"}
+    assert set(asked) == {"estimate"}
+    assert sizes.needs(fitted).held <= sizes.limit
 
 
 def test_what_a_real_call_can_not_allocate_is_halved_until_it_can(probe: SizeProbe) -> None:

@@ -72,6 +72,7 @@ class SizeServer(ReferenceServer):
             operations=sum(cost.by_dtype.values()),
             arithmetic=max(cost.by_dtype, key=cost.by_dtype.__getitem__, default=""),
             call_s=None if fake else call_s,
+            cpu_s=time.process_time(),
             empty=_empty(inputs, results),
             written=tuple(written),
         )
