@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,8 @@ def _sizes(text: str) -> dict[str, int | float]:
             number = int(value) if value.lstrip("+-").replace("_", "").isdigit() else float(value)
         except ValueError:
             number = float("inf")
-        if not name.isidentifier() or not equals or not abs(number) < 2**63:  # also no NaN
+        named = re.sub(r"\[\d+\]$", "", name).isidentifier()
+        if not named or not equals or not abs(number) < 2**63:  # also no NaN
             raise argparse.ArgumentTypeError(f"{part!r} is no size, expected NAME=NUMBER")
         found[name] = number
     return found

@@ -27,22 +27,33 @@ def shrunk(sizes: Sizes, cost: Cost, limit: float) -> dict[str, int] | None:
     """Return sizes whose cost is at most `limit`, or None if no halving gets there.
 
     Each step halves the largest size whose halving saves at least `LEAST_SHARE` of the cost, so
-    that the proportions stay.
+    that the proportions stay. Where none does, those of one value are halved together.
     """
     current = dict(sizes)
     spent = cost(current)
-    refused: set[str] = set()
+    refused: set[tuple[str, ...]] = set()
     while spent is None or spent > limit:
-        for name in sorted(current, key=lambda each: current[each], reverse=True):
-            if name in refused or current[name] < 2:
+        for names in _steps(current):
+            if names in refused or current[names[0]] < 2:
                 continue
-            tried = {**current, name: current[name] // 2}
+            tried = {**current, **{name: current[name] // 2 for name in names}}
             found = cost(tried)
             if found is None:
-                refused.add(name)
+                refused.add(names)
             elif spent is None or found == float("inf") or found <= spent * (1 - LEAST_SHARE):
                 current, spent = tried, found
                 break
         else:
             return None
     return current
+
+
+def _steps(sizes: Sizes) -> list[tuple[str, ...]]:
+    """Return the names that can be halved in one step, in the order in which they are tried.
+
+    Elements of tuples come later: a kernel's extents are written so.
+    """
+    ordered = sorted(sizes, key=lambda name: ("[" in name, -sizes[name]))
+    values = sorted(set(sizes.values()), reverse=True)
+    alike = (tuple(name for name in ordered if sizes[name] == value) for value in values)
+    return [*((name,) for name in ordered), *(names for names in alike if len(names) > 1)]

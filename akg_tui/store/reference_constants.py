@@ -11,10 +11,14 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 Number = int | float
 
 LARGEST = 2**63 - 1
+
+LONGEST_SHAPE = 16
+"""The most elements of a tuple or list that are sizes; a longer one is a table."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
@@ -28,7 +32,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 
 @dataclass(frozen=True)
 class Constant:
-    """A number at the top level of a module: `NAME = value`, on `line`.
+    """A number at the top level of a module: `NAME = value`, on `line`, or in a tuple: `NAME[0]`.
 
     `derived`: the value is computed from other constants, and changes with them.
     """
@@ -109,7 +113,8 @@ def check_value(known: Mapping[str, Constant], name: str, value: Number) -> None
 def _assignments(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Yield each name that the top level binds once, with the expression bound to it.
 
-    The place of an expression that is not in the text is empty.
+    A short tuple or list gives its elements, as `NAME[0]`, up to one that stands for several. The
+    place of an expression that is not in the text is empty.
     """
     found: list[tuple[str, ast.expr]] = []
     for statement in module.body:
@@ -131,7 +136,16 @@ def _assignments(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 found += [(name, value)] * 2  # never a constant
     times = Counter(name for name, _ in found)
-    yield from ((name, value) for name, value in found if times[name] == 1)
+    for name, value in found:
+        if times[name] > 1:
+            continue
+        if isinstance(value, ast.Tuple | ast.List):
+            if len(value.elts) > LONGEST_SHAPE:
+                continue
+            one_each = takewhile(lambda each: not isinstance(each, ast.Starred), value.elts)
+            yield from ((f"{name}[{at}]", each) for at, each in enumerate(one_each))
+        else:
+            yield name, value
 
 
 def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:

@@ -478,7 +478,8 @@ def _source(path: Path, check: Check) -> str:
 
 
 def _toml_key(name: str) -> str:
-    return name if name.isascii() else json.dumps(name, ensure_ascii=False)
+    plain = name.isascii() and name.isidentifier()
+    return name if plain else json.dumps(name, ensure_ascii=False)
 
 
 def file_text(path: Path) -> str:

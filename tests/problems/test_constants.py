@@ -75,6 +75,22 @@ def test_numbers_that_are_bound_together_change_together_unless_one_is_named() -
         assert changed.count("\n") == source.count("\n")
 
 
+def test_numbers_in_a_short_tuple_are_named_by_their_places() -> None:
+    table = ", ".join(["1"] * 17)
+    source = (
+        f"n = 4\nshape = (n, 8, 2 * 8)\nmore = [3, *shape, 5]\ntable = [{table}]\nn2, s = 1, [7]\n"
+    )
+    found = constants(source)
+    assert {name: each.value for name, each in found.items()} == {
+        "n": 4, "shape[0]": 4, "shape[1]": 8, "shape[2]": 16, "more[0]": 3, "n2": 1, "s[0]": 7
+    }  # fmt: skip
+    assert found["shape[0]"].derived
+    changed = with_constants(source, {"shape[1]": 2, "n": 3, "s[0]": 6, "shape[2]": 9})
+    assert changed.startswith("n = 3\nshape = (n, 2, 9)\nmore = [3, *shape, 5]\n")
+    assert changed.endswith("s = 1, [6]\n")
+    assert constants(source + "shape = (1, 2, 3, 4)\n").keys() == {"n", "more[0]", "n2", "s[0]"}
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
@@ -115,7 +131,7 @@ def test_a_constant_that_is_no_number_is_refused_with_its_line() -> None:
 
 
 def test_constants_of_any_name_are_written_and_read_again() -> None:
-    values: dict[str, int | float] = {"rows": 8, "größe": 3, "eps": 1e-05}
+    values: dict[str, int | float] = {"rows": 8, "größe": 3, "eps": 1e-05, "shape[1]": 2}
     text = task_text("x", backend="cpu", dsl="torch", arch="", constants=values)
     assert parse_task(Path("task.toml"), text).reference.constants == values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,17 @@ def test_the_largest_size_that_lowers_the_cost_is_halved_first() -> None:
     found = shrunk(start, cost, 64 * 64)  # type: ignore[arg-type]
     assert found == {"rows": 64, "columns": 64, "heads": 2, "steps": 4096}
     assert shrunk({"heads": 2, "rows": 1, "columns": 9}, cost, 0.5) is None  # type: ignore[arg-type]
+
+
+def test_sizes_that_must_be_equal_are_halved_together_and_a_tuple_s_after_the_others() -> None:
+    def cost(sizes: Mapping[str, int]) -> float | None:
+        square = sizes["rows"] == sizes["shape[0]"]
+        return float(sizes["rows"] ** 2 * sizes["kernel[0]"] * sizes["batch"]) if square else None
+
+    start = {"rows": 64, "shape[0]": 64, "kernel[0]": 7, "batch": 3}
+    assert shrunk(start, cost, 64 * 64 * 7) == {**start, "batch": 1}
+    assert shrunk(start, cost, 64 * 64 * 3) == {**start, "batch": 1, "kernel[0]": 3}
+    assert shrunk(start, cost, 16 * 16) == {"rows": 16, "shape[0]": 16, "kernel[0]": 1, "batch": 1}
 
 
 def test_a_seed_keeps_the_comments_of_the_model_and_what_it_needs() -> None:

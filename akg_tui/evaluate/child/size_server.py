@@ -51,16 +51,18 @@ class SizeServer(ReferenceServer):
                 self._check_types(values)
             cost.restart(inputs)
             copies = _copies(inputs)
-            start = time.perf_counter()
+            # A single thread's CPU time, which other work on the machine does not lengthen.
+            clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+            start = clock()
             results = self._as_tensors(self._called(copies))
-            call_s = time.perf_counter() - start
+            call_s = clock() - start
         self._check_types(results)
         written = [i for i, v in enumerate(copies) if isinstance(v, torch.Tensor) and v._version]
         if not fake and call_s < AGAIN_S:
             copies = _copies(inputs)
-            start = time.perf_counter()
+            start = clock()
             self.model(*copies)
-            call_s = min(call_s, time.perf_counter() - start)
+            call_s = min(call_s, clock() - start)
         weights = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
         needs = Needs(
             inputs=_bytes(inputs),

@@ -21,9 +21,9 @@ class Needs(Struct, frozen=True, kw_only=True):
     not followed. `flops` and `moved` (bytes read as inputs or written by any operator) compare the
     work of two sizes. `operations` are those of one call, two for a multiply-add and one for any
     other arithmetic on an element, most of them on numbers of type `arithmetic`. `call_s` is the
-    measured time of a call, None for fake tensors. `cpu_s` is the CPU time of finding all this.
-    `empty` says what has no elements, or is "". `written` are the inputs to which the reference
-    writes.
+    measured time of a call (of one thread: its CPU time), None for fake tensors. `cpu_s` is the CPU
+    time of finding all this. `empty` says what has no elements, or is "". `written` are the inputs
+    to which the reference writes.
     """
 
     inputs: int
