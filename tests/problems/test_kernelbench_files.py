@@ -108,6 +108,20 @@ def test_sizes_that_belong_together_are_fitted_without_a_call_of_the_rest(
     assert sizes.needs(fitted).held <= sizes.limit
 
 
+def test_the_time_of_a_call_is_without_that_of_other_work(probe: SizeProbe) -> None:
+    source = (SETS / "kernelbench" / "4_softmax.py").read_text()
+    # A process that sleeps stands for one that waits for a CPU.
+    waits = source.replace(
+        "return torch.softmax", "__import__('time').sleep(0.5)\n        return torch.softmax"
+    )
+    assert waits != source
+    changed = ReferenceChanges(constants={"batch_size": 2, "dim": 3})
+    found = probe.ask("measure", replace(TASK, reference=changed), waits, "4_softmax.py")
+    assert found is not None
+    assert found.call_s is not None
+    assert found.call_s < 0.4
+
+
 def test_what_a_real_call_can_not_allocate_is_halved_until_it_can(probe: SizeProbe) -> None:
     path = SETS / "kernelbench" / "24_normalize_by_largest.py"
     sizes = search(probe, path)
