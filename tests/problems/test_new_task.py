@@ -294,6 +294,7 @@ def test_a_file_that_is_no_task_is_refused_in_a_line_and_nothing_is_written(
         (["--from", SOFTMAX, "--sizes", "rows=4"], "--sizes rows: is no constant of the reference"),
         (["--from", SOFTMAX, "--sizes", "dim=0"], "4_softmax.py:14: --sizes dim: is 0, expected"),
         (["--from", SOFTMAX, "--sizes", "dim"], "'dim' is no size, expected NAME=NUMBER"),
+        (["--from", SOFTMAX, "--sizes", "dim[0]=4"], "--sizes dim[0]: is no constant of the"),
         (["--from", SOFTMAX, "--format", "x"], "'x' is not one of kernelbench, "),
         (["--from", SOFTMAX, "--format", "gpu-mode"], "has no task.yml, which GPU MODE's"),
         (["--from", SOFTMAX, "--seed", "nowhere.py"], "nowhere.py: cannot be read: No such file"),
