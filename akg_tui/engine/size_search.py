@@ -162,6 +162,10 @@ class SizeSearch:
             current, needs = found, self.measured(found)
         return current, needs
 
+    def smaller(self, values: Values) -> dict[str, int | float] | None:
+        """Return sizes with at most a quarter of the work, or None if there are none."""
+        return self._shrunk(values, _work, _work(self.needs(values)) * LARGEST_STEP)
+
     def _shrunk(
         self, values: Values, measure: Callable[[Needs], float], limit: float
     ) -> dict[str, int | float] | None:

@@ -47,6 +47,9 @@ from akg_tui.store.task_toml import parse_task
 SLOW_CALL_S = 1.0
 """An evaluation calls the reference hundreds of times, so a longer call is told."""
 
+SMALLER_TRIED = 4
+"""How often the sizes of a problem that is no task are lowered to make one of it."""
+
 DROPOUT = (
     "dropout in training mode gives two results for one input: call self.eval() at the end of "
     "__init__, or set p = 0"
@@ -388,6 +391,9 @@ class _Making:
             if "a kernel would pass that returns" in str(error):
                 self._examine_normal_draws(search, error)
                 return
+            if "decides nothing" in str(error):
+                self._examine_smaller(search, error)
+                return
             if self._tolerance is None or "too loose" not in str(error):
                 raise
         told = f"the problem's tolerance of {self._tolerance:g}"
@@ -396,21 +402,43 @@ class _Making:
         self._examine_cases(search)
 
     def _examine_normal_draws(self, search: SizeSearch, refused: ReferenceRefused) -> None:
-        """Draw inputs of both signs if that makes a task of it; else raise `refused`."""
+        """Draw inputs of both signs if that makes a task of it; else smaller ones, or raise."""
         problem = self.problem
         reference = with_normal_draws(problem.reference)
-        if reference == problem.reference:
-            raise refused
-        search.use(reference)
-        try:
-            self._examine_cases(search)
-        except ReferenceRefused:
-            raise refused from None
-        what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
-        told = f"{what}: a kernel would pass that returns its input"
-        self.problem = dataclasses.replace(
-            problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
-        )
+        if reference != problem.reference:
+            search.use(reference)
+            try:
+                self._examine_cases(search)
+            except ReferenceRefused:
+                search.use(problem.reference)
+            else:
+                what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never"
+                told = f"{what} negative: a kernel would pass that returns its input"
+                self.problem = dataclasses.replace(
+                    problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
+                )
+                return
+        self._examine_smaller(search, refused)
+
+    def _examine_smaller(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Find smaller sizes that make a task of it; else raise `refused`.
+
+        The mean of a million random numbers is nearly that of any others, that of a hundred is not.
+        """
+        before = self._values
+        for _ in range(SMALLER_TRIED if self._wanted.fit and not self._cases else 0):
+            found = search.smaller(self._values)
+            if found is None:
+                break
+            self._values = found
+            with contextlib.suppress(ReferenceRefused):
+                self._examine_cases(search)
+                changed = {n: v for n, v in found.items() if v != before.get(n)}
+                why = "with more numbers the results hardly depend on the inputs"
+                self.decide(f"smaller still: {self._changes(changed)}; {why}")
+                return
+        self._values = before
+        raise refused
 
     def _examine_cases(self, search: SizeSearch) -> None:
         """Examine the reference, and leave out cases that are refused if others are not."""

@@ -322,8 +322,10 @@ class Reference:
             sealing=self._target.sealing,
         )
 
-    def examine(self) -> None:
+    def examine(self, altered_cpu_s: float = ALTERED_CPU_S) -> None:
         """Load the reference once and check that the task tells right results from wrong ones.
+
+        `altered_cpu_s` is the CPU time to find inputs that decide nothing.
 
         Raises
         ------
@@ -358,7 +360,7 @@ class Reference:
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
-            self._refuse_undecided(loaded, last, free_inputs)
+            self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
         self.is_finite = correctness.all_finite(inexact)
@@ -415,11 +417,13 @@ class Reference:
             self._refuse("task.toml", found)
         return found
 
-    def _refuse_undecided(self, loaded: Loaded, item: task_lint.Item, free: Set[int]) -> None:
+    def _refuse_undecided(
+        self, loaded: Loaded, item: task_lint.Item, free: Set[int], cpu_s: float
+    ) -> None:
         """Refuse the task if an input can be altered without an effect on the result.
 
         `item` is the last ordinary one that the child drew. Inputs come in random order, until
-        the reference has worked for `ALTERED_CPU_S`; what was not tried is not refused.
+        each thread of the reference has worked for `cpu_s`; what was not tried is not refused.
         """
         description = loaded.description
         slots = description.inputs.slots
@@ -434,7 +438,7 @@ class Reference:
             for axis in range(axes)
         ]
         random.shuffle(wanted)
-        deadline = CpuDeadline(loaded.worker.pid, ALTERED_CPU_S * self.threads)
+        deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         with closing(Draw.allocate(description, 1, exact=False)) as drawn:
 
             def decides(change: InputChange) -> bool:

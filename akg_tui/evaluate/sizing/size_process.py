@@ -37,6 +37,10 @@ from akg_tui.store.reference_constants import with_constants
 CHILDREN = Path("children")
 """The folder of the children's files, in the process's current folder."""
 
+EXAMINED_CPU_S = 5.0
+"""More CPU time than the judge has to find inputs that decide nothing, so that what passes here is
+not refused by it."""
+
 
 def main(arguments: list[str]) -> None:
     """Answer the questions on the inherited socket, whose descriptor is the first argument.
@@ -98,7 +102,8 @@ def _serve(
 
 def _answer(pool: ChildPool, ask: Ask) -> Answer:
     if ask.question == "examine":
-        Reference(pool, ask.source, ask.filename, ask.task.constants()).examine()
+        reference = Reference(pool, ask.source, ask.filename, ask.task.constants())
+        reference.examine(EXAMINED_CPU_S)
         return Answer()
     kinds = {"estimate": FAKE, "measure": REAL, "generate": GENERATE}
     plan = Plan(
