@@ -47,7 +47,7 @@ from akg_tui.store.task_toml import parse_task
 SLOW_CALL_S = 1.0
 """An evaluation calls the reference hundreds of times, so a longer call is told."""
 
-SMALLER_TRIED = 4
+SMALLER_TRIED = 5
 """How often the sizes of a problem that is no task are lowered to make one of it."""
 
 DROPOUT = (
@@ -402,39 +402,43 @@ class _Making:
         self._examine_cases(search)
 
     def _examine_normal_draws(self, search: SizeSearch, refused: ReferenceRefused) -> None:
-        """Draw inputs of both signs if that makes a task of it; else smaller ones, or raise."""
+        """Draw inputs of both signs if that makes a task of it; else raise `refused`."""
         problem = self.problem
         reference = with_normal_draws(problem.reference)
-        if reference != problem.reference:
-            search.use(reference)
-            try:
-                self._examine_cases(search)
-            except ReferenceRefused:
-                search.use(problem.reference)
-            else:
-                what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never"
-                told = f"{what} negative: a kernel would pass that returns its input"
-                self.problem = dataclasses.replace(
-                    problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
-                )
-                return
-        self._examine_smaller(search, refused)
+        if reference == problem.reference:
+            raise refused
+        search.use(reference)
+        try:
+            self._examine_cases(search)
+        except ReferenceRefused:
+            raise refused from None
+        what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
+        told = f"{what}: a kernel would pass that returns its input"
+        self.problem = dataclasses.replace(
+            problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
+        )
 
     def _examine_smaller(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Find smaller sizes that make a task of it; else raise `refused`.
 
-        The mean of a million random numbers is nearly that of any others, that of a hundred is not.
+        The mean of a million random numbers is nearly that of half of them; of a hundred it is not.
+        The next sizes must pass too, and are taken: near the limit others draw weights that fail.
         """
         before = self._values
+        passed = False
         for _ in range(SMALLER_TRIED if self._wanted.fit and not self._cases else 0):
             found = search.smaller(self._values)
             if found is None:
                 break
             self._values = found
-            with contextlib.suppress(ReferenceRefused):
+            passed_before, passed = passed, True
+            try:
                 self._examine_cases(search)
+            except ReferenceRefused:
+                passed = False
+            if passed and passed_before:
                 changed = {n: v for n, v in found.items() if v != before.get(n)}
-                why = "with more numbers the results hardly depend on the inputs"
+                why = "with more numbers some would decide nothing"
                 self.decide(f"smaller still: {self._changes(changed)}; {why}")
                 return
         self._values = before
