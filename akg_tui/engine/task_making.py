@@ -413,7 +413,8 @@ class _Making:
         except ReferenceRefused:
             raise refused from None
         what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
-        told = f"{what}: a kernel would pass that returns its input"
+        passing = str(refused).partition("a kernel would pass that returns ")[2].partition(":")[0]
+        told = f"{what}: a kernel would pass that returns {passing}"
         self.problem = dataclasses.replace(
             problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
         )

@@ -82,7 +82,10 @@ def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pas
     task, told = made(probe, tmp_path / "task", origin)
     assert "return [torch.randn_like(torch.ones(9))]" in task.reference
     assert with_normal_draws(UNDECIDED) == UNDECIDED.replace("torch.rand(", "torch.randn(")
-    assert any(line.startswith("note: get_inputs() draws torch.randn, not") for line in told)
+    drawn = "torch.randn, not torch.rand, whose numbers are never negative"
+    assert (
+        f"note: get_inputs() draws {drawn}: a kernel would pass that returns input 0 itself" in told
+    )
     assert "made from the origin" in (tmp_path / "task/README.md").read_text()
 
 
