@@ -27,6 +27,9 @@ NEWEST = 1
 DEFINITION, WORKLOAD = "definition.json", "workload.jsonl"
 PARENTS = 4
 
+UNSTATED_EXTENT = 64
+"""The extent of an axis that varies, for a definition that comes without workloads."""
+
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 ARITHMETIC = (
@@ -45,7 +48,10 @@ def read(path: Path, label: str = "") -> Problem:
     inputs = typed(found, plain, line, "inputs", dict)
     _check_run(found, code, line)
     workloads = _workloads_of(found, name)
-    workload, where, kept_out = _first_usable(found, inputs, workloads, line)
+    if workloads:
+        workload, where, kept_out = _first_usable(found, plain, workloads, line)
+    else:
+        workload, where, kept_out = _assumed(found, plain, line)
     axes = _axes(found, plain, line, workload, where)
     custom = plain.get("custom_inputs_entrypoint")
     drawn = _custom(custom, axes, inputs) if custom else _drawn(found, inputs, line, workload, axes)
@@ -104,12 +110,12 @@ def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _first_usable(
-    path: Path, inputs: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]], line: Line
+    path: Path, plain: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]], line: Line
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the first workload whose inputs can be drawn, its place, and what is left out."""
-    if not workloads:
-        return {"axes": {}, "inputs": {}}, path.name, []
-    unusable = ""
+    inputs, extents = plain["inputs"], _extents(plain)
+    unusable: str | None = None
+    empty: str | None = None
     for where, workload in workloads:
         stored = []
         given = workload.get("inputs") or {}
@@ -120,12 +126,45 @@ def _first_usable(
                 raise BadTask(path, line(name), f"inputs.{name}", message)
             if kind == "safetensors":
                 stored.append(name)
-        if all(inputs.get(name, {}).get("dtype") in FLOATS for name in stored):
+        zero = next((n for n, size in workload["axes"].items() if size == 0 and n in extents), "")
+        integers = (n for n in stored if inputs.get(n, {}).get("dtype") not in FLOATS)
+        if zero:
+            empty = empty or zero
+        elif integer := next(integers, ""):
+            unusable = unusable or integer
+        else:
             told = ", ".join(stored)
             return workload, where, [f"stored inputs are drawn instead: {told}"] if stored else []
-        unusable = unusable or next(n for n in stored if inputs[n].get("dtype") not in FLOATS)
-    message = "is stored in a file (safetensors) in every workload, and can't be drawn at random"
-    raise BadTask(path, line(unusable), f"inputs.{unusable}", message)
+    if unusable:
+        message = "is stored in a file (safetensors) in every workload, and can't be drawn"
+        raise BadTask(path, line(unusable), f"inputs.{unusable}", f"{message} at random")
+    message = "is 0 in every workload, expected at least 1"
+    raise BadTask(path, line(empty or ""), f"axes.{empty}", message)
+
+
+def _assumed(
+    path: Path, plain: dict[str, Any], line: Line
+) -> tuple[dict[str, Any], str, list[str]]:
+    """Return a workload for a definition that comes without, as `_first_usable` does."""
+    for name, spec in plain["inputs"].items():
+        if isinstance(spec, dict) and spec.get("dtype") in INTEGERS:
+            message = "has integers, and there is no workload that says how they are drawn"
+            raise BadTask(path, line(name), f"inputs.{name}", message)
+    axes = typed(path, plain, line, "axes", dict).items()
+    varying = [n for n, axis in axes if isinstance(axis, dict) and axis.get("type") == "var"]
+    listed = ", ".join(f"{name} = {UNSTATED_EXTENT}" for name in varying)
+    told = [f"there is no workload beside it: {listed} is assumed, --sizes changes it"]
+    workload = {"axes": dict.fromkeys(varying, UNSTATED_EXTENT), "inputs": {}}
+    return workload, path.name, told if varying else []
+
+
+def _extents(plain: dict[str, Any]) -> set[str]:
+    """Return the axes that are the extent of an input or a result."""
+    parts = [plain.get("inputs"), plain.get("outputs")]
+    specs = [spec for part in parts if isinstance(part, dict) for spec in part.values()]
+    return {
+        str(each) for spec in specs if isinstance(spec, dict) for each in spec.get("shape") or ()
+    }
 
 
 def _cases(
@@ -148,7 +187,8 @@ def _cases(
     ]
     cases, told = cases_of(listed)
     others = len(workloads) - len(listed)
-    return cases, (*told, *([f"{others} workloads with other scalars"] if others else []))
+    unlike = f"{others} workloads with other scalars, or with an axis of 0"
+    return cases, (*told, *([unlike] if others else []))
 
 
 def _is_extent(value: object) -> bool:
@@ -161,6 +201,7 @@ def _axes(
     """Return every axis with the text of its value."""
     found: dict[str, str] = {}
     later: dict[str, str] = {}
+    extents = _extents(plain)
     for name, axis in typed(path, plain, line, "axes", dict).items():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise BadTask(path, line("axes"), "axes", f"{name!r} can't be the name of a number")
@@ -176,8 +217,9 @@ def _axes(
         if not isinstance(value, int) or isinstance(value, bool):
             message = f"has no value: {where} has no workload with it"
             raise BadTask(path, line(name), field, message)
-        if value < 1:
-            raise BadTask(path, line(name), field, f"is {value}, expected at least 1")
+        least = 1 if name in extents else 0  # an axis that no tensor has is a setting
+        if value < least:
+            raise BadTask(path, line(name), field, f"is {value}, expected at least {least}")
         found[name] = repr(value)
     return found | later
 

@@ -11,7 +11,7 @@ import pytest
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.case_lists import MOST, cases_of
+from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
@@ -223,6 +223,84 @@ def test_a_definition_that_can_not_be_read_is_refused_with_its_line(
     assert f": {says}" in said
     assert said.startswith(f"{folder}/definition.json:")
     assert said.removeprefix(f"{folder}/definition.json:").partition(":")[0].isdigit()
+
+
+def workloads(folder: Path, *axes: dict[str, int]) -> Path:
+    """Write a workload for each of these axes."""
+    lines = [json.dumps({"axes": each, "inputs": {"x": {"type": "random"}}}) for each in axes]
+    (folder / "workload.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def test_a_definition_without_workloads_gets_extents_that_can_be_changed(tmp_path: Path) -> None:
+    folder = definition(tmp_path)
+    (folder / "workload.jsonl").unlink()
+    found = read_problem(folder)
+    assert constants(found.reference)["num_rows"].value == 64
+    told = "there is no workload beside it: num_rows = 64 is assumed, --sizes changes it"
+    assert found.kept_out == (told,)
+    assert found.cases == ()
+
+
+def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
+    folder = definition(tmp_path, inputs={"x": {"shape": ["num_rows"], "dtype": "int32"}})
+    (folder / "workload.jsonl").unlink()
+    with pytest.raises(BadTask, match=r"inputs\.x: has integers, and there is no workload"):
+        read_problem(folder)
+
+
+def test_the_first_workload_whose_tensors_have_elements_is_used(tmp_path: Path) -> None:
+    folder = workloads(definition(tmp_path), {"num_rows": 0}, {"num_rows": 48})
+    found = read_problem(folder)
+    assert constants(found.reference)["num_rows"].value == 48
+    assert found.kept_out == ("1 workloads with other scalars, or with an axis of 0",)
+    with pytest.raises(BadTask, match=r"axes\.num_rows: is 0 in every workload"):
+        read_problem(workloads(folder, {"num_rows": 0}))
+
+
+def test_an_axis_that_no_tensor_has_may_be_zero(tmp_path: Path) -> None:
+    offset = {"offset": {"type": "const", "value": 0}}
+    folder = definition(tmp_path, axes=DEFINITION["axes"] | offset)
+    assert constants(read_problem(folder).reference)["offset"].value == 0
+
+
+def test_cases_that_differ_in_more_than_numbers_are_left_out_and_the_others_stay() -> None:
+    listed = [{"n": 8, "how": "dense"}, {"n": 16, "how": "dense"}, {"n": 8, "how": "band"}]
+    cases, told = numeric_cases(listed)
+    assert [each.sizes for each in cases] == [{"n": 8}, {"n": 16}]
+    assert told == ("1 of 3 cases differ from the first in more than numbers: they are left out",)
+
+
+def test_a_configuration_that_states_nothing_is_no_case(tmp_path: Path) -> None:
+    folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
+    config = json.loads((folder / "config_forward.json").read_text())
+    changed = {key: [{}] if key.startswith("multi") else given for key, given in config.items()}
+    (folder / "config_forward.json").write_text(json.dumps(changed))
+    found = read_problem(folder)
+    assert (found.cases, found.kept_out) == ((), ())
+
+
+def test_dimensions_are_matched_by_the_constructor_s_arguments_and_by_how_names_begin(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(SETS / "ai_bench", tmp_path / "p")
+    path = tmp_path / "p/40_Linear.yaml"
+    text = path.read_text().replace("IN_FEATURES", "WIDE").replace("OUT_FEATURES", "FEATURES_OUT")
+    path.write_text(text.replace("BATCH_SIZE", "BATCH").replace("GROUPS: 2", "GROUPS: [2, 2]"))
+    found = read_problem(path)
+    assert dict(found.sizes) == {"batch_size": 32, "in_features": 64, "out_features": 48}
+    assert "GROUPS = [2, 2]: it is no number" in found.kept_out
+
+
+def test_a_setting_below_one_is_taken_and_a_size_below_one_refused(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "ai_bench", tmp_path / "p")
+    path, module = tmp_path / "p/40_Linear.yaml", tmp_path / "p/40_Linear.py"
+    path.write_text(path.read_text().replace("GROUPS: 2", "SLOPE: 0.1"))
+    module.write_text(module.read_text().replace("batch_size =", "slope = 0.01\nbatch_size ="))
+    assert dict(read_problem(path).sizes)["slope"] == 0.1
+    path.write_text(path.read_text().replace("BATCH_SIZE: 32", "BATCH_SIZE: 0"))
+    with pytest.raises(BadTask, match="BATCH_SIZE: is 0, expected a number of at least 1"):
+        read_problem(path)
 
 
 @pytest.mark.parametrize(
