@@ -83,6 +83,7 @@ def read(path: Path) -> Problem:
         kept_out.append("tensors are on the CPU, not on a GPU")
     written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
+    _check_stated(reference_path, module, listed[0])
     names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
     cases, told = numeric_cases(
         [{names.get(key, key): each[key] for key in each if key != "seed"} for each in listed]
@@ -170,7 +171,7 @@ def _written(module: ast.Module) -> tuple[list[int], list[int]]:
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
     """Return the text without what it imports from the harness and without its checks."""
     has_torch = any("torch" in bound_by(statement) for statement in module.body)
-    added = [] if has_torch else ["import torch"]
+    added = ["import random", *([] if has_torch else ["import torch"])]
     dropped: set[int] = set()
     for statement in module.body:
         if isinstance(statement, ast.ImportFrom) and statement.module in THEIRS:
@@ -200,6 +201,18 @@ def _checks(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.Expr) and bool(names & CHECKS)
 
 
+def _check_stated(path: Path, module: ast.Module, case: dict[str, Any]) -> None:
+    """Refuse a `generate_input` that needs more than the cases state, such as a GPU's number."""
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "generate_input":
+            arguments = statement.args
+            required = [*arguments.posonlyargs, *arguments.args]
+            required = required[: len(required) - len(arguments.defaults)]
+            if lacking := [each.arg for each in required if each.arg not in case]:
+                message = f"needs {', '.join(lacking)}, which {TASK} does not state"
+                raise BadTask(path, statement.lineno, "generate_input", message)
+
+
 def _arguments(
     path: Path, case: dict[str, Any], bound: set[str], line: Line
 ) -> tuple[dict[str, str], str, str]:  # fmt: skip
@@ -210,7 +223,8 @@ def _arguments(
         if not str(key).isidentifier() or not isinstance(value, int | float | str | bool | list):
             raise BadTask(path, line(str(key)), str(key), "expected a number, a text or a list")
         if key == "seed":
-            arguments.append("seed=int(torch.randint(0, 2**31 - 1, ()))")
+            # Not torch's generator, whose numbers fake tensors do not have.
+            arguments.append("seed=random.randrange(2**31 - 1)")
             continue
         name = str(key).upper()
         while name in bound:

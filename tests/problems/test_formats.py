@@ -24,6 +24,7 @@ FOUND = {
     "multikernelbench/pairs.py": ("MultiKernelBench", "pairs", 2 * 32 * 64 * 4),
     "npukernelbench/ScaledAdd": ("NPUKernelBench", "ScaledAdd", 2 * 48 * 128 * 4),
     "npukernelbench/RowSum": ("NPUKernelBench", "RowSum", 64 * 96 * 4),
+    "npukernelbench/ForeachScale": ("NPUKernelBench", "ForeachScale", (8 + 4 + 1) * 32 * 4),
     "robust_kbench/scale_norm": ("robust-kbench", "scale_norm", 4 * 32 * 128 * 4),
     "robust_kbench/swish_backward": ("robust-kbench", "swish_backward", 2 * 64 * 128 * 4),
     "flashinfer/definitions/gemm/gemm_n96_k64.json": (
@@ -176,6 +177,19 @@ def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_pat
 DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
 
 
+def test_rows_have_numbers_and_truth_values_and_lists_of_tensors_are_passed_one_by_one() -> None:
+    found = problem("npukernelbench/ForeachScale")
+    assert "a list of tensors is passed as its length and then its tensors" in found.changed
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    assert namespace["get_init_inputs"]() == [2.0, False]
+    count, *parts, shift = namespace["get_inputs"]()
+    assert (count, [tuple(each.shape) for each in parts]) == (2, [(8, 32), (4, 32)])
+    results = namespace["Model"](2.0, False)(count, *parts, shift)
+    for part, result in zip(parts, results, strict=True):
+        assert result.equal(part * 2.0 + shift)
+
+
 def definition(tmp_path: Path, **changes: Any) -> Path:
     """Return a folder with the definition of row_log_softmax, changed."""
     shutil.copytree(SETS / "sol_execbench/row_log_softmax", tmp_path / "p")
@@ -240,6 +254,21 @@ def test_a_definition_without_workloads_gets_extents_that_can_be_changed(tmp_pat
     told = "there is no workload beside it: num_rows = 64 is assumed, --sizes changes it"
     assert found.kept_out == (told,)
     assert found.cases == ()
+
+
+def test_names_of_a_definition_that_the_made_reference_needs_are_changed(tmp_path: Path) -> None:
+    drawn = "def get_inputs(axes, device):\n    return {'x': Model(axes['num_rows'])}\n"
+    made = f"def Model(n):\n    return torch.ones(n, 4, 64)\n{drawn}"
+    folder = definition(
+        tmp_path,
+        reference=f"{DEFINITION['reference']}\n{made}",
+        custom_inputs_entrypoint="get_inputs",
+    )
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    (x,) = namespace["get_inputs"]()
+    assert x.shape == (32, 4, 64)
+    assert namespace["Model"]()(x).shape == x.shape
 
 
 def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
@@ -341,6 +370,25 @@ def test_code_of_the_harness_that_a_task_lacks_is_refused(tmp_path: Path) -> Non
     with pytest.raises(BadTask) as refused:
         read_problem(tmp_path / "p")
     assert "reference.py:1: set_seed: is imported from utils" in str(refused.value)
+
+
+def test_inputs_that_need_more_than_the_cases_state_are_refused(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    path.write_text(path.read_text().replace("size: int, seed", "rank: int, size: int, seed"))
+    with pytest.raises(BadTask) as refused:
+        read_problem(tmp_path / "p")
+    said = "reference.py:11: generate_input: needs rank, which task.yml does not state"
+    assert said in str(refused.value)
+
+
+def test_the_inputs_of_gpu_mode_are_sized_without_allocating_them(probe: SizeProbe) -> None:
+    found = problem("gpu_mode/grey_py")
+    huge = ReferenceChanges(constants={"SIZE": 200_000})
+    task = Task(op="grey", reference=huge, target=Target(dsl="torch"))
+    needs = probe.ask("estimate", task, found.reference, found.filename)
+    assert needs is not None
+    assert needs.inputs == 200_000**2 * 3 * 4
 
 
 def test_comparisons_of_the_harness_are_left_out_and_its_contexts_do_nothing(
