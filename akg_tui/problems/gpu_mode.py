@@ -13,7 +13,7 @@ from typing import Any
 from akg_tui.problems.case_lists import numeric_cases
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
-from akg_tui.problems.module_text import bound_by, replaced_strings, without
+from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, without
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -79,8 +79,8 @@ def read(path: Path) -> Problem:
             raise BadTask(reference_path, 1, name, "is missing, expected a function")
     rtol = _tolerance(module)
     text = _on_its_own(reference_path, module, text)
-    if text != (on_cpu := replaced_strings(text, "cuda", "cpu")):
-        kept_out.append("tensors are on the CPU, not on a GPU")
+    if text != (on_cpu := on_the_cpu(text)):
+        kept_out.append(ON_THE_CPU)
     written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
     _check_stated(reference_path, module, listed[0])

@@ -17,7 +17,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case
 from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
-from akg_tui.problems.module_text import renamed
+from akg_tui.problems.module_text import ON_THE_CPU, on_the_cpu, renamed
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -55,6 +55,9 @@ def read(path: Path, label: str = "") -> Problem:
         workload, where, kept_out = _assumed(found, plain, line)
     axes = _axes(found, plain, line, workload, where)
     custom = plain.get("custom_inputs_entrypoint")
+    if code != (on_cpu := on_the_cpu(code)):
+        code = on_cpu
+        kept_out.append(ON_THE_CPU)
     for taken in ("get_inputs", "get_init_inputs", "Model"):
         # The reference made of it has these names.
         code = renamed(code, taken, f"definition_{taken}")

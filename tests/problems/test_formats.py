@@ -271,6 +271,19 @@ def test_names_of_a_definition_that_the_made_reference_needs_are_changed(tmp_pat
     assert namespace["Model"]()(x).shape == x.shape
 
 
+def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
+    code = (
+        "def run(x):\n    n = torch.ones(1, device='cuda:0')\n"
+        "    assert f'cuda{1}' == 'cuda1'\n    return x.cuda() + n\n"
+    )
+    found = read_problem(definition(tmp_path, reference=f"import torch\n{code}"))
+    assert "tensors are on the CPU, not on a GPU" in found.kept_out
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    (x,) = namespace["get_inputs"]()
+    assert namespace["Model"]()(x).equal(x + 1)
+
+
 def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
     folder = definition(tmp_path, inputs={"x": {"shape": ["num_rows"], "dtype": "int32"}})
     (folder / "workload.jsonl").unlink()
