@@ -492,8 +492,10 @@ def _line_of(source: str, name: str) -> int | None:
 def _need(needs: Needs | None) -> str:
     if needs is None:
         return "it needs more memory than it may use"
-    told = f"get_inputs() needs {_size(needs.inputs)}"
     others = needs.results + needs.weights
+    if needs.peak > 2 * (needs.inputs + others):
+        return f"its tensors need {_size(needs.peak)} at once"
+    told = f"get_inputs() needs {_size(needs.inputs)}"
     return told if others < needs.inputs / 8 else f"{told} and the rest {_size(others)}"
 
 

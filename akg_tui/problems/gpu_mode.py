@@ -141,7 +141,7 @@ def _tolerance(module: ast.Module) -> float | None:
 def _written(module: ast.Module) -> tuple[list[int], list[int]]:
     """Return the places in `data` of the values to which `ref_kernel` writes, where it shows.
 
-    Second, the places of those that are only assigned to, as memory for a result is.
+    Second, the places of those that are only assigned to, as memory for a result is, or never read.
     """
     kernel = next(
         s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
@@ -165,7 +165,25 @@ def _written(module: ast.Module) -> tuple[list[int], list[int]]:
             case ast.keyword(arg="out", value=ast.Name(id=name)):
                 assigned.add(name)
     written = sorted(places[name] for name in (assigned | changed) & places.keys())
-    return written, sorted(places[name] for name in (assigned - changed) & places.keys())
+    unread = {name for name in places if name != parameter and not _reads(kernel, name)}
+    free = (assigned - changed) & places.keys() | unread
+    return written, sorted(places[name] for name in free)
+
+
+def _reads(kernel: ast.FunctionDef, name: str) -> bool:
+    """Return whether a function reads a name that it unpacked before it binds it anew."""
+    bound = [
+        (each.end_lineno or 0, each.end_col_offset or 0, False)
+        for each in ast.walk(kernel)
+        if isinstance(each, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
+    ]
+    read = [
+        (each.lineno, each.col_offset, True)
+        for each in ast.walk(kernel)
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+    ]
+    return min([*bound, *read], default=(0, 0, False))[2]
 
 
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:

@@ -62,7 +62,7 @@ def read(path: Path, label: str = "") -> Problem:
         # The reference made of it has these names.
         code = renamed(code, taken, f"definition_{taken}")
         custom = f"definition_{taken}" if custom == taken else custom
-    drawn = _custom(custom, axes, inputs) if custom else _drawn(found, inputs, line, workload, axes)
+    drawn = _drawn(found, inputs, line, workload, axes=axes, custom=str(custom or ""))
     reference = _reference(plain, code, axes, inputs, drawn)
     check_reference(found, reference.encode())
     label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
@@ -247,44 +247,62 @@ def _drawn(
     inputs: dict[str, Any],
     line: Line,
     workload: dict[str, Any],
+    *,
     axes: Mapping[str, str],
+    custom: str,
 ) -> str:
-    """Return the code of a list of inputs, drawn as the workload says."""
+    """Return the body of a function that draws the inputs as the workload says.
+
+    `custom` is the definition's own function for inputs that it draws itself, or "".
+    """
+    given = workload.get("inputs") or {}
     parts = []
     for name, spec in inputs.items():
-        field = f"inputs.{name}"
-        shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
-        given = (workload.get("inputs") or {}).get(name, {})
-        if shape is None:
-            value = given.get("value")
-            if not isinstance(value, int | float):
-                raise BadTask(path, line(name), field, "is a number that no workload gives")
-            parts.append(repr(value))
-            continue
-        known = [str(each) for each in shape]
-        if unknown := [each for each in known if each not in axes and not each.isdigit()]:
-            raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
-        size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
-        if dtype in FLOATS:
-            parts.append(f"torch.randn({size}, dtype=torch.{dtype})")
-        elif dtype in INTEGERS:
-            parts.append(f"torch.randint(0, 8, {size}, dtype=torch.{dtype})")
-        elif dtype == "bool":
-            parts.append(f"torch.rand({size}) < 0.5")
+        kind = given.get(name, {}).get("type", "custom" if custom else "")
+        if kind == "custom" and custom:
+            parts.append(f"custom[{json.dumps(name)}]")
         else:
-            message = f"dtype {dtype} can't be passed to a kernel in this version"
-            raise BadTask(path, line(name), field, message)
-    return "[\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+            parts.append(_one_drawn(path, name, spec, line, given=given.get(name, {}), axes=axes))
+    body = "return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+    if not custom:
+        return body
+    known = {name: name for name in axes}
+    stated = {name: value for name, value in workload["axes"].items() if name not in axes}
+    stated |= {name: each["value"] for name, each in given.items() if "value" in each}
+    known |= {name: repr(value) for name, value in stated.items() if isinstance(value, int | float)}
+    values = ", ".join(f"{json.dumps(name)}: {value}" for name, value in known.items())
+    return f'custom = {custom}({{{values}}}, torch.device("cpu"))\n    {body}'
 
 
-def _custom(entry: object, axes: Mapping[str, str], inputs: dict[str, Any]) -> str:
-    values = ", ".join(f"{json.dumps(name)}: {name}" for name in axes)
-    order = ", ".join(json.dumps(name) for name in inputs)
-    return (
-        f'list(map({entry}({{{values}}}, torch.device("cpu")).__getitem__, [{order}]))'
-        if str(entry).isidentifier()
-        else "[]"
-    )
+def _one_drawn(
+    path: Path,
+    name: str,
+    spec: dict[str, Any],
+    line: Line,
+    *,
+    given: dict[str, Any],
+    axes: Mapping[str, str],
+) -> str:
+    """Return the code of one input."""
+    field = f"inputs.{name}"
+    shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
+    if shape is None:
+        value = given.get("value")
+        if not isinstance(value, int | float):
+            raise BadTask(path, line(name), field, "is a number that no workload gives")
+        return repr(value)
+    known = [str(each) for each in shape]
+    if unknown := [each for each in known if each not in axes and not each.isdigit()]:
+        raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
+    size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    if dtype in FLOATS:
+        return f"torch.randn({size}, dtype=torch.{dtype})"
+    if dtype in INTEGERS:
+        return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
+    if dtype == "bool":
+        return f"torch.rand({size}) < 0.5"
+    message = f"dtype {dtype} can't be passed to a kernel in this version"
+    raise BadTask(path, line(name), field, message)
 
 
 def _reference(
@@ -313,7 +331,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return {drawn}
+    {drawn}
 
 
 def get_init_inputs():

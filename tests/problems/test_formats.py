@@ -271,6 +271,27 @@ def test_names_of_a_definition_that_the_made_reference_needs_are_changed(tmp_pat
     assert namespace["Model"]()(x).shape == x.shape
 
 
+def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
+    tmp_path: Path,
+) -> None:
+    inputs = {**DEFINITION["inputs"], "y": {"shape": ["num_rows"], "dtype": "float32"}}
+    inputs["scale"] = {"shape": None, "dtype": "float32"}
+    code = (
+        "import torch\n\ndef draw(given, device):\n"
+        "    return {'y': torch.full((given['num_rows'],), given['scale'] + given['extra'])}\n"
+        "def run(x, y, scale):\n    return x.sum((1, 2)) * y * scale\n"
+    )
+    folder = definition(tmp_path, inputs=inputs, reference=code, custom_inputs_entrypoint="draw")
+    given = {"x": {"type": "random"}, "y": {"type": "custom"}}
+    given["scale"] = {"type": "scalar", "value": 2.0}
+    workload = {"axes": {"num_rows": 16, "extra": 1}, "inputs": given}
+    (folder / "workload.jsonl").write_text(json.dumps(workload))
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    x, y, scale = namespace["get_inputs"]()
+    assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
+
+
 def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     code = (
         "def run(x):\n    n = torch.ones(1, device='cuda:0')\n"
@@ -393,6 +414,17 @@ def test_inputs_that_need_more_than_the_cases_state_are_refused(tmp_path: Path) 
         read_problem(tmp_path / "p")
     said = "reference.py:11: generate_input: needs rank, which task.yml does not state"
     assert said in str(refused.value)
+
+
+def test_memory_that_the_reference_never_reads_may_be_ignored(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    text = path.read_text().replace("    weights =", "    data, output = data\n    weights =")
+    text = text.replace("return torch.sum(data * weights, dim=-1)", "{sum}\n    return output")
+    path.write_text(text.format(sum="output = torch.sum(data * weights, dim=-1)"))
+    assert read_problem(tmp_path / "p").free_inputs == (1,)
+    path.write_text(text.format(sum="output = output + torch.sum(data * weights, dim=-1)"))
+    assert read_problem(tmp_path / "p").free_inputs == ()
 
 
 def test_the_inputs_of_gpu_mode_are_sized_without_allocating_them(probe: SizeProbe) -> None:

@@ -159,6 +159,15 @@ def test_without_numbers_to_change_a_file_that_is_too_large_is_refused(
     )
 
 
+def test_what_is_held_only_while_inputs_are_drawn_is_told(probe: SizeProbe, tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    drawn = "torch.rand(1 << 20, 1 << 20)[:batch_size, :dim].clone()"
+    path.write_text(SOFTMAX.read_text().replace("torch.rand(batch_size, dim)", drawn))
+    with pytest.raises(BadTask) as refused:
+        made(probe, tmp_path / "task", path, fit=True)
+    assert "its tensors need 4102.0 GiB at once, and no number" in str(refused.value)
+
+
 def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
     probe: SizeProbe, tmp_path: Path
 ) -> None:
