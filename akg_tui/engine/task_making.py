@@ -52,6 +52,9 @@ DROPOUT = (
     "__init__, or set p = 0"
 )
 
+NO_GPU = "active drivers"
+"""A part of what Triton says where it finds no GPU."""
+
 Tell = Callable[[str], None]
 
 
@@ -474,6 +477,8 @@ class _Making:
             dropout = _line_of(self.problem.reference, "dropout")
             if "not deterministic" in message and dropout:
                 number, message = dropout, DROPOUT
+            elif NO_GPU in message:
+                message = "it calls a Triton kernel, which needs a GPU"
             raise self._refusal(one_line(message, 400), number) from error
 
 

@@ -168,6 +168,19 @@ def test_what_is_held_only_while_inputs_are_drawn_is_told(probe: SizeProbe, tmp_
     assert "its tensors need 4102.0 GiB at once, and no number" in str(refused.value)
 
 
+def test_a_reference_that_calls_triton_is_refused_where_there_is_no_gpu(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.py"
+    called = 'raise RuntimeError("0 active drivers ([]). There should only be one.")'
+    text = SOFTMAX.read_text()
+    head = "def forward(self, x):\n"
+    assert head in text
+    path.write_text(text.replace(head, f"{head}        {called}\n"))
+    with pytest.raises(BadTask, match=r"p\.py:\d+: it calls a Triton kernel, which needs a GPU"):
+        made(probe, tmp_path / "task", path, sizes={"batch_size": 4, "dim": 8})
+
+
 def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
     probe: SizeProbe, tmp_path: Path
 ) -> None:

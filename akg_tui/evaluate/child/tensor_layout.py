@@ -230,19 +230,18 @@ def _to_plain(value: Value, index: int) -> object:
         return {"dict": {key: _to_plain(inner, index) for key, inner in value.items()}}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
-    raise _unsupported(index, type(value).__name__)
+    raise Unsupported(
+        f"value {index} is a {type(value).__name__}; only tensors, numbers, strings, None, "
+        "dtypes and lists of such (tensors not inside) can be passed"
+    )
 
 
 def _check_no_tensor(values: Iterable[Value], kind: str, index: int) -> None:
     if any(isinstance(value, torch.Tensor) for value in values):
-        raise _unsupported(index, f"{kind} with a tensor inside")
-
-
-def _unsupported(index: int, kind: str) -> Unsupported:
-    return Unsupported(
-        f"value {index} is a {kind}; only tensors, numbers, strings, None, "
-        "dtypes and lists of such (tensors not inside) can be passed"
-    )
+        raise Unsupported(
+            f"value {index} is a {kind} with a tensor inside; a tensor can only be passed as a "
+            "value of its own"
+        )
 
 
 def _from_plain(value: object) -> Value:
