@@ -31,6 +31,9 @@ PARENTS = 4
 UNSTATED_EXTENT = 64
 """The extent of an axis that varies, for a definition that comes without workloads."""
 
+PROBABILITIES = "probs"
+"""The name of an input of the definitions that sample."""
+
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 ARITHMETIC = (
@@ -296,7 +299,9 @@ def _one_drawn(
         raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
     size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
     if dtype in FLOATS:
-        return f"torch.randn({size}, dtype=torch.{dtype})"
+        # Rows of probabilities, as the sets draw them.
+        rows = ".softmax(-1)" if name == PROBABILITIES else ""
+        return f"torch.randn({size}, dtype=torch.{dtype}){rows}"
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
     if dtype == "bool":

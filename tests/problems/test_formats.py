@@ -305,6 +305,15 @@ def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     assert namespace["Model"]()(x).equal(x + 1)
 
 
+def test_probabilities_are_drawn_as_such(tmp_path: Path) -> None:
+    inputs = {"probs": {"shape": ["num_rows", "width"], "dtype": "float32"}}
+    code = "def run(probs):\n    return probs.cumsum(-1)\n"
+    namespace: dict[str, Any] = {}
+    exec(read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference, namespace)
+    (drawn,) = namespace["get_inputs"]()
+    assert drawn.sum(-1).tolist() == pytest.approx([1.0] * 32)
+
+
 def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
     folder = definition(tmp_path, inputs={"x": {"shape": ["num_rows"], "dtype": "int32"}})
     (folder / "workload.jsonl").unlink()
