@@ -291,10 +291,15 @@ class _Making:
                 self.generate(probe)
 
     def _fit_cases(self, search: SizeSearch) -> None:
-        """Leave out the cases that do not fit; fewer than two are none."""
+        """Leave out the cases that do not fit or are refused; fewer than two are none."""
         fitting = []
+        refused: ReferenceRefused | None = None
         for case in self._cases:
-            why, needs = self._does_not_fit(search, {**self._values, **case.sizes})
+            try:
+                why, needs = self._does_not_fit(search, {**self._values, **case.sizes})
+            except ReferenceRefused as error:
+                refused = refused or error
+                why, needs = str(error), None
             if why:
                 self.decide(f"case {case.name} is left out: {why}")
             else:
@@ -302,6 +307,8 @@ class _Making:
                 told = f", {_time(needs)} a call" if needs is not None else ""
                 sizes = ", ".join(f"{name} = {value:g}" for name, value in case.sizes.items())
                 self.decide(f"case {case.name}: {sizes}{told}")
+        if refused and not fitting:
+            raise refused
         self._keep_cases(fitting)
 
     def _keep_cases(self, kept: Sequence[Case]) -> None:

@@ -181,6 +181,20 @@ def test_a_reference_that_calls_triton_is_refused_where_there_is_no_gpu(
         made(probe, tmp_path / "task", path, sizes={"batch_size": 4, "dim": 8})
 
 
+def test_a_case_that_can_not_be_drawn_is_left_out_if_others_can(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(SETS / "npukernelbench/ScaledAdd", tmp_path / "p")
+    rows = folder / "validation/test_cases.csv"
+    rows.write_text(rows.read_text().replace("float32", "int32"))
+    task, told = made(probe, tmp_path / "task", folder)
+    assert task.task.reference.constants == {"INPUT_GROUP": 1}
+    assert any(line.startswith("case group1 is left out: ") for line in told)
+    rows.write_text(rows.read_text().replace("float16", "int32"))
+    with pytest.raises(BadTask, match="not implemented for 'Int'"):
+        made(probe, tmp_path / "none", folder)
+
+
 def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
     probe: SizeProbe, tmp_path: Path
 ) -> None:
