@@ -31,6 +31,9 @@ PARENTS = 4
 UNSTATED_EXTENT = 64
 """The extent of an axis that varies, for a definition that comes without workloads."""
 
+SAMPLES = "multinomial"
+"""A function of torch whose results the judge can't compare."""
+
 PROBABILITIES = "probs"
 """The name of an input of the definitions that sample."""
 
@@ -100,6 +103,10 @@ def _check_run(path: Path, code: str, line: Line) -> None:
         raise BadTask(path, at, "reference", why) from None
     if not any(isinstance(each, ast.FunctionDef) and each.name == "run" for each in body):
         raise BadTask(path, at, "reference", "has no function run")
+    calls = (node for each in body for node in ast.walk(each) if isinstance(node, ast.Attribute))
+    if any(node.attr == SAMPLES for node in calls):
+        message = f"draws random numbers ({SAMPLES}), so it gives two results for one input"
+        raise BadTask(path, at, "reference", message)
 
 
 def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:

@@ -204,6 +204,10 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
         ({"schema_version": 3}, "schema_version: is 3, newer than this reader knows (1)"),
         ({"reference": "def run(x:"}, "reference: not valid Python"),
         ({"reference": "x = 1"}, "reference: has no function run"),
+        (
+            {"reference": "def run(x):\n    return x.multinomial(1)"},
+            "reference: draws random numbers (multinomial), so it gives two results",
+        ),
         ({"inputs": None}, "inputs: is missing, expected an object"),
         (
             {"axes": {**DEFINITION["axes"], "width": {"type": "ragged"}}},
