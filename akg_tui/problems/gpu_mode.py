@@ -25,6 +25,8 @@ NEWEST = 1
 THEIRS = ("task", "utils")
 """Modules of the set's own harness."""
 
+SEEDS = 10_000
+
 CHECKS = {
     *("make_match_reference", "match_reference", "verbose_allclose", "verbose_allequal"),
     "check_implementation",
@@ -241,8 +243,9 @@ def _arguments(
         if not str(key).isidentifier() or not isinstance(value, int | float | str | bool | list):
             raise BadTask(path, line(str(key)), str(key), "expected a number, a text or a list")
         if key == "seed":
-            # Not torch's generator, whose numbers fake tensors do not have.
-            arguments.append("seed=random.randrange(2**31 - 1)")
+            # Not torch's generator, whose numbers fake tensors do not have; and of the size that
+            # the set's own seeds have, for some problems add them to their values.
+            arguments.append(f"seed=random.randrange({SEEDS})")
             continue
         name = str(key).upper()
         while name in bound:

@@ -440,6 +440,19 @@ def test_memory_that_the_reference_never_reads_may_be_ignored(tmp_path: Path) ->
     assert read_problem(tmp_path / "p").free_inputs == ()
 
 
+def test_seeds_are_of_the_size_that_the_set_s_own_have(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    path.write_text(
+        path.read_text().replace("gen = torch", "return torch.tensor(seed)\n    gen = torch")
+    )
+    namespace: dict[str, Any] = {}
+    exec(read_problem(tmp_path / "p").reference, namespace)
+    seeds = {int(namespace["get_inputs"]()[0]) for _ in range(20)}
+    assert len(seeds) > 1
+    assert max(seeds) < 100_000
+
+
 def test_the_inputs_of_gpu_mode_are_sized_without_allocating_them(probe: SizeProbe) -> None:
     found = problem("gpu_mode/grey_py")
     huge = ReferenceChanges(constants={"SIZE": 200_000})
