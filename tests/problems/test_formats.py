@@ -156,6 +156,21 @@ def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
     ]
 
 
+def test_cases_are_found_by_the_name_of_the_module_that_reads_them(tmp_path: Path) -> None:
+    for suffix in (".py", ".json"):
+        shutil.copy(SETS / f"multikernelbench/3_scaled_tanh{suffix}", tmp_path)
+    path = tmp_path / "3_scaled_tanh.py"
+    named = 'os.path.join(os.path.dirname(__file__), "3_scaled_tanh.json")'
+    assert named in path.read_text()
+    path.write_text(path.read_text().replace(named, 'os.path.splitext(__file__)[0] + ".json"'))
+    elsewhere = tmp_path / "task"
+    elsewhere.mkdir()
+    namespace: dict[str, Any] = {"__file__": str(elsewhere / "reference.py")}
+    exec(read_problem(path).reference, namespace)
+    x, _ = namespace["get_inputs"]()
+    assert x.numel() == 64 * 128
+
+
 def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_path: Path) -> None:
     folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
     module = folder / "func_forward.py"
