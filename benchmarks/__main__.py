@@ -28,6 +28,7 @@ MODULES = {
     "suite_kills": "suite_kills",
     "crashlab": "crashlab.lab",
     "honest": "judge.honest",
+    "honest_draws": "judge.honest_draws",
     "soak": "judge.soak",
     "device_soak": "judge.device_soak",
     "report": "report",

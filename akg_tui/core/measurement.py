@@ -178,15 +178,25 @@ class Roofline(Struct, frozen=True, gc=False):
     share: float
 
 
+class CaseEstimate(Struct, frozen=True, gc=False):
+    """The estimate of one case of a task, in microseconds a call."""
+
+    name: str
+    us: float
+    binds: str
+
+
 class Estimate(Struct, frozen=True, gc=False):
     """The time of a kernel on the hardware `arch` by a model of it, in microseconds a call.
 
     Nothing ran there: it ranks kernels, and is never a ratio. `binds` is what the model says binds.
+    With `cases`, `us` is their weighted geometric mean, and the longest case says what binds.
     """
 
     arch: str
     us: float
     binds: str
+    cases: tuple[CaseEstimate, ...] = ()
 
     def __str__(self) -> str:
         return f"~{self.us:.3g} µs estimated for {self.arch}"

@@ -244,7 +244,7 @@ OPS = {
         "torch.randn(2, SIZE).softmax(-1), torch.randn(2, SIZE).softmax(-1)",
         "x, y",
         "F.kl_div(x.log(), y, reduction='batchmean')",
-        "(S((y * (y.log() - x.log())).reshape(1, -1)) / x.shape[0]).squeeze()",
+        "(S((torch.xlogy(y, y) - y * x.log()).reshape(1, -1)) / x.shape[0]).squeeze()",
     ),
     "rms norm": Op(
         "torch.randn(1, SIZE), torch.randn(SIZE)",

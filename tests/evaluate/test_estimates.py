@@ -6,11 +6,19 @@ import asyncio
 import importlib.util
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.core.measurement import Estimate, FailureKind, Measurement, Outcome, Progress
-from akg_tui.core.task import Target, Task
+from akg_tui.core.measurement import (
+    CaseEstimate,
+    Estimate,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Progress,
+)
+from akg_tui.core.task import Case, Target, Task
 from akg_tui.evaluate.estimate import gpu_model
 from akg_tui.evaluate.estimate.estimating_judge import EstimatingJudge
 from akg_tui.evaluate.estimate.estimator import (
@@ -20,9 +28,11 @@ from akg_tui.evaluate.estimate.estimator import (
     UnknownArch,
     estimator_for,
 )
+from akg_tui.evaluate.evidence import asking
 from akg_tui.evaluate.evidence.asking import Lost
 from akg_tui.evaluate.evidence.compile_report import (
     Compiled,
+    CompileFor,
     CompileReport,
     HostWork,
     Launch,
@@ -166,11 +176,24 @@ class FakeVerifier:
         return self.found
 
 
+class ByCase(FakeEstimator):
+    """Answers with what a case is to have."""
+
+    def __init__(self, answers: dict[str, Estimate | Exception]) -> None:
+        self.answers = answers
+
+    async def compiled(self, task: object, reference: object, kernel: object, case: Case) -> None:  # type: ignore[override]
+        self.answer = self.answers[case.name]
+
+
 def answered(
-    tmp_path: Path, verified: Measurement, estimator: FakeEstimator
+    tmp_path: Path,
+    verified: Measurement,
+    estimator: FakeEstimator,
+    cases: tuple[Case, ...] = (),
 ) -> tuple[Measurement, list[Progress]]:
     told: list[Progress] = []
-    task = Task("op", target=Target("cuda", "triton"), estimate="sm_90")
+    task = Task("op", target=Target("cuda", "triton"), estimate="sm_90", cases=cases)
     judge = EstimatingJudge(task, "", tmp_path, on_progress=told.append)
     assert judge._judge._task.target.backend == "cpu"  # there is no device here
     judge._judge, judge._estimator = FakeVerifier(verified), estimator  # type: ignore[assignment]
@@ -187,6 +210,45 @@ def test_a_correct_kernel_gets_an_estimate_and_no_time(tmp_path: Path) -> None:
     assert found.ratio is found.candidate_ms is None
     assert found.max_error == 0.1
     assert [each.message for each in told] == ["compiling for sm_90"]
+
+
+def test_the_estimate_of_several_cases_is_their_weighted_mean(tmp_path: Path) -> None:
+    cases = Case("short", {"n": 1}, weight=3.0), Case("long", {"n": 2})
+    short, long = Estimate("sm_90", 2.0, "launching"), Estimate("sm_90", 32.0, "memory")
+    estimator = ByCase({"short": short, "long": long})
+    found, told = answered(tmp_path, CORRECT, estimator, cases)
+    assert found.estimate is not None
+    assert found.estimate.us == pytest.approx(2.0 ** (3 / 4) * 32.0 ** (1 / 4))
+    assert found.estimate.binds == "memory"
+    each = CaseEstimate("short", 2.0, "launching"), CaseEstimate("long", 32.0, "memory")
+    assert found.estimate.cases == each
+    assert len(told) == 1
+    refused = ByCase({"short": short, "long": Refused("ub overflow")})
+    found, _ = answered(tmp_path, CORRECT, refused, cases)
+    assert (found.failure, found.message) == (FailureKind.BUILD, "case long: ub overflow")
+    nothing = ByCase({"short": Estimate("sm_90", 0.0, "launching"), "long": long})
+    found, _ = answered(tmp_path, CORRECT, nothing, cases)
+    assert found.estimate is not None
+    assert 0 < found.estimate.us < 1
+
+
+async def test_a_compile_report_has_the_sizes_of_its_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[CompileFor] = []
+
+    async def confined(
+        _module: str, _task: Task, request: CompileFor, _: object, **__: object
+    ) -> bytes:
+        asked.append(request)
+        return msgspec.json.encode(CompileReport())
+
+    monkeypatch.setattr(asking, "_confined", confined)
+    cases = Case("short", {"N": 7}), Case("long", {"N": 9})
+    task = Task("op", target=Target("cuda", "triton"), cases=cases)
+    for case in (None, *cases):
+        await asking.compile_report(task, "N = 1\n", "", ["sm_90"], case=case)
+    assert [request.reference for request in asked] == ["N = 7\n", "N = 7\n", "N = 9\n"]
 
 
 def test_a_wrong_kernel_is_not_compiled(tmp_path: Path) -> None:

@@ -274,6 +274,24 @@ async def test_every_line_of_a_changed_kernel_is_found_beside_removed_ones() -> 
         assert pane.to_line(202) == "there is no line 202"
 
 
+async def test_the_place_of_a_change_depends_on_the_size_alone() -> None:
+    sizes = (80, 24), (200, 60), (60, 16), (120, 40)
+    fresh = []
+    for size in sizes:
+        async with on_stage(long_kernel(), size) as stage:
+            fresh.append(stage.deck.panes["source"].scroll_offset.y)
+    assert len(set(fresh)) > 2
+    async with on_stage(long_kernel()) as stage:
+        pane = stage.deck.panes["source"]
+        assert isinstance(pane, SourcePane)
+        for size, place in zip(sizes, fresh, strict=True):
+            await stage.resize(*size)
+            assert pane.top == place
+        pane.to_row(100)
+        await stage.resize(80, 24)
+        assert pane.top == 100
+
+
 async def test_a_search_finds_as_it_is_typed_and_leaves_what_it_found_in_sight() -> None:
     async with on_stage(long_kernel()) as stage:
         await stage.press("2", "g", "slash", *"line_17")

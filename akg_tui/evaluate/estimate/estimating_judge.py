@@ -6,16 +6,17 @@ that ran the kernel, so an estimate can be forged: only a measurement decides wh
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.measurement import Estimate, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
-from akg_tui.core.task import Task
-from akg_tui.evaluate.estimate.estimator import Refused, estimator_for
+from akg_tui.core.task import Case, Task
+from akg_tui.evaluate.estimate.estimator import Refused, estimator_for, over_cases
 from akg_tui.evaluate.evidence.asking import NO_ANSWER
 from akg_tui.evaluate.judge_client import Judge
 
@@ -83,10 +84,13 @@ class EstimatingJudge:
             return found
         arch = self._estimator.arch
         self._on_progress(Progress(stage="build", message=f"compiling for {arch}"))
-        task, estimator = self._task, self._estimator
+        task = self._task
+        cases: list[tuple[Case, Estimate]] = []
         try:
-            compiled = await estimator.compiled(task, self._reference, kernel)
-            estimate = estimator.estimate(compiled, task.files.kernel)
+            for case in task.cases:
+                with _named(case):
+                    cases.append((case, await self._of_case(kernel, case)))
+            estimate = over_cases(cases) if cases else await self._of_case(kernel, None)
         except Refused as refused:
             found = replace(
                 found,
@@ -101,3 +105,16 @@ class EstimatingJudge:
             found = replace(found, estimate=estimate, message="")
         took = time.monotonic() - start
         return replace(found, elapsed_s=took, timed=False)
+
+    async def _of_case(self, kernel: str, case: Case | None) -> Estimate:
+        compiled = await self._estimator.compiled(self._task, self._reference, kernel, case)
+        return self._estimator.estimate(compiled, self._task.files.kernel)
+
+
+@contextlib.contextmanager
+def _named(case: Case) -> Iterator[None]:
+    """Put the name of a case before the reason why it has no estimate."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(f"case {case.name}: {refused}") from refused

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from akg_tui.core.measurement import Estimate
+from msgspec.structs import replace
+
+from akg_tui.core.measurement import CaseEstimate, Estimate
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import Task
+from akg_tui.core.task import Case, Task
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.estimate import gpu_model
 from akg_tui.evaluate.evidence import asking
@@ -42,8 +44,11 @@ class Estimator(ABC):
         """Return one line on why this machine can't estimate the task's kernels, or ""."""
 
     @abstractmethod
-    async def compiled(self, task: Task, reference: str, kernel: str) -> Any:
-        """Compile what a call of the kernel launches. Raises one of `asking.NO_ANSWER`."""
+    async def compiled(self, task: Task, reference: str, kernel: str, case: Case | None) -> Any:
+        """Compile what a call of the kernel launches with the sizes of a case.
+
+        Raises one of `asking.NO_ANSWER`.
+        """
 
     @abstractmethod
     def estimate(self, compiled: Any, file: str) -> Estimate:
@@ -66,9 +71,11 @@ class TritonEstimator(Estimator):
             return f"kernels in {task.target.dsl} are not compiled for {self.arch}: only Triton's"
         return DSLS["triton"].lacking(self.backend)
 
-    async def compiled(self, task: Task, reference: str, kernel: str) -> CompileReport:
+    async def compiled(
+        self, task: Task, reference: str, kernel: str, case: Case | None
+    ) -> CompileReport:
         """Compile and count the launches of a call."""
-        return await asking.compile_report(task, reference, kernel, [self.arch])
+        return await asking.compile_report(task, reference, kernel, [self.arch], case=case)
 
     def estimate(self, compiled: CompileReport, file: str) -> Estimate:
         """Refuse a report that leaves something out, because what is left out costs nothing."""
@@ -128,6 +135,16 @@ class AscendEstimator(TritonEstimator):
                     longest, binds = spent, found.binds
         # The figures after the colon stand in the compile report too.
         return Estimate(self.arch, round(total, 4), one_line(binds.partition(":")[0], 60))
+
+
+def over_cases(found: Sequence[tuple[Case, Estimate]]) -> Estimate:
+    """Return the estimate of a task from those of its cases."""
+    whole = math.fsum(case.weight for case, _ in found)
+    # An estimate of nothing is no time to rank by, and has no logarithm.
+    logs = [case.weight / whole * math.log(max(each.us, 1e-4)) for case, each in found]
+    longest = max((each for _, each in found), key=lambda each: each.us)
+    cases = tuple(CaseEstimate(case.name, each.us, each.binds) for case, each in found)
+    return replace(longest, us=round(math.exp(math.fsum(logs)), 4), cases=cases)
 
 
 ESTIMATORS: Mapping[str, Estimator] = {arch: GpuEstimator(arch) for arch in gpu_model.RATES}

@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from akg_tui import __version__, dsl
-from akg_tui.core.task import Task
+from akg_tui.core.task import Case, Task
 from akg_tui.evaluate.evidence.compile_report import (
     NO_COUNTERS,
     CompileFor,
@@ -209,11 +209,18 @@ async def _inspected(task: Task, reference: str, kernel: str, *, idle: bool) -> 
 
 
 async def compile_report(
-    task: Task, reference: str, kernel: str, arches: Sequence[str], *, idle: bool = False
+    task: Task,
+    reference: str,
+    kernel: str,
+    arches: Sequence[str],
+    *,
+    case: Case | None = None,
+    idle: bool = False,
 ) -> CompileReport:
     """Compile the kernels that a task's kernel launches, for devices of these arches.
 
-    With `idle` the process gives way to every other one. Raises one of `NO_ANSWER`.
+    The sizes are those of `case`, or of the task's first one. With `idle` the process gives way to
+    every other one. Raises one of `NO_ANSWER`.
     """
     toolchain: tuple[str, ...] = ()
     if any(map(is_ascend, arches)):
@@ -221,7 +228,7 @@ async def compile_report(
             raise Lost(why)
         toolchain = toolchains.places("ascend")
     request = CompileFor(
-        **_named(task, reference, kernel), arches=tuple(arches), toolchain=toolchain
+        **_named(task, reference, kernel, case), arches=tuple(arches), toolchain=toolchain
     )
     target, language = adapters(task)
     # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
@@ -240,9 +247,10 @@ async def compile_report(
     return found
 
 
-def _named(task: Task, reference: str, kernel: str) -> dict[str, Any]:
-    """Return the fields of a request."""
-    case = task.cases[0] if task.cases else None
+def _named(task: Task, reference: str, kernel: str, case: Case | None = None) -> dict[str, Any]:
+    """Return the fields of a request, with the sizes of a case or of the task's first one."""
+    if case is None and task.cases:
+        case = task.cases[0]
     return {
         "reference": with_constants(reference, task.constants(case)),
         "reference_name": task.files.reference,

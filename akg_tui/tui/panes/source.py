@@ -137,13 +137,20 @@ class SourcePane(LineView, Pane):
         return Origins([_label(version) for version in versions], self._blamed[versions])
 
     def _show_change(self) -> None:
-        self.reveal(self._changes[0] if self._changes else 0)
+        self.reveal(self._first_change)
         self._placed = self.top
 
     def on_resize(self) -> None:
-        # Less room must not hide the change, unless the person has scrolled away from it.
+        # Unless the person has scrolled, the place depends on the room alone, and on no earlier
+        # one: a pane is sometimes filled before it has its size.
         if self.top == self._placed:
-            self._show_change()
+            row = self._first_change
+            self.to_row(row - self.page // 3 if row >= self.page else 0)
+            self._placed = self.top
+
+    @property
+    def _first_change(self) -> int:
+        return self._changes[0] if self._changes else 0
 
     async def _colour(self, texts: dict[str, str], name: str) -> None:
         try:
