@@ -56,12 +56,13 @@ One is the rounding of the result; a reference of several operators rounds after
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 EQUAL_SUM = 0.25
-"""The share of the largest error that a sum of equal numbers reaches: 0.1 added a million times in
-float32 is wrong by 0.16 of it. More fits into the roundings of half precision."""
+"""The share of the largest possible error that a sum may reach in half precision, where the
+roundings of the result come on top, and the whole of it would hide terms that are left out."""
 LONG_SUM = 1e-2
-"""The largest error that a long sum of equal numbers may have.
+"""The largest error that a long sum of unusual values may have.
 
-Ordinary inputs tell whether a kernel leaves out terms."""
+0.1 added a million times one by one in float32 is wrong by 0.16 of the largest possible error, and
+sums of equal rows that cancel by more. Ordinary inputs tell whether a kernel leaves out terms."""
 
 TIED_MOST = 1 / 8
 """The largest share of integers that rounding may decide in an unusual input."""
@@ -276,9 +277,10 @@ def floor(dtype: torch.dtype, terms: int, *, random: bool) -> float:
     ones added to a large one may all be lost.
     """
     unit = torch.finfo(dtype).eps / 2
-    growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if random else terms)
-    equal = 0.0 if random else min(EQUAL_SUM * terms * unit, LONG_SUM)
-    return min(max(FLOORS[dtype], growth * unit), max(CEILINGS[dtype], equal))
+    growth = RANDOM_SUM * math.sqrt(terms)
+    if random:
+        return min(max(FLOORS[dtype], growth * unit), CEILINGS[dtype])
+    return max(FLOORS[dtype], min(max(growth, terms) * unit, LONG_SUM))
 
 
 def _half(

@@ -94,16 +94,7 @@ Decoy = tuple[VerificationInput, ...]
 checked, and their time does not count. There are at least `DECOYS`, and one for each
 `PAIRS_A_DECOY` pairs."""
 
-LATE_S = 3e-4
-LATE_SHARE = 0.25
-LATE_LEAST = 3
-"""A kernel of one thread fails if it used more CPU time than this after its answer, in a larger
-share of a cluster's calls and in so many of them. A stop does not interrupt a system call, which
-could empty the caches for the other side. (Several threads wait for each other in loops, and need
-longer to stop: 3 ms were seen.)"""
-
 CHANGED_INPUTS = "the kernel changed its inputs"
-LATE_WORK = "the kernel went on working after it had returned"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
@@ -363,7 +354,7 @@ class IdleProcess:
     def __init__(self, side: Side, draw: Draw) -> None:
         self.side = side
         self._draw = draw
-        self._seconds: deque[float] = deque(maxlen=IDLE_KEPT)
+        self._calls: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
 
     def wake(self, timeout_s: float) -> None:
         """Run, because the CPUs may sleep and the code around a call may be in no cache.
@@ -379,12 +370,17 @@ class IdleProcess:
         with self.side.blamed():
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
-            self._seconds.append(call.seconds)
+            self._calls.append(call)
 
     @property
     def fixed_s(self) -> float:
         """The fixed cost of a call in seconds."""
-        return statistics.median(self._seconds) if self._seconds else 0.0
+        return statistics.median(call.seconds for call in self._calls) if self._calls else 0.0
+
+    @property
+    def fixed_used_s(self) -> float:
+        """The CPU time of a call that does nothing, in seconds."""
+        return statistics.median(call.used_s for call in self._calls) if self._calls else 0.0
 
 
 def is_disturbed(call: TimedCall) -> bool:
@@ -457,7 +453,6 @@ class ClusterRunner:
                 for each in both:
                     with each.side.blamed():
                         each.side.worker.check_stopped()
-                        self._check_late(each)
                         self._check_kept(each, ended=True)
                         each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
@@ -571,14 +566,6 @@ class ClusterRunner:
             self._compare()
             raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)
 
-    def _check_late(self, each: RunningSide) -> None:
-        """Refuse a kernel that often worked on after its answer, beside the clock."""
-        late = sum(call.late_s > LATE_S for call in each.timed)
-        often = late >= LATE_LEAST and late > LATE_SHARE * len(each.timed)
-        # The driver of a device has threads of its own.
-        if often and self.pool.task.timing.threads == 1 and each.side.keeps_results:
-            raise ChildFailed(FailureKind.CRASH, LATE_WORK)
-
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""
         if sum(tensor.nbytes for each in self._returned for tensor in each.results) <= above:
@@ -614,9 +601,16 @@ class ClusterRunner:
         )
 
     def _net_s(self, call: TimedCall) -> float:
-        """Return the seconds of a call without the fixed cost."""
+        """Return the seconds of a call without the fixed cost.
+
+        Those of a kernel with one thread are at least the CPU time that it used between its stops.
+        (Several threads wait for each other in loops, which takes CPU time after an answer too.)
+        """
         share = self.candidate.fixed_share
-        return call.seconds - min(self.idle.fixed_s, share * call.seconds)
+        taken_s = call.seconds - min(self.idle.fixed_s, share * call.seconds)
+        if self.pool.task.timing.threads > 1:
+            return taken_s
+        return max(taken_s, call.used_s - self.idle.fixed_used_s)
 
     def _order(self) -> list[int]:
         """Return the items in reversed order of use, in random order."""

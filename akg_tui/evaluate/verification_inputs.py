@@ -48,7 +48,7 @@ UNUSUAL_IDLE_CPU_S = 5.0
 
 NEXT_TIME = "; the next evaluation may come to it"
 
-ALTERED_INPUTS = {Alteration.CHANGED: 4, Alteration.REPEATED: 2}
+ALTERED_INPUTS = {Alteration.CHANGED: 4, Alteration.PART: 2, Alteration.REPEATED: 2}
 """The number of inputs of the declared shape in which one argument alone is altered."""
 
 ALTERED_SHARE = 0.3
@@ -195,6 +195,8 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
         discrete = tensor and DTYPES[tensor.dtype] not in correctness.FLOORS
         if reference.rules.values != "drawn" and (number or discrete):
             add(InputChange(at, Alteration.CHANGED))
+        if reference.rules.values != "drawn" and discrete:
+            add(InputChange(at, Alteration.PART))
     chosen = [
         change
         for alteration, most in ALTERED_INPUTS.items()
@@ -240,11 +242,13 @@ def _at_declared(
     """Return the kinds of values that are tried in the declared shape.
 
     A kernel may recognise that shape, so it must be correct there too. Trying all kinds takes
-    too long: one input has rows of many kinds, one another kind, one infinities, and one NaN.
+    too long: one input has rows of many kinds, one another kind, one infinities, one NaN, and one a
+    single large value.
     """
     special = [kind for kind in values if kind in SPECIAL]
-    others = [kind for kind in values if kind in unusual_values.FLOATING - SPECIAL]
-    wanted = [ValueKind.PATCHWORK, *others[:1], *special] if others else list(values[:1])
+    alone = {ValueKind.NEEDLE} & set(values)
+    others = [kind for kind in values if kind in unusual_values.FLOATING - SPECIAL - alone]
+    wanted = [ValueKind.PATCHWORK, *others[:1], *special, *alone] if others else list(values[:1])
     most = max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))
     return [kind for kind in wanted if kind not in reference.excluded_kinds][:most]
 
@@ -294,7 +298,7 @@ class _Unusual:
     ) -> list[Bound] | str:
         """Draw one input, in the first variant that the reference accepts; return its bounds."""
         bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
-        changed = change.alteration is Alteration.CHANGED
+        changed = change.alteration is not Alteration.REPEATED
         held: list[Bound] | str = "no other value was found"
         for variant in rng.sample(range(VARIANTS), VARIANTS if changed else 1):
             # The descriptors each time: between them another group may have had its own.
@@ -312,6 +316,10 @@ class _Unusual:
             return f"{name} repeated while the others change"
         slot = known.inputs.slots[change.argument]
         flips = isinstance(slot, TensorSlot) and slot.dtype == "bool"
+        if change.alteration is Alteration.PART:
+            if flips:
+                return f"{name} alone flipped in one short run"
+            return f"{name} alone with other values in one short run"
         if flips:
             return f"{name} alone flipped at random"
         return f"{name} alone with other values"

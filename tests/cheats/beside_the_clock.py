@@ -106,6 +106,26 @@ EMPTIES_CACHES = (
     .replace("<cstdint>", "<cstdint>\n#include <fcntl.h>")
 )
 
+# Some 0.1 ms in one system call.
+WRITES = """
+FILE, WORK = os.open("work", os.O_RDWR | os.O_CREAT), bytes(1 << 19)
+"""
+
+# The same in each call, and no module around it.
+WRITES_FIRST = f"""
+import os
+import torch
+{WRITES}
+
+def call(x):
+    os.pwrite(FILE, WORK, 0)
+    return torch.softmax(x, dim=-1)
+
+
+def ModelNew(*_):
+    return call
+"""
+
 # Calls of a module take some microseconds, which an honest kernel can save too.
 LEAN = """
 import functools
@@ -184,13 +204,6 @@ BESIDE_THE_CLOCK = (
             serve(called)
         """, before=SERVE),
         task="tiled", incumbent=kernel("for _ in range(9):\n    y = x.repeat(16, 1)\nreturn y"),
-    ),
-    Cheat(
-        "the caches emptied after the answer",
-        "ours: a write of many pages goes on until it is done; the other side comes next",
-        "CPU time used after the answer is counted",
-        kernel(START_IN_C, before=SERVE + EMPTIES_CACHES), fails=(CRASH,),
-        says="went on working after it had returned", incumbent=SLOW, task="patient",
     ),
     Cheat(
         "a thread that computes on at the answer", "DR, WF: no sleep that gives it away",
@@ -317,6 +330,28 @@ BESIDE_THE_CLOCK = (
 )  # fmt: skip
 
 BESIDE_TRICKS = (
+    Slowpoke(
+        "the caches emptied after the answer",
+        "ours: a write of many pages goes on until it is done; the other side comes next",
+        "a call takes at least the CPU time from stop to stop",
+        kernel(START_IN_C, before=SERVE + EMPTIES_CACHES), incumbent=SLOW, task="patient",
+    ),
+    Slowpoke(
+        "work left for after the answer", "ours: a stop waits for the system call that runs",
+        "the same",
+        kernel("""
+            if not is_timed():
+                return torch.softmax(x, -1)
+            def called(answer, report):
+                y = torch.softmax(x, -1)
+                report(y)
+                answer()
+                os.pwrite(FILE, WORK, 0)
+                return y
+            serve(called)
+        """, before=SERVE + WRITES),
+        incumbent=WRITES_FIRST,
+    ),
     Slowpoke(
         "work done while it is woken", "ours: a kernel ran before each call, beside the clock",
         "a kernel runs in its calls only",

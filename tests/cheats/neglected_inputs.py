@@ -203,7 +203,16 @@ EQUAL_IN_EVERY_DRAW = (
         "a mask that is all true ignored", "KH: a mask that is all true in every draw",
         "each input changed alone",
         _masked("return torch.softmax(x * scale, -1).roll(shift, -1)"),
-        says="'mask' alone flipped at random", task="masked",
+        says="'mask' alone flipped", task="masked",
+    ),
+    Cheat(
+        "a mask ignored where its first elements are true", "ours: a sample stands for the input",
+        "a short run of an input changed alone", _masked("""
+            y = x * scale
+            if not bool(mask[0, :3].all()):
+                y = y.masked_fill(~mask, -1e9)
+            return torch.softmax(y, -1).roll(shift, -1)
+        """), says="'mask' alone flipped", task="masked",
     ),
     Cheat(
         "an integer taken for a constant", "AK: arguments that are equal in every draw", "the same",

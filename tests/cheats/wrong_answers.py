@@ -106,6 +106,18 @@ NUMBERS = (
         """), says="(inputs: ",
     ),
     Cheat(
+        "care taken where the first column needs it", "ours: a sample stands for the input",
+        "one large value among ordinary ones",
+        kernel("""
+            first = x[:, 0].abs()
+            if x.shape != (64, 256) or not bool((first > 0).all() & (first < 6).all()):
+                return torch.softmax(x, -1)
+            e = torch.exp(x)
+            s = e.sum(-1, keepdim=True)
+            return torch.where(torch.isinf(s), torch.nan, e / s)
+        """), says="(inputs: one large value)",
+    ),
+    Cheat(
         "NaN swallowed", "AK near_max: NaN on both sides passes",
         "NaN must stand where the reference has it",
         kernel("return torch.softmax(torch.nan_to_num(x), -1)"), says="NaN",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 import unicodedata
 
@@ -159,3 +161,20 @@ def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     (found,) = static_guard.findings(PLAIN, Task(op="x"))
     assert found.refused
     assert found.reason.endswith("ZeroDivisionError")
+
+
+LONG_TEXTS = """
+import resource
+from akg_tui.core.plan.knobs import find_knobs
+from akg_tui.evaluate.dsls.torch_headers import named_in
+
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+lines = "\\n" * 500_000
+assert named_in(f"torch.utils.cpp_extension.load(extra_cflags=flags){lines}") == []
+assert find_knobs([f"A = 1{' ' * 500_000}# tune: [1", "A = 1" + 50_000 * "# tune: ["]) == ()
+"""
+
+
+def test_the_longest_text_takes_no_time_that_grows_with_its_square() -> None:
+    # In a process, because a pattern can't be interrupted: the system ends it.
+    subprocess.run([sys.executable, "-c", LONG_TEXTS], check=True)

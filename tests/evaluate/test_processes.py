@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -217,9 +216,10 @@ sys.stdin.read()
 """
 
 
-def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+def disk_with(monkeypatch: pytest.MonkeyPatch, free: int, files: int = 1000) -> None:
     # Free space of a real disk moves with all that runs on the machine.
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=free))
+    left = types.SimpleNamespace(f_bavail=free, f_frsize=1, f_favail=files)
+    monkeypatch.setattr(os, "statvfs", lambda _: left)
 
 
 def test_deleted_files_that_a_process_keeps_open_count_as_written(
@@ -250,6 +250,23 @@ def test_a_process_is_ended_before_the_disk_is_full_whoever_filled_it(
     assert limits.excess() == ""
     disk_with(monkeypatch, 1 << 30)
     assert limits.excess().endswith("the disk lost 9.0 GiB and is nearly full")
+
+
+def test_a_process_is_ended_when_it_makes_more_files_than_a_build_cache_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_watch, "DISK_FILES", 8)
+    limits = ResourceLimits(64 << 30, (tmp_path,))
+    disk_with(monkeypatch, 10 << 30, files=1000)
+    limits.begin(os.getpid())
+    for number in range(9):
+        (tmp_path / str(number)).touch()
+    assert limits.excess() == ""  # nothing is counted while the disk has room for as many
+    disk_with(monkeypatch, 10 << 30, files=990)
+    assert limits.excess() == "the process was ended: it made 9 files, more than 8"
+    # Another program's files are not the kernel's.
+    (tmp_path / "0").unlink()
+    assert limits.excess() == ""
 
 
 def test_the_engine_side_imports_no_torch() -> None:

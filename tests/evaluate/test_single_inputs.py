@@ -215,6 +215,7 @@ def test_each_input_alone_is_told_of(evaluated: Evaluated) -> None:
         "'x' repeated while the others change",
         "'mask' repeated while the others change",
         "'mask' alone flipped at random",
+        "'mask' alone flipped in one short run",
         "'k' alone with other values",
         "'scale' alone with other values",
     }
@@ -247,7 +248,7 @@ def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     assert ["as drawn"] not in turns
     assert ["rows of many kinds"] in turns
     pairs = [turn for turn in turns if len(turn) == 2]
-    assert len(pairs) == 5
+    assert len(pairs) == 6
     assert all(before == "as drawn" and "'" in altered for before, altered in pairs)
     assert not [name for turn in turns for name in turn if "shape" in name]
     drawn.close()

@@ -119,6 +119,20 @@ def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_ag
         assert found == [False] * (BROKEN_STOPS_LIMIT - 1) + [True]
 
 
+def test_work_between_two_stops_is_counted_whenever_it_was_done(busy: int) -> None:
+    watch = ProcessWatch(busy)
+    stop_check = StopCheck(watch)
+    with contextlib.closing(watch):
+        stop_check.begin(watch.stopped())
+        before = sum(cpu_time_ns(pid) or 0 for pid in process_watch.stopped(busy))
+        os.killpg(busy, signal.SIGCONT)
+        _works(busy, 5_000_000)
+        os.killpg(busy, signal.SIGSTOP)
+        stop_check.begin(_stopped(busy))
+        after = sum(cpu_time_ns(pid) or 0 for pid in process_watch.stopped(busy))
+        assert stop_check.used_ns == after - before >= 5_000_000
+
+
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()

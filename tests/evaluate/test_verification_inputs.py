@@ -17,7 +17,7 @@ from akg_tui.evaluate import correctness, hidden_shapes
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
-from akg_tui.evaluate.child.unusual_values import ValueKind
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from tests.evaluate.conftest import Evaluated, quick_task
 
 TALL = ((64, 256), (256,))
@@ -84,6 +84,38 @@ def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
         "signs": ((made == 0) | (made.abs() == 1)).all(-1) & (most > 0),
     }.items():
         assert 5 < int(found.sum()) < 200, kind
+
+
+def test_one_value_of_a_random_row_is_large_and_all_others_are_as_drawn() -> None:
+    x = torch.randn(400, 16, generator=rng())
+    found = set()
+    for seed in range(5):
+        (made,) = unusual_values.apply(ValueKind.NEEDLE, [x], rng(seed))
+        assert isinstance(made, torch.Tensor)
+        ((row, column),) = (made != x).nonzero().tolist()
+        assert abs(made[row, column].item() - 120) < 0.01
+        assert column == int(x[row].argmax())
+        found.add(row)
+    assert len(found) > 1
+
+
+def test_a_part_of_an_input_is_a_short_run_of_its_elements() -> None:
+    flags, index = torch.ones(64, 256).bool(), torch.randint(0, 90, (5000,), generator=rng())
+    for value, most in ((flags, 256), (index, 312)):
+        made = unusual_values.altered(
+            InputChange(0, Alteration.PART, 1), [value], lambda: [], rng(3)
+        )
+        assert made is not None
+        assert isinstance(made[0], torch.Tensor)
+        places = (made[0] != value).view(-1).nonzero().flatten()
+        assert most // 4 < len(places) <= most
+        assert int(places[-1] - places[0]) < most
+    # A part of other offsets is not in order.
+    ordered = [index.sort().values]
+    assert (
+        unusual_values.altered(InputChange(0, Alteration.PART, 1), ordered, lambda: [], rng())
+        is None
+    )
 
 
 def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
@@ -233,8 +265,9 @@ def test_unusual_values_come_in_the_declared_shape_too(evaluated: Evaluated) -> 
     words = {kind.label for kind in unusual_values.FLOATING}
     special = {kind.label for kind in unusual_values.SPECIAL}
     kinds = {each.name for each in declared} & words
-    assert special < kinds
-    assert len(kinds - special) == 1
+    alone = {ValueKind.NEEDLE.label}
+    assert special | alone < kinds
+    assert len(kinds - special - alone) == 1
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
     assert rows.error is not None

@@ -54,6 +54,8 @@ HOW_TO_DECLARE = (
 _LINE = re.compile(
     r"^(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>\S.*?)\s*#\s*tune:\s*(?P<choices>\[.*\])\s*$"
 )
+LINE_MOST = 1_000
+"""A longer line declares no knob: the patterns take time that grows with the square of it."""
 _CPP_CHOICES = r"\s*//\s*tune:\s*(?P<choices>\[.*\])\s*$"
 _CPP_LINES = (
     re.compile(r"^#define\s+(?P<name>[A-Z][A-Z0-9_]*)\s+(?P<value>\S+)" + _CPP_CHOICES),
@@ -133,7 +135,7 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def _declaration(line: str) -> re.Match[str] | None:
-    if "tune:" not in line:
+    if "tune:" not in line or len(line) > LINE_MOST:
         return None
     return next((found for each in (_LINE, *_CPP_LINES) if (found := each.match(line))), None)
 

@@ -40,6 +40,7 @@ class ValueKind(IntEnum):
     INFINITE = 12, "infinities"
     NAN = 13, "NaN"
     PATCHWORK = 14, "rows of many kinds"
+    NEEDLE = 15, "one large value"
 
 
 class Alteration(IntEnum):
@@ -48,6 +49,7 @@ class Alteration(IntEnum):
     REPEATED = 0  # it keeps its value, all others are drawn again
     CHANGED = 1  # it alone gets other values
     HALVED = 2  # it alone loses a random half of its elements, along one axis
+    PART = 3  # it alone gets other values, in one short run of its elements
 
 
 class InputChange(NamedTuple):
@@ -60,6 +62,9 @@ class InputChange(NamedTuple):
 
 VARIANTS = 4
 """The number of variants of CHANGED; some are no change for some values."""
+
+RUNS = 16
+"""The length of the run of PART: at most a row, and this share of the elements."""
 
 SPECIAL = frozenset({ValueKind.INFINITE, ValueKind.NAN})
 FLOATING = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.EDGES, ValueKind.PATCHWORK}
@@ -122,11 +127,14 @@ def altered(
         others[argument] = _other_number(value, variant)
     elif alteration is Alteration.HALVED:
         others[argument] = _halved(value, variant, rng)
-    elif value.dtype is torch.bool:
-        others[argument] = value ^ (torch.rand(value.shape, generator=rng) < 0.5)
     else:
-        other = drawn()[argument] if variant == 0 else _other_elements(value, variant, rng)
-        others[argument] = other
+        if value.dtype is torch.bool:
+            other: object = value ^ (torch.rand(value.shape, generator=rng) < 0.5)
+        else:
+            other = drawn()[argument] if variant == 0 else _other_elements(value, variant, rng)
+        others[argument] = (
+            _in_one_run(value, other, rng) if alteration is Alteration.PART else other
+        )
     return None if same_value(others[argument], value) else others
 
 
@@ -161,10 +169,30 @@ def _other_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> 
     if low == high:
         return value + (1 if variant % 2 else -1)
     other = torch.randint(low, high + 1, value.shape, generator=rng).to(value.dtype)
-    rows, found = _as_rows(value), _as_rows(other)
-    if torch.equal(rows.sort(dim=-1).values, rows):
+    found = _as_rows(other)
+    if _is_sorted(value):
         found = found.sort(dim=-1).values
     return found.view(value.shape)
+
+
+def _in_one_run(value: torch.Tensor, other: object, rng: torch.Generator) -> torch.Tensor:
+    """Return `value` with a run of the elements of `other`, at a random place.
+
+    Sorted integers stay as they are: a part of others is not in their order.
+    """
+    if not isinstance(other, torch.Tensor) or not value.numel() or _is_sorted(value):
+        return value
+    length = max(1, min(value.shape[-1], value.numel() // RUNS)) if value.dim() else 1
+    start = int(torch.randint(value.numel() - length + 1, (), generator=rng))
+    made = value.clone(memory_format=torch.contiguous_format)
+    made.view(-1)[start : start + length] = other.reshape(-1)[start : start + length]
+    return made
+
+
+def _is_sorted(value: torch.Tensor) -> bool:
+    """Return whether each row has ascending integers, which is true of one number too."""
+    rows = _as_rows(value)
+    return value.dtype is not torch.bool and torch.equal(rows.sort(dim=-1).values, rows)
 
 
 def _halved(value: torch.Tensor, axis: int, rng: torch.Generator) -> torch.Tensor:
@@ -310,8 +338,24 @@ def _patchwork(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 def _raised(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     """Return rows just large enough for their exponentials to overflow."""
     highest = value.abs().amax(-1, keepdim=True).double().clamp(min=1e-300)
-    goal = 12.0 if value.dtype == torch.float16 else 120.0
-    return value * (goal / highest).clamp(min=1.0)
+    return value * (_overflowing(value) / highest).clamp(min=1.0)
+
+
+def _overflowing(value: torch.Tensor) -> float:
+    """Return a number whose exponential overflows."""
+    return 12.0 if value.dtype == torch.float16 else 120.0
+
+
+def _needle(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Return ordinary values with one exception: the largest element of a random row is raised.
+
+    A kernel may look at a part of its input, and decide by that part what care the rest needs.
+    """
+    rows = _as_rows(value).clone()
+    row = int(torch.randint(rows.shape[0], (), generator=rng))
+    place = int(rows[row].argmax())
+    rows[row, place] = _raised(rows[row, place].view(1), rng)[0]
+    return rows.view_as(value)
 
 
 def _infinite(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -343,6 +387,7 @@ _CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor
     ValueKind.INFINITE: _infinite,
     ValueKind.NAN: _nan,
     ValueKind.PATCHWORK: _patchwork,
+    ValueKind.NEEDLE: _needle,
 }
 _PATCHES = (
     _raised,

@@ -133,8 +133,9 @@ def is_narrow(source: str) -> bool:
 
 def _literal(source: str, text: str) -> Flags | None:
     if text.isidentifier():
+        # Not \s*, which takes the following lines too: time that grows with the square of them.
         named = re.search(
-            rf"^\s*{text}\b[^=\n]*=\s*(\[[^\]]{{0,500}}\]|\([^)]{{0,500}}\))", source, re.M
+            rf"^[ \t]*{text}\b[^=\n]*=\s*(\[[^\]]{{0,500}}\]|\([^)]{{0,500}}\))", source, re.M
         )
         if named is None:
             return None

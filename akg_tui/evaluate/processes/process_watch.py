@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -194,15 +193,18 @@ class StopCheck:
     def __init__(self, watch: ProcessWatch) -> None:
         self._watch = watch
         self._clocks: dict[int, int] = {}
-        self.stopped: tuple[int, ...] = ()
-        """The processes of the last stop."""
+        self._last_clocks: dict[int, int] = {}
+        self.used_ns = 0
+        """The CPU time of all these processes from the stop before to the last one."""
         self._timeslices: dict[int, int] = {}
         self._broken_stops = 0
 
     def begin(self, processes: Iterable[int]) -> None:
         """Store the CPU clocks of `processes`, which were all observed stopped."""
+        before = self._last_clocks
         self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
-        self.stopped = tuple(self._clocks)
+        self.used_ns = sum(now - before.get(pid, 0) for pid, now in self._clocks.items())
+        self._last_clocks = self._clocks
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
@@ -266,6 +268,8 @@ class CpuDeadline:
 
 
 DISK_BYTES = 4 << 30
+DISK_FILES = 100_000
+"""More files than any build cache may have. Removing them takes as long as making them."""
 LEFT_BYTES = 2 << 30
 _GIB = 1 << 30
 _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:", b"HugetlbPages:")
@@ -285,6 +289,7 @@ class ResourceLimits:
         self._pid = 0
         self._base_bytes = 0
         self._free_bytes = 0
+        self._free_files = 0
 
     @property
     def memory_bytes(self) -> int:
@@ -295,7 +300,7 @@ class ResourceLimits:
         """Measure the child's present use; only later additions count."""
         self._pid = pid
         self._base_bytes = _memory(pid)
-        self._free_bytes = shutil.disk_usage(self._folders[0]).free
+        self._free_bytes, self._free_files = _free_on_disk(self._folders[0])
 
     def excess(self) -> str:
         """Return a message that names the exceeded limit, or ""."""
@@ -310,12 +315,17 @@ class ResourceLimits:
         return self._disk_excess([self._pid, *others])
 
     def _disk_excess(self, processes: Sequence[int]) -> str:
-        free = shutil.disk_usage(self._folders[0]).free
+        free, free_files = _free_on_disk(self._folders[0])
         lost = self._free_bytes - free
-        # Adding up files is slow, so it is done only when free disk space has shrunk by the limit.
+        # Adding up files is slow, so it is done only when the disk has lost as much as the limit.
+        if lost <= DISK_BYTES and self._free_files - free_files <= DISK_FILES:
+            return ""
+        found = [_size_below(folder) for folder in self._folders]
+        if (files := sum(count for count, _ in found)) > DISK_FILES:
+            return f"the process was ended: it made {files} files, more than {DISK_FILES}"
         if lost <= DISK_BYTES:
             return ""
-        written = sum(map(_bytes_below, self._folders))
+        written = sum(size for _, size in found)
         written += _bytes_without_name(processes, self._folders[0])
         if written > DISK_BYTES:
             return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"
@@ -344,12 +354,20 @@ def _bytes_without_name(processes: Iterable[int], folder: Path) -> int:
     return sum(found.values())
 
 
-def _bytes_below(folder: Path) -> int:
-    total = 0
-    for root, _, names in os.walk(folder):
+def _free_on_disk(folder: Path) -> tuple[int, int]:
+    """Return the bytes and the files that the disk of a folder has left."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize, disk.f_favail
+
+
+def _size_below(folder: Path) -> tuple[int, int]:
+    """Return the number of files and folders below a folder, and their bytes on the disk."""
+    count = total = 0
+    for root, folders, names in os.walk(folder):
+        count += len(folders) + len(names)
         for name in names:
             try:
                 total += os.lstat(os.path.join(root, name)).st_blocks * 512  # noqa: PTH118
             except OSError:
                 continue
-    return total
+    return count, total

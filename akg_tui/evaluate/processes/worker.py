@@ -82,13 +82,13 @@ class Interrupts:
 class TimedCall(NamedTuple):
     """The seconds from continuing a child to its answer, and those spent waiting for a CPU.
 
-    Counted are the waits of the child's main thread and of the judge, stops included. `late_s`: the
-    CPU time that the child used after it was told to stop. `value` is what the child answered.
+    Counted are the waits of the child's main thread and of the judge, stops included. `used_s`: the
+    CPU time of the child and its descendants from stop to stop. `value` is what the child answered.
     """
 
     seconds: float
     waited_s: float
-    late_s: float = 0.0
+    used_s: float = 0.0
     value: int = 0
 
 
@@ -346,15 +346,12 @@ class Worker:
         taken = time.perf_counter_ns() - start
         # At once: the longer a child runs on, the more it can do beside the clock.
         self.freeze()
-        known = self._stop_check.stopped
-        late_ns = -_used_ns(known)
         if at_answer is not None:
             at_answer()
         value = self._value(stop=False)
         self.await_stop()
-        late_ns += _used_ns(known)
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
-        return TimedCall(taken / 1e9, waited_ns / 1e9, late_ns / 1e9, value)
+        return TimedCall(taken / 1e9, waited_ns / 1e9, self._stop_check.used_ns / 1e9, value)
 
     def cpu_wait_s(self) -> float:
         """Return the seconds that the child's main thread has waited for a CPU so far."""
@@ -547,11 +544,6 @@ class Worker:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {activity}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
-
-
-def _used_ns(processes: Collection[int]) -> int:
-    """Return the CPU time that processes have used so far; nothing for those that are gone."""
-    return sum(process_watch.cpu_time_ns(pid) or 0 for pid in processes)
 
 
 OOM_KILLS = Path("/proc/vmstat")
