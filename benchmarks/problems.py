@@ -2,7 +2,8 @@
 
 Makes a task of each file or folder of a known format with `--fit` and the seed `reference` or
 `inductor`, evaluates it without timing, and prints a JSON line each and a table: made and correct,
-or the reason why not. With `--seed inductor` a correct kernel is timed against torch.compile.
+or the reason why not. With `--seed inductor` a correct kernel is timed against torch.compile,
+unless `--untimed` is given.
 """
 
 from __future__ import annotations
@@ -35,16 +36,24 @@ async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
     return state, found.message
 
 
-def tried(origin: Path, probe: SizeProbe, *, inductor: bool = False) -> dict[str, Any]:
+def tried(
+    origin: Path,
+    probe: SizeProbe,
+    *,
+    inductor: bool = False,
+    timed: bool = True,
+    keep: Path | None = None,
+) -> dict[str, Any]:
     """Return what became of a problem: `correct`, `not correct` or `refused`, and why.
 
-    With `inductor` also whether the kernel has code of its own, and its speed.
+    With `inductor` also whether the kernel has code of its own, and if `timed` its speed. The task
+    is made as the folder `keep`; without that it is deleted at the end.
     """
     start = time.monotonic()
     speed: dict[str, Any] = {}
     told: list[str] = []
     with tempfile.TemporaryDirectory(prefix="akg-problems-") as scratch:
-        folder = Path(scratch) / "task"
+        folder = keep or Path(scratch) / "task"
         try:
             wanted = NewTask(
                 folder=folder, origin=origin, fit=True, own_seed=False, inductor=inductor
@@ -54,7 +63,7 @@ def tried(origin: Path, probe: SizeProbe, *, inductor: bool = False) -> dict[str
             state, why = "refused", error.message
         else:
             state, why = asyncio.run(_evaluated(made, Path(scratch) / "judge"))
-            if inductor and state == "correct":
+            if inductor and timed and state == "correct":
                 speed = against_compile(made, Path(scratch) / "speed")
                 why = speed.pop("why", why)
             speed |= {"dsl": made.task.target.dsl} if inductor else {}
@@ -76,13 +85,19 @@ def main(words: list[str]) -> bool:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=int, help="at most this many problems")
     parser.add_argument("--seed", choices=("reference", "inductor"), default="reference")
+    parser.add_argument("--untimed", action="store_true", help="do not time the kernels")
+    parser.add_argument("--keep", type=Path, help="keep the tasks, in this folder")
     arguments = parser.parse_args(words)
+    keep: Path | None = arguments.keep
     inductor = arguments.seed == "inductor"
     results = []
     task = Task(op="problems", target=Target(dsl="cpp" if inductor else "torch"))
     with SizeProbe(task, generates=inductor) as probe:
         for origin in problems_in(arguments.folder)[: arguments.limit]:
-            results.append(tried(origin, probe, inductor=inductor))
+            kept = keep / origin.relative_to(arguments.folder).with_suffix("") if keep else None
+            results.append(
+                tried(origin, probe, inductor=inductor, timed=not arguments.untimed, keep=kept)
+            )
             print(json.dumps(results[-1]), flush=True)
     width = max((len(Path(each["problem"]).name) for each in results), default=0)
     for each in results:
@@ -93,7 +108,7 @@ def main(words: list[str]) -> bool:
         )
     counted = Counter(each["state"] for each in results)
     print(", ".join(f"{count} {state}" for state, count in counted.items()) or "no problem found")
-    if inductor:
+    if inductor and not arguments.untimed:
         timed = [each for each in results if "ratio" in each]
         level = sum(each["high"] >= 1 for each in timed)
         print(f"{level} of {len(timed)} timed kernels are no slower than torch.compile")

@@ -55,6 +55,9 @@ DROPOUT = (
     "__init__, or set p = 0"
 )
 
+NO_GPU = "active drivers"
+"""A part of what Triton says where it finds no GPU."""
+
 Tell = Callable[[str], None]
 
 
@@ -291,10 +294,15 @@ class _Making:
                 self.generate(probe)
 
     def _fit_cases(self, search: SizeSearch) -> None:
-        """Leave out the cases that do not fit; fewer than two are none."""
+        """Leave out the cases that do not fit or are refused; fewer than two are none."""
         fitting = []
+        refused: ReferenceRefused | None = None
         for case in self._cases:
-            why, needs = self._does_not_fit(search, {**self._values, **case.sizes})
+            try:
+                why, needs = self._does_not_fit(search, {**self._values, **case.sizes})
+            except ReferenceRefused as error:
+                refused = refused or error
+                why, needs = str(error), None
             if why:
                 self.decide(f"case {case.name} is left out: {why}")
             else:
@@ -302,6 +310,8 @@ class _Making:
                 told = f", {_time(needs)} a call" if needs is not None else ""
                 sizes = ", ".join(f"{name} = {value:g}" for name, value in case.sizes.items())
                 self.decide(f"case {case.name}: {sizes}{told}")
+        if refused and not fitting:
+            raise refused
         self._keep_cases(fitting)
 
     def _keep_cases(self, kept: Sequence[Case]) -> None:
@@ -509,6 +519,8 @@ class _Making:
             dropout = _line_of(self.problem.reference, "dropout")
             if "not deterministic" in message and dropout:
                 number, message = dropout, DROPOUT
+            elif NO_GPU in message:
+                message = "it calls a Triton kernel, which needs a GPU"
             raise self._refusal(one_line(message, 400), number) from error
 
 
@@ -527,8 +539,10 @@ def _line_of(source: str, name: str) -> int | None:
 def _need(needs: Needs | None) -> str:
     if needs is None:
         return "it needs more memory than it may use"
-    told = f"get_inputs() needs {_size(needs.inputs)}"
     others = needs.results + needs.weights
+    if needs.peak > 2 * (needs.inputs + others):
+        return f"its tensors need {_size(needs.peak)} at once"
+    told = f"get_inputs() needs {_size(needs.inputs)}"
     return told if others < needs.inputs / 8 else f"{told} and the rest {_size(others)}"
 
 

@@ -1,14 +1,18 @@
 """AI-bench: a YAML file with sizes for a problem of KernelBench, whose `.py` lies beside it.
 
-Its dimensions are matched by name with the numbers of the module, in any case of letters.
+Its dimensions are matched with the numbers of the module: by the order of the constructor's
+arguments, or by name, in any case of letters (`BATCH` is `batch_size` too).
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.problems import kernelbench
 from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_yaml
@@ -36,16 +40,20 @@ def read(path: Path) -> Problem:
         raise BadTask(path, None, "", message)
     problem = kernelbench.read(module, "KernelBench with sizes of AI-bench")
     known = constants(problem.reference)
-    by_name = {name.lower(): name for name in known}
+    names = _names(plain, problem.reference, known)
     listed: list[dict[str, int | float]] = []
     kept_out = [f"sizes of other sections than {section}"] if count > len(entries) else []
     for entry in entries:
         sizes: dict[str, int | float] = {}
         for dim, value in entry["dims"].items():
-            if not isinstance(value, int | float) or isinstance(value, bool) or value < 1:
-                raise BadTask(path, line(str(dim)), str(dim), "expected a number of at least 1")
-            name = by_name.get(str(dim).lower())
-            if name is None:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if isinstance(value, int) and value < 1:
+                message = f"is {value}, expected a number of at least 1"
+                raise BadTask(path, line(str(dim)), str(dim), message)
+            name = names.get(str(dim)) or _like(str(dim), known)
+            if not number:
+                kept_out.append(f"{dim} = {one_line(str(value), 60)}: it is no number")
+            elif name is None:
                 kept_out.append(f"{dim} = {value}: {module.name} has no such number")
             else:
                 sizes[name] = value
@@ -64,6 +72,28 @@ def read(path: Path) -> Problem:
         changed=(f"sizes of {section} in {path.name}",),
         facts=tuple(f"{each}: {entry[each]}" for each in FACTS if each in entry),
     )
+
+
+def _names(plain: dict[str, Any], reference: str, known: Collection[str]) -> dict[str, str]:
+    """Return the numbers of the module that are the constructor's arguments, by dimension."""
+    dims = [each.get("dim") for each in plain.get("inits") or [] if isinstance(each, dict)]
+    for statement in ast.parse(reference).body:
+        match statement:
+            case ast.FunctionDef("get_init_inputs", body=[*_, ast.Return(ast.List(elts=given))]):
+                if len(given) != len(dims):
+                    return {}
+                pairs = zip(dims, given, strict=True)
+                named = {str(dim): each.id for dim, each in pairs if isinstance(each, ast.Name)}
+                return {dim: name for dim, name in named.items() if name in known}
+    return {}
+
+
+def _like(dim: str, known: Collection[str]) -> str | None:
+    """Return the number of the module with the dimension's name, or the only one it begins."""
+    wanted = dim.lower()
+    same = [each for each in known if each.lower() == wanted]
+    begun = [each for each in known if each.lower().startswith(f"{wanted}_")]
+    return same[0] if same else begun[0] if len(begun) == 1 else None
 
 
 def _entries(path: Path, plain: dict[str, Any], line: Line) -> tuple[str, list[Any], int]:

@@ -54,17 +54,22 @@ def cases_of(listed: Sequence[Values]) -> tuple[tuple[Case, ...], tuple[str, ...
 def numeric_cases(
     listed: Sequence[Mapping[str, object]],
 ) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """Return some of the listed cases as `cases_of` does, if all differ in numbers only."""
+    """Return some of the listed cases as `cases_of` does, of those that are like the first.
+
+    A case is like the first if the two differ in numbers only.
+    """
     first = listed[0]
     numbers = [name for name, value in first.items() if _is_number(value)]
     found: list[Values] = []
     for each in listed:
         values = {name: value for name in numbers if _is_number(value := each.get(name))}
         same = all(each.get(name) == first[name] for name in first if name not in numbers)
-        if not same or len(values) < len(numbers) or each.keys() != first.keys():
-            return (), (f"{len(listed)} cases differ in more than numbers: the first is tuned",)
-        found.append(values)
-    return cases_of(found)
+        if same and len(values) == len(numbers) and each.keys() == first.keys():
+            found.append(values)
+    cases, told = cases_of(found)
+    unlike = len(listed) - len(found)
+    left_out = f"{unlike} of {len(listed)} cases differ from the first in more than numbers"
+    return cases, (*([f"{left_out}: they are left out"] if unlike else []), *told)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

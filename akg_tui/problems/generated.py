@@ -27,7 +27,8 @@ class Generated(Struct, frozen=True, kw_only=True):
     `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
     and no tuple. `constants` are expressions for the tensors that the module names and does not
     make. `options` are the flags of Inductor's compiler without their dash; `macro` tells at::vec
-    the vector instructions, which `isa` names.
+    the vector instructions, which `isa` names. `narrow` is the module for vectors of half
+    the width, whose macro is `narrow_macro`; both are empty where there are none.
     """
 
     module: str
@@ -42,3 +43,5 @@ class Generated(Struct, frozen=True, kw_only=True):
     isa: str
     macro: str
     options: tuple[str, ...]
+    narrow: str = ""
+    narrow_macro: str = ""

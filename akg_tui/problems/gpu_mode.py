@@ -13,7 +13,7 @@ from typing import Any
 from akg_tui.problems.case_lists import numeric_cases
 from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
-from akg_tui.problems.module_text import bound_by, replaced_strings, without
+from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, without
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -24,6 +24,8 @@ TASK, REFERENCE = "task.yml", "reference.py"
 NEWEST = 1
 THEIRS = ("task", "utils")
 """Modules of the set's own harness."""
+
+SEEDS = 10_000
 
 CHECKS = {
     *("make_match_reference", "match_reference", "verbose_allclose", "verbose_allequal"),
@@ -79,10 +81,11 @@ def read(path: Path) -> Problem:
             raise BadTask(reference_path, 1, name, "is missing, expected a function")
     rtol = _tolerance(module)
     text = _on_its_own(reference_path, module, text)
-    if text != (on_cpu := replaced_strings(text, "cuda", "cpu")):
-        kept_out.append("tensors are on the CPU, not on a GPU")
+    if text != (on_cpu := on_the_cpu(text)):
+        kept_out.append(ON_THE_CPU)
     written, overwritten = _written(module)
     copies = "".join(_COPY.format(place=place) for place in written)
+    _check_stated(reference_path, module, listed[0])
     names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
     cases, told = numeric_cases(
         [{names.get(key, key): each[key] for key in each if key != "seed"} for each in listed]
@@ -140,7 +143,7 @@ def _tolerance(module: ast.Module) -> float | None:
 def _written(module: ast.Module) -> tuple[list[int], list[int]]:
     """Return the places in `data` of the values to which `ref_kernel` writes, where it shows.
 
-    Second, the places of those that are only assigned to, as memory for a result is.
+    Second, the places of those that are only assigned to, as memory for a result is, or never read.
     """
     kernel = next(
         s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
@@ -164,13 +167,31 @@ def _written(module: ast.Module) -> tuple[list[int], list[int]]:
             case ast.keyword(arg="out", value=ast.Name(id=name)):
                 assigned.add(name)
     written = sorted(places[name] for name in (assigned | changed) & places.keys())
-    return written, sorted(places[name] for name in (assigned - changed) & places.keys())
+    unread = {name for name in places if name != parameter and not _reads(kernel, name)}
+    free = (assigned - changed) & places.keys() | unread
+    return written, sorted(places[name] for name in free)
+
+
+def _reads(kernel: ast.FunctionDef, name: str) -> bool:
+    """Return whether a function reads a name that it unpacked before it binds it anew."""
+    bound = [
+        (each.end_lineno or 0, each.end_col_offset or 0, False)
+        for each in ast.walk(kernel)
+        if isinstance(each, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
+    ]
+    read = [
+        (each.lineno, each.col_offset, True)
+        for each in ast.walk(kernel)
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+    ]
+    return min([*bound, *read], default=(0, 0, False))[2]
 
 
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
     """Return the text without what it imports from the harness and without its checks."""
     has_torch = any("torch" in bound_by(statement) for statement in module.body)
-    added = [] if has_torch else ["import torch"]
+    added = ["import random", *([] if has_torch else ["import torch"])]
     dropped: set[int] = set()
     for statement in module.body:
         if isinstance(statement, ast.ImportFrom) and statement.module in THEIRS:
@@ -200,6 +221,18 @@ def _checks(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.Expr) and bool(names & CHECKS)
 
 
+def _check_stated(path: Path, module: ast.Module, case: dict[str, Any]) -> None:
+    """Refuse a `generate_input` that needs more than the cases state, such as a GPU's number."""
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "generate_input":
+            arguments = statement.args
+            required = [*arguments.posonlyargs, *arguments.args]
+            required = required[: len(required) - len(arguments.defaults)]
+            if lacking := [each.arg for each in required if each.arg not in case]:
+                message = f"needs {', '.join(lacking)}, which {TASK} does not state"
+                raise BadTask(path, statement.lineno, "generate_input", message)
+
+
 def _arguments(
     path: Path, case: dict[str, Any], bound: set[str], line: Line
 ) -> tuple[dict[str, str], str, str]:  # fmt: skip
@@ -210,7 +243,9 @@ def _arguments(
         if not str(key).isidentifier() or not isinstance(value, int | float | str | bool | list):
             raise BadTask(path, line(str(key)), str(key), "expected a number, a text or a list")
         if key == "seed":
-            arguments.append("seed=int(torch.randint(0, 2**31 - 1, ()))")
+            # Not torch's generator, whose numbers fake tensors do not have; and of the size that
+            # the set's own seeds have, for some problems add them to their values.
+            arguments.append(f"seed=random.randrange({SEEDS})")
             continue
         name = str(key).upper()
         while name in bound:

@@ -10,7 +10,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from akg_tui.problems.generated import Generated, Given
 from akg_tui.problems.module_text import bound_by
@@ -55,6 +55,10 @@ EXP = (
 _EXP = ".exp()"
 """How generated code calls it; scalars have `std::exp`."""
 
+WIDE, NARROW = 16, 8
+"""The floats of a vector of 512 and of 256 bits."""
+
+_MACRO = "CPU_CAPABILITY_"
 _BUILD_ONLY = re.compile(r"shared|fPIC|W.*|pedantic|g\d?|fno-omit-frame-pointer|std=.*|fopenmp")
 _INCLUDE = re.compile(r"\s*#include <torch/csrc/inductor/cpp_prefix\.h>\n")
 _SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
@@ -68,6 +72,7 @@ _DIVIDES = re.compile(r"div|mod|[/%]\s*static_cast<int")
 # An index is an int64_t already: sums and products of loop variables and literals.
 _INDEX_CAST = re.compile(r"static_cast<int64_t>\(((?:[\s\w+*-]|\((?:[\s\w+*-])*\))*)\)")
 _INDEX = re.compile(r"(?:x\d+(?:_(?:inner|tail|outer))*|\d+L?|[\s+*()-])+")
+_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
 _NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*)\], Original ATen: \[(.*)\]")
 _EMPTY = re.compile(r"\bempty_strided_cpu\((\(.*?\)), (\(.*?\)), (torch\.\w+)\)")
 _CHECK = re.compile(r"assert_size_stride\((\w+), (\(.*?\)), (\(.*?\))(?:, .*)?\)")
@@ -80,7 +85,7 @@ class NoSeed(ValueError):
 
 @dataclass(frozen=True)
 class _Kernel:
-    """One C++ function of the module: its name, its arguments' types in ctypes, and its text."""
+    """One C++ function of the module: its name, its arguments' types in ctypes, its plain text."""
 
     name: str
     types: tuple[str, ...]
@@ -106,6 +111,9 @@ def kernel_of(generated: Generated, model: str, origin: str) -> str:
     """
     tree = _parsed(generated.module)
     kernels = {each.name: each for each in _kernels(tree)}
+    lines = _call(tree, generated.module)
+    varied = _for_both_widths(kernels, lines, generated)
+    kernels = varied or kernels
     names = _names(generated)
     constants = {
         node.targets[0].id: generated.constants.get(node.targets[0].id, "")
@@ -115,7 +123,7 @@ def kernel_of(generated: Generated, model: str, origin: str) -> str:
         and isinstance(node.value, ast.Constant)
         and node.value.value is None
     }
-    body, told = _body(_call(tree, generated.module), kernels, names, generated)
+    body, told = _body(lines, kernels, names, generated)
     used = {name: text for name, text in constants.items() if _uses(body, name)}
     if lacking := [name for name, text in used.items() if not text]:
         raise NoSeed(f"the generated code needs {lacking[0]}, whose values are not known")
@@ -128,7 +136,8 @@ def kernel_of(generated: Generated, model: str, origin: str) -> str:
         "# The reference: for its weights, and for inputs of other shapes.\n" + model,
     ]
     if kernels:
-        parts += [_flags(generated, kernels), _source(kernels.values(), told), _loading(kernels)]
+        parts.append(_flags(generated, kernels, bool(varied)))
+        parts += [_source(kernels.values(), told, bool(varied)), _loading(kernels)]
     if used:
         lines = [f"{name} = {text}" for name, text in used.items()]
         parts.append("# Tensors that forward makes of numbers in its text.\n" + "\n".join(lines))
@@ -177,7 +186,70 @@ def _kernels(tree: ast.Module) -> Iterator[_Kernel]:
                 if kind != "cpp_pybinding":
                     raise NoSeed(f"the generated code has a kernel of {kind}, which is no C++")
                 listed, text = (ast.literal_eval(each) for each in given[:2])
-                yield _Kernel(name, tuple(_ctype(name, each) for each in listed), text)
+                yield _Kernel(name, tuple(_ctype(name, each) for each in listed), _plain(text))
+
+
+def _for_both_widths(
+    kernels: Mapping[str, _Kernel], lines: Sequence[str], generated: Generated
+) -> dict[str, _Kernel]:
+    """Return the functions written for vectors of either width.
+
+    Empty where what was generated for narrow vectors differs in more than in numbers that follow
+    from the width, or in nothing.
+    """
+    if not generated.narrow:
+        return {}
+    tree = _parsed(generated.narrow)
+    narrow = {each.name: each for each in _kernels(tree)}
+    if narrow.keys() != kernels.keys() or _call(tree, generated.narrow) != lines:
+        return {}
+    found: dict[str, _Kernel] = {}
+    for name, kernel in kernels.items():
+        text = for_both_widths(kernel.text, narrow[name].text)
+        if text is None or kernel.types != narrow[name].types:
+            return {}
+        found[name] = replace(kernel, text=text)
+    return found if found != kernels else {}
+
+
+def for_both_widths(wide: str, narrow: str) -> str | None:
+    """Return C++ that is `wide` where WIDTH is 16, and `narrow` where it is 8; None if none is."""
+    between = _NUMBER.split(wide)
+    if _NUMBER.split(narrow) != between:
+        return None
+    pairs = zip(_NUMBER.findall(wide), _NUMBER.findall(narrow), strict=True)
+    known: list[int] = []
+    text = between[0]
+    for (one, other), following in zip(pairs, between[1:], strict=True):
+        if one == other:
+            known.append(int(one.rstrip("L")))
+            text += one
+        else:
+            number = _by_width(int(one.rstrip("L")), int(other.rstrip("L")), known)
+            if number is None:
+                return None
+            alone = (
+                text.rstrip().endswith(("(", ",", "<", "=")) and following.lstrip()[:1] in ");,&"
+            )
+            text += number if alone or number == "WIDTH" else f"({number})"
+        text += following
+    return text
+
+
+def _by_width(wide: int, narrow: int, known: Sequence[int]) -> str | None:
+    """Return an expression with these values; `known` are sizes, of which the last are nearest."""
+    if wide * NARROW == narrow * WIDE:
+        if wide % WIDE == 0:
+            return "WIDTH" if wide == WIDE else f"{wide // WIDE}L*WIDTH"
+        return f"WIDTH/{WIDE // wide}" if wide and WIDE % wide == 0 else None
+    if wide * WIDE == narrow * NARROW:
+        return f"{wide * WIDE}L/WIDTH"
+    for size in reversed(known):
+        if (size - size % WIDE, size - size % NARROW) == (wide, narrow):
+            return f"{size}L/WIDTH*WIDTH"
+        if (size % WIDE, size % NARROW) == (wide, narrow):
+            return f"{size}L%WIDTH"
+    return None
 
 
 def _ctype(kernel: str, kind: str) -> str:
@@ -276,6 +348,9 @@ def _statement(
         made[empty[1]] = f"{empty[4].removeprefix('torch.')}[{shape}]"
     if same := re.fullmatch(r"(\w+) = (\w+)(?:; del \w+)?(?:  # reuse)?", line):
         made[same[1]] = made.get(same[2], "")
+    if seen := re.match(r"(\w+) = reinterpret_tensor\((\w+), \((.*?)\), ", line):
+        dtype = made.get(seen[2], "").partition("[")[0]
+        made[seen[1]] = f"{dtype}[{seen[3].rstrip(', ')}]"
     line = _EMPTY.sub(r"torch.empty_strided(\1, \2, dtype=\3)", line)
     line = re.sub(r"\breinterpret_tensor\(", "view(", line)
     line = re.sub(r"(?<![\w.])device\(", "torch.device(", line)
@@ -375,6 +450,7 @@ OWN_NAMES = frozenset(
         "FLAGS",
         "BUILD",
         "EXP",
+        "VECTORS",
     }
     | {"TORCH", "LIBRARIES", *(name for name, _, _ in KNOBS.values())}
 )
@@ -406,21 +482,28 @@ def _imports(body: Sequence[str], kernels: Mapping[str, _Kernel]) -> str:
     return "\n".join(lines)
 
 
-def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
+def _flags(generated: Generated, kernels: Mapping[str, _Kernel], has_width: bool) -> str:
     fixed = [
         each for each in generated.options if each not in KNOBS and not _BUILD_ONLY.fullmatch(each)
     ]
     if any("#pragma omp" in each.text for each in kernels.values()):
         fixed.append("fopenmp")
     words = ["-std=c++20", *(f"-{each}" for each in fixed)]
-    words += [f"-D{generated.macro}"] if generated.macro else []
+    words += [f"-D{generated.macro}"] if generated.macro and not has_width else []
     knobs = [KNOBS[each] for each in generated.options if each in KNOBS]
     lines = ["# The compiler's flags are Inductor's; those with a choice are knobs."]
     for name, choices, about in knobs:
         listed = ", ".join(f'"{choice}"' for choice in choices)
         lines += [f"# {about}", f'{name} = "{choices[0]}"  # tune: [{listed}]']
     used = " ".join(f"{{{name}}}" for name, _, _ in knobs)
-    if any(_EXP in each.text for each in kernels.values()):
+    if has_width:
+        isas = [each.removeprefix(_MACRO) for each in (generated.macro, generated.narrow_macro)]
+        lines += [
+            f"# The vectors: of {WIDE} or of {NARROW} floats, which is WIDTH below.",
+            f'VECTORS = "{isas[0]}"  # tune: ["{isas[0]}", "{isas[1]}"]',
+        ]
+        used += f" -D{_MACRO}{{VECTORS}}"
+    if any(".EXP()" in each.text for each in kernels.values()):
         lines += EXP
         used += " -DEXP={EXP}"
     lines += ["FLAGS = (", *(f'    "{line} "' for line in _wrapped(" ".join(words), 90)), ")"]
@@ -433,8 +516,9 @@ def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
     return "\n".join(lines)
 
 
-def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]]) -> str:
+def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]], has_width: bool) -> str:
     parts = ["#include <torch/csrc/inductor/cpp_prefix.h>", "", "using at::vec::Vectorized;"]
+    parts += ["constexpr int64_t WIDTH = Vectorized<float>::size();"] if has_width else []
     for kernel in kernels:
         parts += ["", *_commented(kernel, told.get(kernel.name, []))]
     return 'SOURCE = r"""\n' + "\n".join(parts) + '\n"""'
@@ -449,7 +533,7 @@ def _commented(kernel: _Kernel, arguments: Sequence[str]) -> Iterator[str]:
     parameters = [each.split()[-1].lstrip("*") for each in signature[1].split(",")]
     for name, argument in zip(parameters, arguments, strict=False):
         yield f"// {name}: {argument}"
-    yield from _plain(text.replace("kernel(", f"{kernel.name}(", 1)).strip("\n").splitlines()
+    yield from text.replace("kernel(", f"{kernel.name}(", 1).strip("\n").splitlines()
 
 
 def _plain(text: str) -> str:

@@ -47,8 +47,11 @@ _CASES = [
 
 def get_inputs():
     """Return the inputs of the case."""
-    with open(os.path.join(os.path.dirname(__file__), _CASE_FILE), "w") as file:
-        file.write(_HEAD + _CASES[INPUT_GROUP] + "\\n")
+    folder, own = os.path.split(os.path.splitext(__file__)[0])
+    # Some make the name of the file from their own.
+    for name in (_CASE_FILE, own + os.path.splitext(_CASE_FILE)[1]):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(_HEAD + _CASES[INPUT_GROUP] + "\\n")
     return list({function}()[0])
 '''
 

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 Statement = ast.stmt
 
 
+ON_THE_CPU = "tensors are on the CPU, not on a GPU"
+
+_CUDA = re.compile(r"cuda(:\d+)?")
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -152,18 +156,22 @@ def renamed(source: str, old: str, new: str) -> str:
     return b"\n".join(lines).decode()
 
 
-def replaced_strings(source: str, old: str, new: str) -> str:
-    """Return a module's text with every string that is exactly `old` replaced by `new`."""
+def on_the_cpu(source: str) -> str:
+    """Return a module's text with the CPU in place of a GPU: in its strings and `.cuda()` calls."""
     lines = source.encode().split(b"\n")
-    nodes = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Constant) and node.value == old and node.lineno == node.end_lineno
-    ]
-    for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset), reverse=True):
-        line = lines[node.lineno - 1]
-        text = repr(new).encode()
-        lines[node.lineno - 1] = line[: node.col_offset] + text + line[node.end_col_offset :]
+    places: list[tuple[int, int, int, bytes]] = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(value=str() as text) if _CUDA.fullmatch(text):
+                at, start, end = node.lineno - 1, node.col_offset, node.end_col_offset or 0
+                # A part of an f-string has the place of the whole.
+                if lines[at][start:end].strip(b"\"'") == text.encode():
+                    places.append((at, start, end, b"'cpu'"))
+            case ast.Call(func=ast.Attribute(attr="cuda") as called, args=[], keywords=[]):
+                end = called.end_col_offset or 0
+                places.append(((called.end_lineno or 0) - 1, end - len("cuda"), end, b"cpu"))
+    for at, start, end, new in sorted(places, reverse=True):
+        lines[at] = lines[at][:start] + new + lines[at][end:]
     return b"\n".join(lines).decode()
 
 

@@ -9,18 +9,26 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from akg_tui.problems.case_lists import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.problems.problem import Problem
+from akg_tui.problems.tensor_lists import CHANGED, without_lists
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
 NAME = "npukernelbench"
 MODULE, INPUTS, CASES = "module.py", "prepare_inputs.py", "test_cases.csv"
 NPU = "torch_npu"
+
+TRUTHS = {
+    text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")
+}
 
 _TAIL = '''
 
@@ -57,13 +65,14 @@ def read(path: Path) -> Problem:
         raise BadTask(path, None, "", f"has no {MODULE} and {INPUTS} in it or in validation/")
     rows = _rows(folder / CASES)
     model = _model_text(folder / MODULE)
-    inputs = file_text(folder / INPUTS)
-    parse_python(folder / INPUTS, inputs.encode())
+    # Its own comparison of results needs modules of the harness.
+    inputs = _needed_text(folder / INPUTS, {"get_inputs", "get_init_inputs"})
     for old, new in (("get_inputs", "draw_inputs"), ("get_init_inputs", "draw_init_inputs")):
         inputs = renamed(inputs, old, new)
     listed = "".join(f"    {row!r},\n" for row in rows)
     cases, told = groups(len(rows))
-    reference = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
+    joined = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
+    reference, flattened = without_lists(joined)
     check_reference(folder / MODULE, reference.encode())
     origin = folder.parent if folder.name == "validation" else folder
     kept_out = ["what is compiled for the NPU (question/, answer/) is not used", *told]
@@ -73,7 +82,10 @@ def read(path: Path) -> Problem:
         op=op_of(origin.name),
         reference=reference,
         filename=f"{MODULE} (as made)",
-        changed=(f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",),
+        changed=(
+            f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",
+            *([CHANGED] if flattened else []),
+        ),
         kept_out=tuple(kept_out),
         cases=cases,
     )
@@ -81,14 +93,19 @@ def read(path: Path) -> Problem:
 
 def _model_text(path: Path) -> str:
     """Return the module's text with only what `Model` needs, without imports of the NPU."""
-    text = file_text(path)
-    module = parse_python(path, text.encode())
-    kept = {s.lineno for s in needed_for(module, {"Model"}) if not _imports_npu(s)}
-    text = without(text, lambda statement: statement.lineno not in kept)
+    text = _needed_text(path, {"Model"})
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and node.id == NPU:
             raise BadTask(path, None, "Model", f"needs {NPU}: it only runs on an Ascend NPU")
     return text
+
+
+def _needed_text(path: Path, names: set[str]) -> str:
+    """Return the text of a module with only what these names need, without imports of the NPU."""
+    text = file_text(path)
+    module = parse_python(path, text.encode())
+    kept = {s.lineno for s in needed_for(module, names) if not _imports_npu(s)}
+    return without(text, lambda statement: statement.lineno not in kept)
 
 
 def _imports_npu(statement: ast.stmt) -> bool:
@@ -97,13 +114,31 @@ def _imports_npu(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Import) and NPU in bound_by(statement)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows, with values of the types that pandas, which the set uses, would give."""
     lines = file_text(path).splitlines()
     # Values are lists such as [48, 128], so the columns are separated by semicolons.
     delimiter = ";" if lines and ";" in lines[0] else ","
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines)), delimiter=delimiter))
+    rows: list[dict[str, Any]] = list(
+        csv.DictReader(io.StringIO("\n".join(lines)), delimiter=delimiter)
+    )
     if not rows:
         raise BadTask(path, 1, "", "has no case, expected one a line below the names of columns")
-    return [
-        {name: value for name, value in row.items() if name and value is not None} for row in rows
-    ]
+    for name in [name for name in rows[0] if name]:
+        stated = [row for row in rows if row[name] is not None]
+        for row, value in zip(stated, _column([row[name] for row in stated]), strict=True):
+            row[name] = value
+    return [{n: value for n, value in row.items() if n and value is not None} for row in rows]
+
+
+def _column(texts: list[str]) -> Sequence[str | int | float | bool]:
+    """Return the values of a column: numbers or truth values if all of them are such."""
+    if all(text in TRUTHS for text in texts):
+        return [TRUTHS[text] for text in texts]
+    for kind in (int, float):
+        try:
+            values = [kind(text) for text in texts]
+        except ValueError:
+            continue
+        return values if all(map(math.isfinite, values)) else texts
+    return texts

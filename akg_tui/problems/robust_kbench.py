@@ -111,7 +111,7 @@ def _configs(path: Path) -> list[dict[str, dict[str, Any]]]:
             listed = plain.get(key, [])
             if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
                 raise BadTask(path, lines(key), key, "expected a list of objects")
-            given += listed
+            given += [each for each in listed if each]  # {} states nothing
         parts[part] = given or [{}]
     count = max(map(len, parts.values()))
     return [

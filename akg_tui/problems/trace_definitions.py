@@ -17,6 +17,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case
 from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
+from akg_tui.problems.module_text import ON_THE_CPU, on_the_cpu, renamed
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -26,6 +27,15 @@ NAMES = ("flashinfer", "sol-execbench")
 NEWEST = 1
 DEFINITION, WORKLOAD = "definition.json", "workload.jsonl"
 PARENTS = 4
+
+UNSTATED_EXTENT = 64
+"""The extent of an axis that varies, for a definition that comes without workloads."""
+
+SAMPLES = "multinomial"
+"""A function of torch whose results the judge can't compare."""
+
+PROBABILITIES = "probs"
+"""The name of an input of the definitions that sample."""
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -45,10 +55,20 @@ def read(path: Path, label: str = "") -> Problem:
     inputs = typed(found, plain, line, "inputs", dict)
     _check_run(found, code, line)
     workloads = _workloads_of(found, name)
-    workload, where, kept_out = _first_usable(found, inputs, workloads, line)
+    if workloads:
+        workload, where, kept_out = _first_usable(found, plain, workloads, line)
+    else:
+        workload, where, kept_out = _assumed(found, plain, line)
     axes = _axes(found, plain, line, workload, where)
     custom = plain.get("custom_inputs_entrypoint")
-    drawn = _custom(custom, axes, inputs) if custom else _drawn(found, inputs, line, workload, axes)
+    if code != (on_cpu := on_the_cpu(code)):
+        code = on_cpu
+        kept_out.append(ON_THE_CPU)
+    for taken in ("get_inputs", "get_init_inputs", "Model"):
+        # The reference made of it has these names.
+        code = renamed(code, taken, f"definition_{taken}")
+        custom = f"definition_{taken}" if custom == taken else custom
+    drawn = _drawn(found, inputs, line, workload, axes=axes, custom=str(custom or ""))
     reference = _reference(plain, code, axes, inputs, drawn)
     check_reference(found, reference.encode())
     label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
@@ -83,6 +103,10 @@ def _check_run(path: Path, code: str, line: Line) -> None:
         raise BadTask(path, at, "reference", why) from None
     if not any(isinstance(each, ast.FunctionDef) and each.name == "run" for each in body):
         raise BadTask(path, at, "reference", "has no function run")
+    calls = (node for each in body for node in ast.walk(each) if isinstance(node, ast.Attribute))
+    if any(node.attr == SAMPLES for node in calls):
+        message = f"draws random numbers ({SAMPLES}), so it gives two results for one input"
+        raise BadTask(path, at, "reference", message)
 
 
 def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -104,12 +128,12 @@ def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _first_usable(
-    path: Path, inputs: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]], line: Line
+    path: Path, plain: dict[str, Any], workloads: list[tuple[str, dict[str, Any]]], line: Line
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the first workload whose inputs can be drawn, its place, and what is left out."""
-    if not workloads:
-        return {"axes": {}, "inputs": {}}, path.name, []
-    unusable = ""
+    inputs, extents = plain["inputs"], _extents(plain)
+    unusable: str | None = None
+    empty: str | None = None
     for where, workload in workloads:
         stored = []
         given = workload.get("inputs") or {}
@@ -120,12 +144,45 @@ def _first_usable(
                 raise BadTask(path, line(name), f"inputs.{name}", message)
             if kind == "safetensors":
                 stored.append(name)
-        if all(inputs.get(name, {}).get("dtype") in FLOATS for name in stored):
+        zero = next((n for n, size in workload["axes"].items() if size == 0 and n in extents), "")
+        integers = (n for n in stored if inputs.get(n, {}).get("dtype") not in FLOATS)
+        if zero:
+            empty = empty or zero
+        elif integer := next(integers, ""):
+            unusable = unusable or integer
+        else:
             told = ", ".join(stored)
             return workload, where, [f"stored inputs are drawn instead: {told}"] if stored else []
-        unusable = unusable or next(n for n in stored if inputs[n].get("dtype") not in FLOATS)
-    message = "is stored in a file (safetensors) in every workload, and can't be drawn at random"
-    raise BadTask(path, line(unusable), f"inputs.{unusable}", message)
+    if unusable:
+        message = "is stored in a file (safetensors) in every workload, and can't be drawn"
+        raise BadTask(path, line(unusable), f"inputs.{unusable}", f"{message} at random")
+    message = "is 0 in every workload, expected at least 1"
+    raise BadTask(path, line(empty or ""), f"axes.{empty}", message)
+
+
+def _assumed(
+    path: Path, plain: dict[str, Any], line: Line
+) -> tuple[dict[str, Any], str, list[str]]:
+    """Return a workload for a definition that comes without, as `_first_usable` does."""
+    for name, spec in plain["inputs"].items():
+        if isinstance(spec, dict) and spec.get("dtype") in INTEGERS:
+            message = "has integers, and there is no workload that says how they are drawn"
+            raise BadTask(path, line(name), f"inputs.{name}", message)
+    axes = typed(path, plain, line, "axes", dict).items()
+    varying = [n for n, axis in axes if isinstance(axis, dict) and axis.get("type") == "var"]
+    listed = ", ".join(f"{name} = {UNSTATED_EXTENT}" for name in varying)
+    told = [f"there is no workload beside it: {listed} is assumed, --sizes changes it"]
+    workload = {"axes": dict.fromkeys(varying, UNSTATED_EXTENT), "inputs": {}}
+    return workload, path.name, told if varying else []
+
+
+def _extents(plain: dict[str, Any]) -> set[str]:
+    """Return the axes that are the extent of an input or a result."""
+    parts = [plain.get("inputs"), plain.get("outputs")]
+    specs = [spec for part in parts if isinstance(part, dict) for spec in part.values()]
+    return {
+        str(each) for spec in specs if isinstance(spec, dict) for each in spec.get("shape") or ()
+    }
 
 
 def _cases(
@@ -148,7 +205,8 @@ def _cases(
     ]
     cases, told = cases_of(listed)
     others = len(workloads) - len(listed)
-    return cases, (*told, *([f"{others} workloads with other scalars"] if others else []))
+    unlike = f"{others} workloads with other scalars, or with an axis of 0"
+    return cases, (*told, *([unlike] if others else []))
 
 
 def _is_extent(value: object) -> bool:
@@ -161,6 +219,7 @@ def _axes(
     """Return every axis with the text of its value."""
     found: dict[str, str] = {}
     later: dict[str, str] = {}
+    extents = _extents(plain)
     for name, axis in typed(path, plain, line, "axes", dict).items():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise BadTask(path, line("axes"), "axes", f"{name!r} can't be the name of a number")
@@ -176,8 +235,9 @@ def _axes(
         if not isinstance(value, int) or isinstance(value, bool):
             message = f"has no value: {where} has no workload with it"
             raise BadTask(path, line(name), field, message)
-        if value < 1:
-            raise BadTask(path, line(name), field, f"is {value}, expected at least 1")
+        least = 1 if name in extents else 0  # an axis that no tensor has is a setting
+        if value < least:
+            raise BadTask(path, line(name), field, f"is {value}, expected at least {least}")
         found[name] = repr(value)
     return found | later
 
@@ -197,44 +257,64 @@ def _drawn(
     inputs: dict[str, Any],
     line: Line,
     workload: dict[str, Any],
+    *,
     axes: Mapping[str, str],
+    custom: str,
 ) -> str:
-    """Return the code of a list of inputs, drawn as the workload says."""
+    """Return the body of a function that draws the inputs as the workload says.
+
+    `custom` is the definition's own function for inputs that it draws itself, or "".
+    """
+    given = workload.get("inputs") or {}
     parts = []
     for name, spec in inputs.items():
-        field = f"inputs.{name}"
-        shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
-        given = (workload.get("inputs") or {}).get(name, {})
-        if shape is None:
-            value = given.get("value")
-            if not isinstance(value, int | float):
-                raise BadTask(path, line(name), field, "is a number that no workload gives")
-            parts.append(repr(value))
-            continue
-        known = [str(each) for each in shape]
-        if unknown := [each for each in known if each not in axes and not each.isdigit()]:
-            raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
-        size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
-        if dtype in FLOATS:
-            parts.append(f"torch.randn({size}, dtype=torch.{dtype})")
-        elif dtype in INTEGERS:
-            parts.append(f"torch.randint(0, 8, {size}, dtype=torch.{dtype})")
-        elif dtype == "bool":
-            parts.append(f"torch.rand({size}) < 0.5")
+        kind = given.get(name, {}).get("type", "custom" if custom else "")
+        if kind == "custom" and custom:
+            parts.append(f"custom[{json.dumps(name)}]")
         else:
-            message = f"dtype {dtype} can't be passed to a kernel in this version"
-            raise BadTask(path, line(name), field, message)
-    return "[\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+            parts.append(_one_drawn(path, name, spec, line, given=given.get(name, {}), axes=axes))
+    body = "return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+    if not custom:
+        return body
+    known = {name: name for name in axes}
+    stated = {name: value for name, value in workload["axes"].items() if name not in axes}
+    stated |= {name: each["value"] for name, each in given.items() if "value" in each}
+    known |= {name: repr(value) for name, value in stated.items() if isinstance(value, int | float)}
+    values = ", ".join(f"{json.dumps(name)}: {value}" for name, value in known.items())
+    return f'custom = {custom}({{{values}}}, torch.device("cpu"))\n    {body}'
 
 
-def _custom(entry: object, axes: Mapping[str, str], inputs: dict[str, Any]) -> str:
-    values = ", ".join(f"{json.dumps(name)}: {name}" for name in axes)
-    order = ", ".join(json.dumps(name) for name in inputs)
-    return (
-        f'list(map({entry}({{{values}}}, torch.device("cpu")).__getitem__, [{order}]))'
-        if str(entry).isidentifier()
-        else "[]"
-    )
+def _one_drawn(
+    path: Path,
+    name: str,
+    spec: dict[str, Any],
+    line: Line,
+    *,
+    given: dict[str, Any],
+    axes: Mapping[str, str],
+) -> str:
+    """Return the code of one input."""
+    field = f"inputs.{name}"
+    shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
+    if shape is None:
+        value = given.get("value")
+        if not isinstance(value, int | float):
+            raise BadTask(path, line(name), field, "is a number that no workload gives")
+        return repr(value)
+    known = [str(each) for each in shape]
+    if unknown := [each for each in known if each not in axes and not each.isdigit()]:
+        raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
+    size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    if dtype in FLOATS:
+        # Rows of probabilities, as the sets draw them.
+        rows = ".softmax(-1)" if name == PROBABILITIES else ""
+        return f"torch.randn({size}, dtype=torch.{dtype}){rows}"
+    if dtype in INTEGERS:
+        return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
+    if dtype == "bool":
+        return f"torch.rand({size}) < 0.5"
+    message = f"dtype {dtype} can't be passed to a kernel in this version"
+    raise BadTask(path, line(name), field, message)
 
 
 def _reference(
@@ -263,7 +343,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return {drawn}
+    {drawn}
 
 
 def get_init_inputs():

@@ -78,6 +78,13 @@ def test_what_can_not_be_passed_is_refused(value: object) -> None:
         layouts.lay_out([value])
 
 
+@pytest.mark.parametrize("value", [[torch.zeros(1)], {"weight": torch.zeros(1)}])
+def test_a_tensor_inside_of_a_value_is_named(value: object) -> None:
+    what = f"value 1 is a {type(value).__name__} with a tensor inside; a tensor can only"
+    with pytest.raises(Unsupported, match=what):
+        layouts.lay_out([1, value])
+
+
 @pytest.mark.parametrize(
     "layout",
     [

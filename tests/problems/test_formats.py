@@ -11,7 +11,7 @@ import pytest
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.case_lists import MOST, cases_of
+from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
@@ -24,6 +24,7 @@ FOUND = {
     "multikernelbench/pairs.py": ("MultiKernelBench", "pairs", 2 * 32 * 64 * 4),
     "npukernelbench/ScaledAdd": ("NPUKernelBench", "ScaledAdd", 2 * 48 * 128 * 4),
     "npukernelbench/RowSum": ("NPUKernelBench", "RowSum", 64 * 96 * 4),
+    "npukernelbench/ForeachScale": ("NPUKernelBench", "ForeachScale", (8 + 4 + 1) * 32 * 4),
     "robust_kbench/scale_norm": ("robust-kbench", "scale_norm", 4 * 32 * 128 * 4),
     "robust_kbench/swish_backward": ("robust-kbench", "swish_backward", 2 * 64 * 128 * 4),
     "flashinfer/definitions/gemm/gemm_n96_k64.json": (
@@ -155,6 +156,21 @@ def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
     ]
 
 
+def test_cases_are_found_by_the_name_of_the_module_that_reads_them(tmp_path: Path) -> None:
+    for suffix in (".py", ".json"):
+        shutil.copy(SETS / f"multikernelbench/3_scaled_tanh{suffix}", tmp_path)
+    path = tmp_path / "3_scaled_tanh.py"
+    named = 'os.path.join(os.path.dirname(__file__), "3_scaled_tanh.json")'
+    assert named in path.read_text()
+    path.write_text(path.read_text().replace(named, 'os.path.splitext(__file__)[0] + ".json"'))
+    elsewhere = tmp_path / "task"
+    elsewhere.mkdir()
+    namespace: dict[str, Any] = {"__file__": str(elsewhere / "reference.py")}
+    exec(read_problem(path).reference, namespace)
+    x, _ = namespace["get_inputs"]()
+    assert x.numel() == 64 * 128
+
+
 def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_path: Path) -> None:
     folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
     module = folder / "func_forward.py"
@@ -176,6 +192,19 @@ def test_what_a_configuration_leaves_out_has_the_constructor_s_own_value(tmp_pat
 DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
 
 
+def test_rows_have_numbers_and_truth_values_and_lists_of_tensors_are_passed_one_by_one() -> None:
+    found = problem("npukernelbench/ForeachScale")
+    assert "a list of tensors is passed as its length and then its tensors" in found.changed
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    assert namespace["get_init_inputs"]() == [2.0, False]
+    count, *parts, shift = namespace["get_inputs"]()
+    assert (count, [tuple(each.shape) for each in parts]) == (2, [(8, 32), (4, 32)])
+    results = namespace["Model"](2.0, False)(count, *parts, shift)
+    for part, result in zip(parts, results, strict=True):
+        assert result.equal(part * 2.0 + shift)
+
+
 def definition(tmp_path: Path, **changes: Any) -> Path:
     """Return a folder with the definition of row_log_softmax, changed."""
     shutil.copytree(SETS / "sol_execbench/row_log_softmax", tmp_path / "p")
@@ -190,6 +219,10 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
         ({"schema_version": 3}, "schema_version: is 3, newer than this reader knows (1)"),
         ({"reference": "def run(x:"}, "reference: not valid Python"),
         ({"reference": "x = 1"}, "reference: has no function run"),
+        (
+            {"reference": "def run(x):\n    return x.multinomial(1)"},
+            "reference: draws random numbers (multinomial), so it gives two results",
+        ),
         ({"inputs": None}, "inputs: is missing, expected an object"),
         (
             {"axes": {**DEFINITION["axes"], "width": {"type": "ragged"}}},
@@ -223,6 +256,142 @@ def test_a_definition_that_can_not_be_read_is_refused_with_its_line(
     assert f": {says}" in said
     assert said.startswith(f"{folder}/definition.json:")
     assert said.removeprefix(f"{folder}/definition.json:").partition(":")[0].isdigit()
+
+
+def workloads(folder: Path, *axes: dict[str, int]) -> Path:
+    """Write a workload for each of these axes."""
+    lines = [json.dumps({"axes": each, "inputs": {"x": {"type": "random"}}}) for each in axes]
+    (folder / "workload.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def test_a_definition_without_workloads_gets_extents_that_can_be_changed(tmp_path: Path) -> None:
+    folder = definition(tmp_path)
+    (folder / "workload.jsonl").unlink()
+    found = read_problem(folder)
+    assert constants(found.reference)["num_rows"].value == 64
+    told = "there is no workload beside it: num_rows = 64 is assumed, --sizes changes it"
+    assert found.kept_out == (told,)
+    assert found.cases == ()
+
+
+def test_names_of_a_definition_that_the_made_reference_needs_are_changed(tmp_path: Path) -> None:
+    drawn = "def get_inputs(axes, device):\n    return {'x': Model(axes['num_rows'])}\n"
+    made = f"def Model(n):\n    return torch.ones(n, 4, 64)\n{drawn}"
+    folder = definition(
+        tmp_path,
+        reference=f"{DEFINITION['reference']}\n{made}",
+        custom_inputs_entrypoint="get_inputs",
+    )
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    (x,) = namespace["get_inputs"]()
+    assert x.shape == (32, 4, 64)
+    assert namespace["Model"]()(x).shape == x.shape
+
+
+def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
+    tmp_path: Path,
+) -> None:
+    inputs = {**DEFINITION["inputs"], "y": {"shape": ["num_rows"], "dtype": "float32"}}
+    inputs["scale"] = {"shape": None, "dtype": "float32"}
+    code = (
+        "import torch\n\ndef draw(given, device):\n"
+        "    return {'y': torch.full((given['num_rows'],), given['scale'] + given['extra'])}\n"
+        "def run(x, y, scale):\n    return x.sum((1, 2)) * y * scale\n"
+    )
+    folder = definition(tmp_path, inputs=inputs, reference=code, custom_inputs_entrypoint="draw")
+    given = {"x": {"type": "random"}, "y": {"type": "custom"}}
+    given["scale"] = {"type": "scalar", "value": 2.0}
+    workload = {"axes": {"num_rows": 16, "extra": 1}, "inputs": given}
+    (folder / "workload.jsonl").write_text(json.dumps(workload))
+    namespace: dict[str, Any] = {}
+    exec(read_problem(folder).reference, namespace)
+    x, y, scale = namespace["get_inputs"]()
+    assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
+
+
+def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
+    code = (
+        "def run(x):\n    n = torch.ones(1, device='cuda:0')\n"
+        "    assert f'cuda{1}' == 'cuda1'\n    return x.cuda() + n\n"
+    )
+    found = read_problem(definition(tmp_path, reference=f"import torch\n{code}"))
+    assert "tensors are on the CPU, not on a GPU" in found.kept_out
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    (x,) = namespace["get_inputs"]()
+    assert namespace["Model"]()(x).equal(x + 1)
+
+
+def test_probabilities_are_drawn_as_such(tmp_path: Path) -> None:
+    inputs = {"probs": {"shape": ["num_rows", "width"], "dtype": "float32"}}
+    code = "def run(probs):\n    return probs.cumsum(-1)\n"
+    namespace: dict[str, Any] = {}
+    exec(read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference, namespace)
+    (drawn,) = namespace["get_inputs"]()
+    assert drawn.sum(-1).tolist() == pytest.approx([1.0] * 32)
+
+
+def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
+    folder = definition(tmp_path, inputs={"x": {"shape": ["num_rows"], "dtype": "int32"}})
+    (folder / "workload.jsonl").unlink()
+    with pytest.raises(BadTask, match=r"inputs\.x: has integers, and there is no workload"):
+        read_problem(folder)
+
+
+def test_the_first_workload_whose_tensors_have_elements_is_used(tmp_path: Path) -> None:
+    folder = workloads(definition(tmp_path), {"num_rows": 0}, {"num_rows": 48})
+    found = read_problem(folder)
+    assert constants(found.reference)["num_rows"].value == 48
+    assert found.kept_out == ("1 workloads with other scalars, or with an axis of 0",)
+    with pytest.raises(BadTask, match=r"axes\.num_rows: is 0 in every workload"):
+        read_problem(workloads(folder, {"num_rows": 0}))
+
+
+def test_an_axis_that_no_tensor_has_may_be_zero(tmp_path: Path) -> None:
+    offset = {"offset": {"type": "const", "value": 0}}
+    folder = definition(tmp_path, axes=DEFINITION["axes"] | offset)
+    assert constants(read_problem(folder).reference)["offset"].value == 0
+
+
+def test_cases_that_differ_in_more_than_numbers_are_left_out_and_the_others_stay() -> None:
+    listed = [{"n": 8, "how": "dense"}, {"n": 16, "how": "dense"}, {"n": 8, "how": "band"}]
+    cases, told = numeric_cases(listed)
+    assert [each.sizes for each in cases] == [{"n": 8}, {"n": 16}]
+    assert told == ("1 of 3 cases differ from the first in more than numbers: they are left out",)
+
+
+def test_a_configuration_that_states_nothing_is_no_case(tmp_path: Path) -> None:
+    folder = shutil.copytree(SETS / "robust_kbench/scale_norm", tmp_path / "p")
+    config = json.loads((folder / "config_forward.json").read_text())
+    changed = {key: [{}] if key.startswith("multi") else given for key, given in config.items()}
+    (folder / "config_forward.json").write_text(json.dumps(changed))
+    found = read_problem(folder)
+    assert (found.cases, found.kept_out) == ((), ())
+
+
+def test_dimensions_are_matched_by_the_constructor_s_arguments_and_by_how_names_begin(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(SETS / "ai_bench", tmp_path / "p")
+    path = tmp_path / "p/40_Linear.yaml"
+    text = path.read_text().replace("IN_FEATURES", "WIDE").replace("OUT_FEATURES", "FEATURES_OUT")
+    path.write_text(text.replace("BATCH_SIZE", "BATCH").replace("GROUPS: 2", "GROUPS: [2, 2]"))
+    found = read_problem(path)
+    assert dict(found.sizes) == {"batch_size": 32, "in_features": 64, "out_features": 48}
+    assert "GROUPS = [2, 2]: it is no number" in found.kept_out
+
+
+def test_a_setting_below_one_is_taken_and_a_size_below_one_refused(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "ai_bench", tmp_path / "p")
+    path, module = tmp_path / "p/40_Linear.yaml", tmp_path / "p/40_Linear.py"
+    path.write_text(path.read_text().replace("GROUPS: 2", "SLOPE: 0.1"))
+    module.write_text(module.read_text().replace("batch_size =", "slope = 0.01\nbatch_size ="))
+    assert dict(read_problem(path).sizes)["slope"] == 0.1
+    path.write_text(path.read_text().replace("BATCH_SIZE: 32", "BATCH_SIZE: 0"))
+    with pytest.raises(BadTask, match="BATCH_SIZE: is 0, expected a number of at least 1"):
+        read_problem(path)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +432,49 @@ def test_code_of_the_harness_that_a_task_lacks_is_refused(tmp_path: Path) -> Non
     with pytest.raises(BadTask) as refused:
         read_problem(tmp_path / "p")
     assert "reference.py:1: set_seed: is imported from utils" in str(refused.value)
+
+
+def test_inputs_that_need_more_than_the_cases_state_are_refused(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    path.write_text(path.read_text().replace("size: int, seed", "rank: int, size: int, seed"))
+    with pytest.raises(BadTask) as refused:
+        read_problem(tmp_path / "p")
+    said = "reference.py:11: generate_input: needs rank, which task.yml does not state"
+    assert said in str(refused.value)
+
+
+def test_memory_that_the_reference_never_reads_may_be_ignored(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    text = path.read_text().replace("    weights =", "    data, output = data\n    weights =")
+    text = text.replace("return torch.sum(data * weights, dim=-1)", "{sum}\n    return output")
+    path.write_text(text.format(sum="output = torch.sum(data * weights, dim=-1)"))
+    assert read_problem(tmp_path / "p").free_inputs == (1,)
+    path.write_text(text.format(sum="output = output + torch.sum(data * weights, dim=-1)"))
+    assert read_problem(tmp_path / "p").free_inputs == ()
+
+
+def test_seeds_are_of_the_size_that_the_set_s_own_have(tmp_path: Path) -> None:
+    shutil.copytree(SETS / "gpu_mode/grey_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    path.write_text(
+        path.read_text().replace("gen = torch", "return torch.tensor(seed)\n    gen = torch")
+    )
+    namespace: dict[str, Any] = {}
+    exec(read_problem(tmp_path / "p").reference, namespace)
+    seeds = {int(namespace["get_inputs"]()[0]) for _ in range(20)}
+    assert len(seeds) > 1
+    assert max(seeds) < 100_000
+
+
+def test_the_inputs_of_gpu_mode_are_sized_without_allocating_them(probe: SizeProbe) -> None:
+    found = problem("gpu_mode/grey_py")
+    huge = ReferenceChanges(constants={"SIZE": 200_000})
+    task = Task(op="grey", reference=huge, target=Target(dsl="torch"))
+    needs = probe.ask("estimate", task, found.reference, found.filename)
+    assert needs is not None
+    assert needs.inputs == 200_000**2 * 3 * 4
 
 
 def test_comparisons_of_the_harness_are_left_out_and_its_contexts_do_nothing(

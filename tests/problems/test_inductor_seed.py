@@ -20,7 +20,7 @@ from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems.generated import Generated, Given
-from akg_tui.problems.inductor_seed import NoSeed, kernel_of
+from akg_tui.problems.inductor_seed import NoSeed, for_both_widths, kernel_of
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
 from tests.problems.conftest import SETS
@@ -28,7 +28,7 @@ from tests.problems.conftest import SETS
 PROBLEM = """import torch
 import torch.nn as nn
 
-WIDTH = 24
+WIDTH = 28
 
 
 class Model(nn.Module):
@@ -58,11 +58,11 @@ import torch
 names = {"__name__": "kernel"}
 exec(open(sys.argv[1]).read(), names)
 torch.manual_seed(0)
-reference = names["Model"](24)
-kernel = names["ModelNew"](24)
+reference = names["Model"](28)
+kernel = names["ModelNew"](28)
 kernel.load_state_dict(reference.state_dict())
 for rows in (8, 5):
-    x, weight = torch.randn(rows, 16), torch.randn(24, 4)
+    x, weight = torch.randn(rows, 16), torch.randn(28, 4)
     for ours, wanted in zip(kernel(x, weight), reference(x, weight), strict=True):
         torch.testing.assert_close(ours, wanted)
 means = [each.net[1].running_mean for each in (kernel, reference)]
@@ -98,13 +98,15 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     assert head[0] == "# The first kernel: what torch.compile generates for p.py, as one file."
     assert torch.__version__ in head[1]
     knobs = {knob.name for knob in find_knobs(kernel.splitlines())}
-    assert knobs == {"OPTIMIZE", "MATH", "CONTRACT", "LOOPS", "EXP"}
+    assert knobs - {"VECTORS"} == {"OPTIMIZE", "MATH", "CONTRACT", "LOOPS", "EXP"}
+    assert ("VECTORS" in knobs) == (torch.backends.cpu.get_cpu_capability() == "AVX512")
     build = next(line for line in kernel.splitlines() if line.startswith("BUILD = "))
     assert all(f"{{{name}}}" in build for name in knobs)
     assert ".EXP()" in kernel
     assert "net_0_weight = self.net[0].weight" in kernel
     assert "scale = self.scale" in kernel
-    command = [sys.executable, "-c", ALONE, str(folder / "kernel.py")]
+    (tmp_path / "alone.py").write_text(kernel.replace('VECTORS = "AVX512"', 'VECTORS = "AVX2"'))
+    command = [sys.executable, "-c", ALONE, str(tmp_path / "alone.py")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     toml = (folder / "task.toml").read_text().replace("budget_s = 20.0", "budget_s = 1.0")
@@ -281,6 +283,58 @@ def test_the_cpp_loses_casts_of_indices_only() -> None:
     assert "auto tmp1 = Vectorized<int>::loadu(x0, 8L);" in source
     assert "if(x0 >= 0L && x0 < 32L)\n" in source
     assert "inductor_cpu_integer_div_error" not in source
+
+
+WIDE = """
+    for(int64_t x0=0L; x0<1004L; x0+=16L)
+        if(x0 >= 0L && x0 < 992L)
+            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), 16L) + 16.0e-05);
+        if(x0 >= 992L && x0 < 1004L) loadu(in_ptr0 + (32L*x0 + 1004L*x1), 12L);
+    WelfordHelper<Vectorized<float>, 4096> helper(256L); float tmp16[16*16]; auto tmp1 = 8L*x0;
+"""
+NARROW = """
+    for(int64_t x0=0L; x0<1004L; x0+=8L)
+        if(x0 >= 0L && x0 < 1000L)
+            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), 8L) + 16.0e-05);
+        if(x0 >= 1000L && x0 < 1004L) loadu(in_ptr0 + (16L*x0 + 1004L*x1), 4L);
+    WelfordHelper<Vectorized<float>, 4096> helper(512L); float tmp16[8*8]; auto tmp1 = 4L*x0;
+"""
+EITHER = """
+    for(int64_t x0=0L; x0<1004L; x0+=WIDTH)
+        if(x0 >= 0L && x0 < 1004L/WIDTH*WIDTH)
+            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), WIDTH) + 16.0e-05);
+        if(x0 >= 1004L/WIDTH*WIDTH && x0 < 1004L) loadu(in_ptr0 + ((2L*WIDTH)*x0 + 1004L*x1), 1004L%WIDTH);
+    WelfordHelper<Vectorized<float>, 4096> helper(4096L/WIDTH); float tmp16[WIDTH*WIDTH]; auto tmp1 = (WIDTH/2)*x0;
+"""  # noqa: E501
+
+
+def test_numbers_that_follow_from_the_width_of_vectors_become_expressions_of_it() -> None:
+    assert for_both_widths(WIDE, NARROW) == EITHER
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("1000L", "999L"), ("512L", "500L"), ("x0+=8L", "x1+=8L"), ("8*8", "8*8*8")]
+)
+def test_code_that_differs_in_more_than_the_width_is_not_written_as_one(old: str, new: str) -> None:
+    assert old in NARROW
+    assert for_both_widths(WIDE, NARROW.replace(old, new)) is None
+
+
+def test_a_kernel_has_the_width_as_a_knob_only_if_all_of_it_follows_from_the_width() -> None:
+    wide = MODULE.replace("auto tmp0 = ", "x0+=static_cast<int64_t>(16L); auto tmp0 = ")
+    narrow = wide.replace("(16L)", "(8L)").replace("# AOT ID: ['0_", "# AOT ID: ['1_")
+    macros = {"macro": "CPU_CAPABILITY_AVX512", "narrow_macro": "CPU_CAPABILITY_AVX2"}
+    kernel = kernel_of(replace(RECORDED, module=wide, narrow=narrow, **macros), MODEL, "p.py")
+    assert 'VECTORS = "AVX512"  # tune: ["AVX512", "AVX2"]' in kernel
+    assert "-DCPU_CAPABILITY_{VECTORS}" in kernel
+    assert "-DCPU_CAPABILITY_AVX512" not in kernel
+    assert "constexpr int64_t WIDTH = Vectorized<float>::size();" in kernel
+    assert "x0+=WIDTH; auto tmp0" in kernel
+    for other in (narrow.replace("(buf1, 4)", "(buf1, 5)"), narrow.replace("tmp3", "tmp4"), wide):
+        kernel = kernel_of(replace(RECORDED, module=wide, narrow=other, **macros), MODEL, "p.py")
+        assert "VECTORS" not in kernel
+        assert "-DCPU_CAPABILITY_AVX512" in kernel
+        assert "x0+=16L; auto tmp0" in kernel
 
 
 def test_checks_of_divisions_stay_where_the_code_divides() -> None:

@@ -175,6 +175,42 @@ def test_without_numbers_to_change_a_file_that_is_too_large_is_refused(
     )
 
 
+def test_what_is_held_only_while_inputs_are_drawn_is_told(probe: SizeProbe, tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    drawn = "torch.rand(1 << 20, 1 << 20)[:batch_size, :dim].clone()"
+    path.write_text(SOFTMAX.read_text().replace("torch.rand(batch_size, dim)", drawn))
+    with pytest.raises(BadTask) as refused:
+        made(probe, tmp_path / "task", path, fit=True)
+    assert "its tensors need 4102.0 GiB at once, and no number" in str(refused.value)
+
+
+def test_a_reference_that_calls_triton_is_refused_where_there_is_no_gpu(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.py"
+    called = 'raise RuntimeError("0 active drivers ([]). There should only be one.")'
+    text = SOFTMAX.read_text()
+    head = "def forward(self, x):\n"
+    assert head in text
+    path.write_text(text.replace(head, f"{head}        {called}\n"))
+    with pytest.raises(BadTask, match=r"p\.py:\d+: it calls a Triton kernel, which needs a GPU"):
+        made(probe, tmp_path / "task", path, sizes={"batch_size": 4, "dim": 8})
+
+
+def test_a_case_that_can_not_be_drawn_is_left_out_if_others_can(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(SETS / "npukernelbench/ScaledAdd", tmp_path / "p")
+    rows = folder / "validation/test_cases.csv"
+    rows.write_text(rows.read_text().replace("float32", "int32"))
+    task, told = made(probe, tmp_path / "task", folder)
+    assert task.task.reference.constants == {"INPUT_GROUP": 1}
+    assert any(line.startswith("case group1 is left out: ") for line in told)
+    rows.write_text(rows.read_text().replace("float16", "int32"))
+    with pytest.raises(BadTask, match="not implemented for 'Int'"):
+        made(probe, tmp_path / "none", folder)
+
+
 def test_a_first_kernel_can_be_given_or_comes_with_the_problem(
     probe: SizeProbe, tmp_path: Path
 ) -> None:

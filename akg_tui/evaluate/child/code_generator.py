@@ -35,6 +35,9 @@ MODULES = (
     "torch._inductor.cpp_builder",
 )
 
+WIDE_BITS = 512
+"""Code for vectors of such width is generated for those of half the width too."""
+
 CONSTANT_ELEMENTS = 4096
 """A tensor with more elements that `forward` makes of numbers is not written into a kernel."""
 
@@ -67,26 +70,22 @@ class CodeGenerator(ReferenceServer):
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
         with _settings():
-            caught = _Caught()
-            try:
-                compiled = torch.compile(model, backend=caught.compile, fullgraph=True)
-                result = compiled(*inputs)
-            except _Unusable:
-                raise
-            except BaseException as error:
-                cause = caught.failure or error
-                what = f"torch.compile can't take it as one graph: {_said(cause)}"
-                raise Fault(Status.REFERENCE, self._located(what, cause)) from error
-            if caught.module is None:
-                raise _Unusable("torch.compile finds nothing to compute in forward()")
             isa = pick_vec_isa()
             options = CppTorchOptions(vec_isa=isa).get_cflags()
+            module, caught, result = self._compiled(model, inputs)
+            narrow, narrow_macro = "", ""
+            if isa and isa.bit_width() == WIDE_BITS:
+                with torch._inductor.config.patch({"cpp.simdlen": WIDE_BITS // 2}):
+                    narrow_isa = pick_vec_isa()
+                    narrow_macro = next(iter(narrow_isa.build_macro()), "") if narrow_isa else ""
+                    if narrow_macro:
+                        narrow, _, _ = self._compiled(model, inputs)
         single = isinstance(result, torch.Tensor)
         results = [result] if isinstance(result, torch.Tensor) else list(self._as_tensors(result))
         names = self._input_names(inputs)
         places = _places(model, dict(zip(names, inputs, strict=True)))
         return Generated(
-            module=caught.module,
+            module=module,
             inputs=tuple(_given(n, v) for n, v in zip(names, inputs, strict=True)),
             arguments=tuple(_place(value, places) for value in caught.arguments),
             described=tuple(_described(value) for value in caught.arguments),
@@ -98,7 +97,28 @@ class CodeGenerator(ReferenceServer):
             isa=str(isa) if isa else "scalar",
             macro=next(iter(isa.build_macro()), "") if isa else "",
             options=tuple(options),
+            narrow=narrow,
+            narrow_macro=narrow_macro,
         )
+
+    def _compiled(
+        self, model: torch.nn.Module, inputs: Sequence[object]
+    ) -> tuple[str, _Caught, object]:
+        """Return the module for the present settings, what was caught, and the call's result."""
+        torch._dynamo.reset()
+        caught = _Caught()
+        try:
+            compiled = torch.compile(model, backend=caught.compile, fullgraph=True)
+            result = compiled(*inputs)
+        except _Unusable:
+            raise
+        except BaseException as error:
+            cause = caught.failure or error
+            what = f"torch.compile can't take it as one graph: {_said(cause)}"
+            raise Fault(Status.REFERENCE, self._located(what, cause)) from error
+        if caught.module is None:
+            raise _Unusable("torch.compile finds nothing to compute in forward()")
+        return caught.module, caught, result
 
     def _located(self, what: str, error: BaseException) -> str:
         """Return `what` with the last line of the file that torch.compile's message names."""

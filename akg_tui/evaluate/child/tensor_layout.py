@@ -223,8 +223,10 @@ def _to_plain(value: Value, index: int) -> object:
         return value
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
+        _check_no_tensor(value, kind, index)
         return {kind: [_to_plain(inner, index) for inner in value]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        _check_no_tensor(value.values(), "dict", index)
         return {"dict": {key: _to_plain(inner, index) for key, inner in value.items()}}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
@@ -232,6 +234,14 @@ def _to_plain(value: Value, index: int) -> object:
         f"value {index} is a {type(value).__name__}; only tensors, numbers, strings, None, "
         "dtypes and lists of such (tensors not inside) can be passed"
     )
+
+
+def _check_no_tensor(values: Iterable[Value], kind: str, index: int) -> None:
+    if any(isinstance(value, torch.Tensor) for value in values):
+        raise Unsupported(
+            f"value {index} is a {kind} with a tensor inside; a tensor can only be passed as a "
+            "value of its own"
+        )
 
 
 def _from_plain(value: object) -> Value:
