@@ -94,7 +94,7 @@ def test_a_mean_of_so_many_numbers_that_half_of_them_do_not_matter_is_fitted_to_
 ) -> None:
     origin = tmp_path / "48_mean.py"
     mean = UNDECIDED.replace("x):", "x, scale):").replace("relu(x)", "mean(x + 9) * scale")
-    drawn = mean.replace("torch.rand(1024, 1024)", "torch.rand(count), torch.rand(1)")
+    drawn = mean.replace("torch.rand(1024, 1024)", "torch.rand(count), torch.rand(1) + 1")
     origin.write_text(drawn + "\ncount = 1 << 20\n")
     task, told = made(probe, tmp_path / "task", origin, fit=True)
     assert task.reference == origin.read_text()
