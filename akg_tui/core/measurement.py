@@ -186,7 +186,7 @@ class CaseEstimate(Struct, frozen=True, gc=False):
     binds: str
 
 
-class Estimate(Struct, frozen=True, gc=False):
+class Estimate(Struct, frozen=True, gc=False, omit_defaults=True):
     """The time of a kernel on the hardware `arch` by a model of it, in microseconds a call.
 
     Nothing ran there: it ranks kernels, and is never a ratio. `binds` is what the model says binds.

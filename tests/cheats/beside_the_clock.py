@@ -318,7 +318,10 @@ BESIDE_THE_CLOCK = (
             y = torch.zeros_like(x)
             found["server"]._tell_addresses([y])
             def go_on():
-                time.sleep(0.1)  # until the main thread has ended, else the call has no answer
+                # If the main thread has not ended yet, the call has no answer.
+                state = f"/proc/self/task/{os.getpid()}/stat"
+                while open(state).read().split()[2] != "Z":
+                    time.sleep(0.001)
                 found["channel"].send(REPLY.pack(found["nonce"], 0, 0, 0))
                 while True:
                     torch.softmax(x, -1, out=y)
