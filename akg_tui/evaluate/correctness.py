@@ -55,6 +55,8 @@ ROUNDINGS = (2, 4)
 One is the rounding of the result; a reference of several operators rounds after each."""
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
+NUDGED_SUM = 2.0
+"""`RANDOM_SUM`, in units of the largest of many elements' errors instead of a deviation."""
 EQUAL_SUM = 0.25
 """The share of the largest possible error that a sum may reach in half precision, where the
 roundings of the result come on top, and the whole of it would hide terms that are left out."""
@@ -234,7 +236,7 @@ def conditioned(
         if not bound <= ceiling:
             return None
         # The inputs are changed once, and a sum of n terms is rounded n times.
-        growth = RANDOM_SUM * math.sqrt(terms)
+        growth = (RANDOM_SUM if has_few(native) else NUDGED_SUM) * math.sqrt(terms)
         summed = min(growth * max(own, nudge), LONG_SUM)
         if native.dtype not in HALF and bound < summed:
             bound, origin = summed, f"{growth:.0f} times the effect of one rounding of the inputs"

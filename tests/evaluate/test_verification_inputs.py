@@ -86,6 +86,21 @@ def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
         assert 5 < int(found.sum()) < 200, kind
 
 
+def test_outliers_stand_at_both_ends_of_rows_and_within() -> None:
+    x = torch.randn(6, 64, generator=rng())
+    for seed in range(20):
+        (made,) = unusual_values.apply(ValueKind.OUTLIERS, [x], rng(seed))
+        assert isinstance(made, torch.Tensor)
+        places = made.abs().argmax(1).tolist()
+        one_hot = [int((row != 0).sum()) == 1 for row in made]
+        assert sum(one_hot) == 3
+        for end in (0, 63):
+            assert {hot for place, hot in zip(places, one_hot, strict=True) if place == end} == {
+                True,
+                False,
+            }
+
+
 def test_one_value_of_a_random_row_is_large_and_all_others_are_as_drawn() -> None:
     x = torch.randn(400, 16, generator=rng())
     found = set()

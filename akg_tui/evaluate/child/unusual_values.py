@@ -41,6 +41,7 @@ class ValueKind(IntEnum):
     NAN = 13, "NaN"
     PATCHWORK = 14, "rows of many kinds"
     NEEDLE = 15, "one large value"
+    WIDE = 16, "values four times as large"
 
 
 class Alteration(IntEnum):
@@ -281,6 +282,14 @@ def _large(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     return value * (2.0**4 if value.dtype == torch.float16 else 2.0**10)
 
 
+def _wide(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """Return values whose exponentials differ by more than those of drawn ones.
+
+    Larger values show less of it, because rounding then matters more.
+    """
+    return value * 4
+
+
 def _tiny(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     return value * (2.0**-6 if value.dtype == torch.float16 else 2.0**-40)
 
@@ -302,10 +311,15 @@ def _sorted(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 def _outliers(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     rows = _as_rows(value).clone()
-    place = torch.randint(rows.shape[1], (rows.shape[0], 1), generator=rng)
+    count, length = rows.shape
+    place = torch.randint(length, (count, 1), generator=rng)
+    # Two of three rows have it at an end: a kernel may take the first element for a typical one.
+    turn = int(torch.randint(3, (), generator=rng))
+    place[turn::3] = 0
+    place[(turn + 1) % 3 :: 3] = length - 1
     height = rows.gather(1, place) * 100 + 1
     # Every second row is one-hot: zero except for one element.
-    rows[::2] = 0
+    rows[int(torch.randint(2, (), generator=rng)) :: 2] = 0
     return rows.scatter_(1, place, height).view_as(value)
 
 
@@ -388,6 +402,7 @@ _CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor
     ValueKind.NAN: _nan,
     ValueKind.PATCHWORK: _patchwork,
     ValueKind.NEEDLE: _needle,
+    ValueKind.WIDE: _wide,
 }
 _PATCHES = (
     _raised,
