@@ -15,7 +15,7 @@ import os
 import random
 import statistics
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
@@ -83,6 +83,10 @@ GLIMPSE_BYTES = 64
 IDLE_EVERY = 3
 IDLE_KEPT = 45
 """The turns between calls of the idle process, and how many of its last times count."""
+
+LATE_S = 2e-5
+"""A call after which a process used more CPU time than this, in seconds, beyond that of the idle
+process, ends when it was stopped."""
 
 FIXED_SHARE = 0.5
 """The largest share of a call that is subtracted as fixed cost."""
@@ -375,12 +379,15 @@ class IdleProcess:
     @property
     def fixed_s(self) -> float:
         """The fixed cost of a call in seconds."""
-        return statistics.median(call.seconds for call in self._calls) if self._calls else 0.0
+        return self._median(lambda call: call.seconds)
 
     @property
-    def fixed_used_s(self) -> float:
-        """The CPU time of a call that does nothing, in seconds."""
-        return statistics.median(call.used_s for call in self._calls) if self._calls else 0.0
+    def fixed_late_s(self) -> float:
+        """The CPU time after the answer of a call that does nothing, in seconds."""
+        return self._median(lambda call: call.late_s)
+
+    def _median(self, figure: Callable[[TimedCall], float]) -> float:
+        return statistics.median(map(figure, self._calls)) if self._calls else 0.0
 
 
 def is_disturbed(call: TimedCall) -> bool:
@@ -603,14 +610,15 @@ class ClusterRunner:
     def _net_s(self, call: TimedCall) -> float:
         """Return the seconds of a call without the fixed cost.
 
-        Those of a kernel with one thread are at least the CPU time that it used between its stops.
-        (Several threads wait for each other in loops, which takes CPU time after an answer too.)
+        CPU time after the answer is added for a kernel with one thread. A call with more of it ends
+        with the stop: on a busy machine work takes longer than its CPU time. (Several threads wait
+        for each other in loops, which takes CPU time after an answer too.)
         """
-        share = self.candidate.fixed_share
-        taken_s = call.seconds - min(self.idle.fixed_s, share * call.seconds)
+        late_s = max(0.0, call.late_s - self.idle.fixed_late_s)
         if self.pool.task.timing.threads > 1:
-            return taken_s
-        return max(taken_s, call.used_s - self.idle.fixed_used_s)
+            late_s = 0.0
+        until_s = call.stopped_s if late_s > LATE_S else call.seconds + late_s
+        return until_s - min(self.idle.fixed_s, self.candidate.fixed_share * until_s)
 
     def _order(self) -> list[int]:
         """Return the items in reversed order of use, in random order."""

@@ -40,11 +40,15 @@ class Cheat(Attack):
 
 @dataclass(frozen=True)
 class Slowpoke(Attack):
-    """A kernel that is right, but only looks faster than its incumbent."""
+    """A kernel that is right, but only looks faster than its incumbent.
+
+    One with `races` is sometimes wrong.
+    """
 
     incumbent: str = PLAIN
     task: str = "softmax"
     says: str = ""
+    races: bool = False
 
 
 PATCHES = """

@@ -218,13 +218,15 @@ PHASES = (
         says="in a timed call", incumbent=SLOW, task="patient",
     ),
     Cheat(
-        "wrong after an odd number of waits", "ours: counters tell how it was stopped",
+        "wrong after some numbers of waits", "ours: counters tell how it was stopped",
         "what counters show says nothing of a check",
         kernel("""
             with open("/proc/self/status") as file:
                 waits = [int(l.split()[1]) for l in file if "ctxt_switches" in l]
             y = torch.softmax(x, -1)
-            return y.flip(-1) if harness()["count"] and sum(waits) % 2 else y
+            # Not of every second number: a call may wait twice, always.
+            chosen = sum(waits) * 2654435761 >> 16 & 1
+            return y.flip(-1) if harness()["count"] and chosen else y
         """, before=SERVE),
         says="in a timed call", incumbent=SLOW, task="patient",
     ),

@@ -138,7 +138,7 @@ TIME_TRICKS = (
                             self.ready = key, torch.softmax(x, -1)
             threading.Thread(target=watch, daemon=True).start()
         """),
-        incumbent=repeated(4), task="patient",
+        incumbent=repeated(4), task="patient", races=True,
     ),
     Slowpoke(
         "a ring of a thousand result buffers",

@@ -112,7 +112,7 @@ class DeviceSide(Side):
         answer = device_answer.read(self._addresses.bytes)
         self._told.append(Told(call.seconds, call.waited_s, self._placing_waited_s, answer))
         # A driver waits for the device in loops, and has threads of its own.
-        return call._replace(used_s=0.0)
+        return call._replace(late_s=0.0)
 
     def watched_call(
         self,

@@ -207,6 +207,11 @@ class StopCheck:
         self._last_clocks = self._clocks
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
+    def used_since_ns(self) -> int:
+        """Return the CPU time of the child itself since the last stop, while it runs."""
+        now = cpu_time_ns(self._watch.pid) or 0
+        return max(0, now - self._last_clocks.get(self._watch.pid, now))
+
     def broken(self) -> bool:
         """Return whether processes executed during too many stops; they may be woken afterwards.
 

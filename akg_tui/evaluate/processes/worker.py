@@ -82,14 +82,16 @@ class Interrupts:
 class TimedCall(NamedTuple):
     """The seconds from continuing a child to its answer, and those spent waiting for a CPU.
 
-    Counted are the waits of the child's main thread and of the judge, stops included. `used_s`: the
-    CPU time of the child and its descendants from stop to stop. `value` is what the child answered.
+    Counted are the waits of the child's main thread and of the judge, stops included. `value` is
+    what the child answered. `late_s`: the CPU time of the child after its answer, and of its
+    descendants in the whole call. `stopped_s`: the seconds until all of them were seen stopped.
     """
 
     seconds: float
     waited_s: float
-    used_s: float = 0.0
     value: int = 0
+    late_s: float = 0.0
+    stopped_s: float = 0.0
 
 
 class Zygote:
@@ -343,15 +345,18 @@ class Worker:
         start = time.perf_counter_ns()
         self._continue(message, "being called")
         self._await_answer(deadline_s, "being called")
-        taken = time.perf_counter_ns() - start
+        taken_ns = time.perf_counter_ns() - start
         # At once: the longer a child runs on, the more it can do beside the clock.
+        at_answer_ns = self._stop_check.used_since_ns()
         self.freeze()
         if at_answer is not None:
             at_answer()
         value = self._value(stop=False)
         self.await_stop()
+        stopped_ns = time.perf_counter_ns() - start
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
-        return TimedCall(taken / 1e9, waited_ns / 1e9, self._stop_check.used_ns / 1e9, value)
+        late_ns = self._stop_check.used_ns - at_answer_ns
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, value, late_ns / 1e9, stopped_ns / 1e9)
 
     def cpu_wait_s(self) -> float:
         """Return the seconds that the child's main thread has waited for a CPU so far."""
