@@ -43,6 +43,7 @@ LONG = {
     "suite_cluster": "suite_cluster",
     "equal_agents": "agents.equal_agents",
     "ascend_report": "ascend_report",
+    "cheats": "judge.cheats",
 }
 
 
