@@ -42,13 +42,13 @@ class Cheat(Attack):
 class Slowpoke(Attack):
     """A kernel that is right, but only looks faster than its incumbent.
 
-    One with `races` is sometimes wrong.
+    `may_fail`: it is sometimes refused, because it races, or gives one memory out as two results.
     """
 
     incumbent: str = PLAIN
     task: str = "softmax"
     says: str = ""
-    races: bool = False
+    may_fail: bool = False
 
 
 PATCHES = """
