@@ -5,7 +5,7 @@ Pure: builds lines from states and texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from akg_tui.core.measurement import Outcome
@@ -18,18 +18,22 @@ from akg_tui.view.diff import Compared, Kind, Row, SideBySide
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.lazy_rows import OnDemand
-from akg_tui.view.spans import Line, fit, line, width
+from akg_tui.view.spans import Line, fit, hang, line, width
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its title, its measurement and its kernel. `key` names the text."""
+    """One side of a comparison: its title, its measurement and its kernel. `key` names the text.
+
+    `missing` tells why there is no text; "" where there is one.
+    """
 
     key: str
     title: Line
     about: tuple[Line, ...]
     text: str
     files: tuple[str, ...] = ("",)
+    missing: str = ""
 
 
 def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
@@ -63,6 +67,15 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     if attempt.advanced and attempt.number in state.undone:
         second = (*second, (f"  {tr('undone')}", "note"))
     return Side(attempt.blob, title, (first, second), kernel(attempt.blob), state.task.files.names)
+
+
+def missing_rows(sides: Sequence[tuple[str, Side]], room: int) -> list[Line]:
+    """Return why sides have no text to compare, each below its name; none if all have one."""
+    rows: list[Line] = []
+    for name, side in sides:
+        if side.missing:
+            rows += hang(side.missing, room, line((f"{name}: ", "muted")), "text")
+    return rows
 
 
 class SideRows(OnDemand[Line]):

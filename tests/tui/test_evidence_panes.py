@@ -392,6 +392,26 @@ async def test_two_rounds_are_compared_by_their_machine_code_too() -> None:
         assert "vsubps" not in stage.text()
 
 
+async def test_machine_code_that_is_not_known_is_not_compared() -> None:
+    handle = under_evaluation()
+    async with staged(handle, (200, 60)) as (stage, answers):
+        answers.findings = lambda kernel: (
+            KernelFindings(left_out={"machine code": "objdump is not installed"})
+            if "LANES = 16" in kernel
+            else findings(kernel)
+        )
+        await stage.press("v", *["shift+left"] * 7, "C")
+        shown = stage.text()
+        assert shown.count("when the timing under way is over") == 2
+        assert "no line differs" not in shown
+        assert "0 changes" not in shown
+        handle.live.report(Progress("verify", 1, 3))
+        await until(stage, "no machine code: objdump is not installed")
+        while len(answers.kernels) < 2:
+            await stage.pull()
+        assert "compare: +" not in stage.text()
+
+
 def test_rows_of_the_roofline_keep_to_their_room() -> None:
     state = at_work().state
     roofs = (*ROOFS, replace(ROOFS[0], case="small", operations=0), Roof("odd", unknown="no sizes"))

@@ -21,7 +21,15 @@ from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows, tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
-from akg_tui.view.comparison import HalfRows, OneSideRows, Side, SideRows, filled, side_of
+from akg_tui.view.comparison import (
+    HalfRows,
+    OneSideRows,
+    Side,
+    SideRows,
+    filled,
+    missing_rows,
+    side_of,
+)
 from akg_tui.view.controls.command_registry import Where, footer
 from akg_tui.view.diff import (
     Compared,
@@ -32,7 +40,7 @@ from akg_tui.view.diff import (
     size,
     split_lines,
 )
-from akg_tui.view.evidence.machine_code import code_text
+from akg_tui.view.evidence.machine_code import code_text, part_name
 from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line
@@ -69,7 +77,7 @@ class Rounds(RunScreen):
         self._whole = False
         self._evidence = evidence
         self._in_code = False  # whether machine code is compared instead of the text
-        self._read = 0  # the answers of `evidence` that are shown
+        self._read = (0, "")  # the answers of `evidence` that are shown, and what others wait for
         self._latest = snapshot
         self._unread: set[str] = set()
         self._shows = 0
@@ -98,7 +106,7 @@ class Rounds(RunScreen):
             self._latest = snapshot
             for blob in self._unread:
                 self._evidence.findings(snapshot, blob)  # it finds out one thing at a time
-            if self._evidence.version != self._read:
+            if (self._evidence.version, self._evidence.waits(snapshot)) != self._read:
                 self._show()
         told = waiting_line(snapshot, "rounds.close")
         self.waiting.display = bool(told)
@@ -120,20 +128,21 @@ class Rounds(RunScreen):
         return (self._coded(sides[0]), self._coded(sides[1])) if self._in_code else sides
 
     def _coded(self, side: Side) -> Side:
-        """Return a side with its machine code as the text, or what that waits for."""
+        """Return a side with its machine code as the text, or why there is none yet."""
         assert self._latest is not None
         assert self._evidence is not None
-        self._read = self._evidence.version
+        self._read = self._evidence.version, self._evidence.waits(self._latest)
         found = self._evidence.findings(self._latest, side.key)
         self._unread.discard(side.key)
         if found is None:
             self._unread.add(side.key)
-            text = self._evidence.waits(self._latest)
-        elif not found.code.functions:
-            text = retold(one_line(found.left_out.get("machine code", "")))
-        else:
-            text = code_text(found, split_lines(side.text))
-        return replace(side, key=f"{_CODE}{side.key} {found is not None}", text=text)
+            return replace(side, text="", missing=self._evidence.waits(self._latest))
+        if not found.code.functions:
+            why = retold(one_line(found.left_out.get("machine code", "")))
+            told = tr("no {part}: {why}", part=part_name("machine code"), why=why)
+            return replace(side, text="", missing=told)
+        text = code_text(found, split_lines(side.text))
+        return replace(side, key=f"{_CODE}{side.key}", text=text)
 
     def _show(self) -> None:
         self._shows += 1
@@ -174,6 +183,14 @@ class Rounds(RunScreen):
         return self.app.size.width >= SIDE_BY_SIDE
 
     def _draw(self, old: Side, new: Side) -> None:
+        named = [(self._side_name("left"), old), (self._side_name("right"), new)]
+        if told := missing_rows(named, self.view.room):
+            # Nothing is compared: a count of changes would be one of the sentences.
+            self._hunks = ()
+            self.view.put(told)
+            self.view.border_title = Content(tr("compare: {changed}", changed=tr("machine code")))
+            self.view.border_subtitle = Content("")
+            return
         (before, old_widest), (after, new_widest) = self._lines(old), self._lines(new)
         if self._compared is None or self._compared[0] != (old.key, new.key):
             self._compared = (old.key, new.key), compare(before, after)
