@@ -57,6 +57,12 @@ class Followed:
         self._attached: Attached | None = None
         self._tail, self.past = _read_through(path)
         self.state = _folded(path, self.past)
+        self.live.at_rest = self._rests
+
+    @property
+    def _rests(self) -> bool:
+        """Whether no process is at work on the run, and it is not over."""
+        return self.pid is None and not self.state.finished
 
     @property
     def records(self) -> Sequence[Record]:
@@ -132,7 +138,7 @@ class Followed:
                 await self.close()
                 if self.live.activity != activity:
                     self.live.show(activity, holds=True)
-                    self.live.at_rest = self.pid is None and not self.state.finished
+                    self.live.at_rest = self._rests
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:

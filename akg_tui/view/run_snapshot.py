@@ -65,17 +65,19 @@ class RunSnapshot:
 
     @property
     def gate_waits(self) -> bool:
-        """Whether a gate waits for the person; False for a past event."""
+        """Whether a gate waits for the person; False for a past event, and where nobody is at work
+        who would take the answer.
+        """
         gate = self.state.gate
         asks = gate is not None and not gate.answer and not self.state.finished
-        return asks and self.past is None
+        return asks and self.past is None and not self.at_rest
 
     @property
     def waits(self) -> bool:
         """Whether a gate or question waits for the person; for a past event, in the live run."""
         if self.past is not None:
             return self.past.waits
-        return self.gate_waits or waiting(self.state) is not None
+        return self.gate_waits or (waiting(self.state) is not None and not self.at_rest)
 
     @property
     def candidate(self) -> str | None:

@@ -114,7 +114,9 @@ async def test_a_replay_sends_nothing_and_one_at_rest_says_how_to_go_on(tmp_path
     async with at_work(tmp_path / "task") as work:
         replay = Followed(Path(work.path))
         assert "is a replay" in replay.send(cmd.Hint("x")).why  # type: ignore[union-attr]
+        assert not replay.live.at_rest
     rest = Followed(Path(work.path), steer=True)
+    assert rest.live.at_rest
     assert "nobody takes commands" in rest.send(cmd.Hint("x")).why  # type: ignore[union-attr]
     following = asyncio.create_task(rest.run())
     await until(lambda: "akg-tui resume" in rest.live.activity)

@@ -53,6 +53,26 @@ async def pause(stage: Stage, seconds: float) -> None:
     await stage.pull()
 
 
+async def test_a_run_that_nobody_works_on_asks_nothing_until_somebody_does() -> None:
+    handle = keeping()
+    handle.live.show("nobody is at work on it; go on with: akg-tui resume RUN", holds=True)
+    handle.live.at_rest = True
+    async with on_stage(handle, armed=True) as stage:
+        assert not stage.deck.card.display
+        assert "keys count in a moment" not in stage.text()
+        await stage.press("alt+y")
+        assert "not yet" not in stage.text()
+        assert stage.text().rstrip().endswith("akg-tui resume RUN")
+        await stage.press("r")
+        assert "nobody is at work on it" in stage.text().split("\n")[3]
+        await stage.press("escape")
+        handle.live.at_rest = False
+        await stage.arm()
+        assert stage.deck.card.display
+        await stage.press("alt+y")
+    assert answered(handle)
+
+
 async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
     async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         await stage.press("4")

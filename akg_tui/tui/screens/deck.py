@@ -375,6 +375,8 @@ class Deck(InputScreen):
         if snapshot.past is not None:
             key = way_to("past.live")
             say(tr("this is the past: {key} goes back to what is true now", key=key))
+        elif snapshot.at_rest:
+            say(retold(one_line(snapshot.activity)))
         elif ask is None or ask.ident not in {each.ident for each in self.asks(snapshot)}:
             say(tr("nothing waits for an answer"))
         elif not (

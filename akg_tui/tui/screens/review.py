@@ -163,6 +163,8 @@ class Review(RunScreen):
                 (way_to("review.comment"), "key"), (f" {tr('comment')}", "text"),
                 (comment, "muted"),
             )  # fmt: skip
+        if snapshot.at_rest:
+            return line((retold(one_line(snapshot.activity)), "note"))
         if call := waiting_line(snapshot, "review.close"):
             return call
         for attempt in snapshot.state.attempts:
