@@ -14,6 +14,9 @@ from msgspec import Struct
 PRECISE = 0.02
 """The largest half-width of the interval, as a fraction of the ratio, of a quotable figure."""
 
+STEADY_CLUSTERS = 12
+"""The least values of a comparison on a disturbed machine that tell what its noise hides."""
+
 
 class Outcome(StrEnum):
     """The outcome: CORRECT and FAILED concern the candidate, ERROR all other causes."""
@@ -287,6 +290,11 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
         return self.ratio.low <= self.baseline_ms / self.candidate_ms <= self.ratio.high
 
     @property
+    def values(self) -> int:
+        """The number of values of the ratio: one a cluster, or one a round of all cases."""
+        return len(self.log_ratios) or self.clusters // max(1, len(self.cases))
+
+    @property
     def too_noisy(self) -> bool:
         """Whether only a gain of more than 100 % would have been found, which is none to name."""
         return self.detectable is not None and self.detectable > 1
@@ -307,3 +315,8 @@ class Progress(Struct, frozen=True):
     ratio: Interval | None = None
     noise: tuple[str, ...] = ()
     detectable: float | None = None
+
+    @property
+    def values(self) -> int:
+        """The number of values that `detectable` is from; 0 where the steps count other things."""
+        return self.done if self.stage == "time" else 0

@@ -56,7 +56,6 @@ SPENT_ALPHA = 0.005
 PRECISE_ALPHA = 0.005
 PRECISE_LEAST = 8
 PRECISE_MOST = 160
-STEADY_CLUSTERS = 12
 DISTURBED_MARGIN = 0.2
 """With fewer than `STEADY_CLUSTERS` on a disturbed machine, a gain must exceed the goal by this."""
 

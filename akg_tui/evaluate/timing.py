@@ -17,7 +17,14 @@ from statistics import median
 
 import msgspec
 
-from akg_tui.core.measurement import CaseTiming, Confirmation, FailureKind, Interval, Roofline
+from akg_tui.core.measurement import (
+    STEADY_CLUSTERS,
+    CaseTiming,
+    Confirmation,
+    FailureKind,
+    Interval,
+    Roofline,
+)
 from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.correctness import Bound
@@ -185,7 +192,7 @@ class TimingStage:
             if self._slower_case():
                 self.found.ratio = statistics.ratio_interval(values, look.alpha)
                 return Standing.FUTILE
-            least = statistics.STEADY_CLUSTERS if self.found.noise else 0
+            least = STEADY_CLUSTERS if self.found.noise else 0
             standing = statistics.standing(values, look, goal, least=least)
             if standing is Standing.FASTER:
                 self.found.ratio = statistics.ratio_interval(values, look.alpha)
@@ -238,7 +245,7 @@ class TimingStage:
         doubt. It is undecided if the budget ends before that, and the new values do not exclude it.
         """
         main, found = self.found.log_ratios, self.found
-        least = statistics.STEADY_CLUSTERS if found.noise else 0
+        least = STEADY_CLUSTERS if found.noise else 0
         found.confirmation = Confirmation(None, agrees=False)
         budget_s = CONFIRM_SHARE * self._timing.budget_s
         for values, spent in self._rounds(runners, CONFIRMING, budget_s):
@@ -271,7 +278,7 @@ class TimingStage:
                 self._record_noise(values)
                 found, most = self.found.ratio, self.precise or 0.0
                 sharp = found is not None and (found.high - found.low) / 2 / found.ratio <= most
-                steady = not self.found.noise or count >= statistics.STEADY_CLUSTERS
+                steady = not self.found.noise or count >= STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
                     break
 

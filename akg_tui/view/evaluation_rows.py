@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress, digits
+from akg_tui.core.measurement import (
+    STEADY_CLUSTERS,
+    Interval,
+    Measurement,
+    Outcome,
+    Progress,
+    digits,
+)
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
@@ -222,10 +229,12 @@ _NEWEST = 20  # attempts that are searched for a timing; an attempt that fails h
 
 @dataclass(frozen=True)
 class Disturbance:
-    """The sentences of the judge, and the smallest gain that it would see (0.03 for 3 %)."""
+    """The sentences of the judge, and the smallest gain that it would see (0.03 for 3 %); None
+    where too few values tell: a comparison that ends early tells that of itself alone.
+    """
 
     sentences: tuple[str, ...]
-    detectable: float
+    detectable: float | None
 
     def told(self) -> list[str]:
         """Return the sentences in the language in use."""
@@ -233,6 +242,8 @@ class Disturbance:
 
     def badge(self, *, short: bool) -> str:
         """Return what the disturbance costs, for the header."""
+        if self.detectable is None:
+            return tr("noisy")
         gain = percent(min(self.detectable, 1.0))  # above that it is an extrapolation
         if short:
             return tr("noisy ({gain})", gain=gain)
@@ -253,7 +264,8 @@ def disturbance(state: RunState, progress: Progress | None) -> Disturbance | Non
         newest = progress
     if newest is None or newest.detectable is None or not newest.noise:
         return None
-    return Disturbance(newest.noise, newest.detectable)
+    told = newest.values >= STEADY_CLUSTERS
+    return Disturbance(newest.noise, newest.detectable if told else None)
 
 
 def _last_timing(state: RunState) -> Measurement | None:

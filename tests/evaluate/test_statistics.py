@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
+from akg_tui.core.measurement import STEADY_CLUSTERS
 from akg_tui.core.verdict import is_surely_slower
 from akg_tui.evaluate import statistics
 from akg_tui.evaluate.statistics import (
     CONFIRM_ALPHA,
     CONFIRMING,
     MAIN,
-    STEADY_CLUSTERS,
     TOTAL_ALPHA,
     Look,
     Schedule,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
-from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.measurement import CaseTiming, Measurement, Progress
 from akg_tui.core.phases import Phase
 from akg_tui.view import language
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
@@ -25,7 +25,7 @@ MOVED = "the CPU's clock moved between 1.20 and 3.40 GHz"
 
 def noisy(detectable: float = 0.124, *sentences: str) -> Measurement:
     noise = sentences or (WAITED,)
-    return replace(faster(1.0), deviation=0.2, detectable=detectable, noise=noise)
+    return replace(faster(1.0), clusters=12, deviation=0.2, detectable=detectable, noise=noise)
 
 
 def quiet() -> Measurement:
@@ -59,6 +59,16 @@ def test_the_header_tells_what_noise_costs_until_a_timing_is_quiet_again() -> No
     assert "noisy" not in head(after(quiet()))
 
 
+def test_a_comparison_that_ended_early_does_not_tell_what_the_machine_hides() -> None:
+    given_up = replace(noisy(0.91), clusters=4)
+    by_case = replace(noisy(0.91), cases=tuple(CaseTiming(name=name) for name in "abc"))
+    continued = replace(noisy(0.08), clusters=4, log_ratios=(0.01,) * 12)
+    for few in (given_up, by_case):
+        assert "│ noisy │" in head(after(few))
+        assert "noisy" in head(after(few), 79)
+    assert "gains under 8.0 % are not seen" in head(after(continued))
+
+
 @pytest.mark.parametrize("room", [60, 79, 99, 119])
 def test_the_badge_is_short_in_a_narrow_header_and_stays_there(room: int) -> None:
     assert "noisy (12 %)" in head(after(noisy()), room)
@@ -78,8 +88,10 @@ def test_an_evaluation_at_work_tells_its_own_noise() -> None:
     run.edit()
     run.step()
     assert run.send(due(run.next())) is None
-    at_work = Progress("time", 8, 12, noise=(MOVED,), detectable=0.08)
+    at_work = Progress("time", 12, 16, noise=(MOVED,), detectable=0.08)
     assert "gains under 8.0 % are not seen" in head(run, progress=at_work)
+    assert "│ noisy │" in head(run, progress=replace(at_work, done=4))
+    assert "│ noisy │" in head(run, progress=replace(at_work, stage="confirm"))
     assert "noisy" not in head(run, progress=Progress("time", 2, 12))
     assert "noisy" not in head(run, progress=replace(at_work, noise=()))
     seen = EstimateHistory()
