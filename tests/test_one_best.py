@@ -105,7 +105,8 @@ def texts(state: RunState, kernel: str) -> dict[str, str]:
     table = AttemptRows(state, 160)
     row = next(n for n in range(1, len(table)) if table.attempt(n) == attempt)
     over_eager = told[0][1]
-    assert f" {over_eager:.2f}× " in plain(table[row])
+    sign = "~" if told[1] == "so far" else ""
+    assert f" {sign}{over_eager:.2f}× " in plain(table[row])
     if attempt.item:
         view = plan_view(state, 120, 60, {attempt.item})
         rows["plan"] = "\n".join(plain(row) for row in view.rows)

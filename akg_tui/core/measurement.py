@@ -295,6 +295,17 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
         return len(self.log_ratios) or self.clusters // max(1, len(self.cases))
 
     @property
+    def memory_share(self) -> float | None:
+        """The share of the memory bound that the kernel reaches; of cases, the weighted mean."""
+        if self.roofline is not None:
+            return self.roofline.share
+        known = [(each.weight, each.roofline.share) for each in self.cases if each.roofline]
+        total = math.fsum(weight for weight, _ in known)
+        if not total or min(share for _, share in known) <= 0:
+            return None
+        return math.exp(math.fsum(w * math.log(share) for w, share in known) / total)
+
+    @property
     def too_noisy(self) -> bool:
         """Whether only a gain of more than 100 % would have been found, which is none to name."""
         return self.detectable is not None and self.detectable > 1

@@ -229,17 +229,9 @@ def _machines(state: RunState) -> tuple[str, ...]:
 
 
 def _roofline(state: RunState) -> float | None:
-    """Return the best kernel's share of the memory bound; of cases, the weighted mean."""
+    """Return the best kernel's share of the memory bound."""
     measured = state.final or state.baseline
-    if measured is None or state.best is None:
-        return None
-    if measured.roofline is not None:
-        return measured.roofline.share
-    known = [(case.weight, case.roofline.share) for case in measured.cases if case.roofline]
-    if not known:
-        return None
-    total = math.fsum(weight for weight, _ in known)
-    return math.exp(math.fsum(w * math.log(share) for w, share in known) / total)
+    return measured.memory_share if measured is not None and state.best is not None else None
 
 
 def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:

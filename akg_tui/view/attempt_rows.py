@@ -21,7 +21,7 @@ from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, cells, cut, fit, hang, line
 
-# Columns in the order of importance: a narrow pane leaves out the last ones.
+# Columns in the order of importance: in a narrow pane the last ones are beyond its edge.
 _HEADS = (
     ("#", 2),
     (marked("item"), 4),
@@ -29,7 +29,7 @@ _HEADS = (
     (marked("ratio"), 6),
     (marked("interval"), 13),
     (marked("a call"), 8),
-    (marked("eager"), 6),
+    (marked("eager"), 7),
     (marked("error"), 5),
     (marked("roof"), 5),
     (marked("pairs"), 5),
@@ -41,7 +41,9 @@ class AttemptRows(OnDemand[Line]):
     """One row per attempt below a row of column heads; the reason fills the remaining columns.
 
     Below them is a row for each kernel that the agent wrote and that was not correct.
-    `ratio` is over the incumbent of the attempt, `eager` over the reference.
+    `ratio` is over the incumbent of the attempt, `eager` over the reference: with `~` where it is
+    a product with what was measured before, and not measured afresh. A row may be longer than
+    `room`; the first `gutter` columns tell whose row it is.
     """
 
     def __init__(self, state: RunState, room: int) -> None:
@@ -55,13 +57,18 @@ class AttemptRows(OnDemand[Line]):
             written = max(least.get("item", 0), cells(tr("written")))
             least |= {"#": max(least.get("#", 0), len(f"w{len(state.drafts)}")), "item": written}
         self._heads: list[tuple[str, int]] = []
-        self._used = 0
-        for head, wide in _ESTIMATE_HEADS if state.task.estimate else _HEADS:
+        self._used, fits = 0, True
+        heads = _ESTIMATE_HEADS if state.task.estimate else _HEADS
+        for head, wide in heads:
             width = max(wide, least.get(head, 0), cells(_head(head)))
-            if self._used + width + 1 > room and len(self._heads) >= 4:
-                break
+            mark = head != heads[-1][0]
+            if fits and self._used + width + mark > room and len(self._heads) > 2:
+                # The edge and its mark cut no figure: a column that is not whole begins beyond.
+                width, fits = width + max(0, room - self._used), False
             self._used += width + 1
             self._heads.append((head, width))
+        self.columns = self._used - 1
+        self.gutter = sum(width + 1 for _, width in self._heads[:2])
 
     def __len__(self) -> int:
         return len(self._attempts) + len(self._state.drafts) + 1
@@ -76,8 +83,8 @@ class AttemptRows(OnDemand[Line]):
             return self._draft(self._state.drafts[len(self._attempts) - index])
         if attempt is None:
             heads = [(_head(head), width) for head, width in self._heads]
-            told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
-            return fit(line((told, "faint")), self._room)
+            told = " ".join(" " * (width - cells(head)) + head for head, width in heads)
+            return line((told, "faint"))
         values = _values(self._state, attempt, undone=attempt.number in self._undone)
         return self._row(values, attempt.reason)
 
@@ -92,10 +99,10 @@ class AttemptRows(OnDemand[Line]):
         pieces: list[tuple[str, str]] = []
         for (value, role), (_, width) in zip(values, self._heads, strict=False):
             text = cut(value, width)
-            pieces.append((" " * (width - cells(text)) + text + " ", role))
+            pieces.append((" " * (bool(pieces) + width - cells(text)) + text, role))
         if self._room - self._used > 12:
-            pieces.append((f" {retold(one_line(reason))}", "faint"))
-        return fit(tuple(pieces), self._room)
+            pieces.append((f"  {retold(one_line(reason))}", "faint"))
+        return fit(tuple(pieces), max(self._room, self.columns))
 
 
 def _head(name: str) -> str:
@@ -111,9 +118,11 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     interval = found.ratio if attempt.number else None  # the seed's is over eager, not a best
     over = ratios_of(state, attempt)
     eager = over.over_eager if over else None
+    told = f"{formatting.sign(over)}{formatting.times(eager.ratio)}" if over and eager else ""
     off = ""
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)
+    reached = found.memory_share
     took = "" if found.candidate_ms is None else formatting.milliseconds(found.candidate_ms)
     named = [
         (str(attempt.number), "number"),
@@ -137,9 +146,9 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
         (formatting.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (took, "text"),
-        (formatting.times(eager.ratio) if eager else "", "figure"),
+        (told, "figure"),
         error,
-        (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
+        (share(reached) if reached is not None else "", "figure"),
         (str(found.clusters) if found.clusters else "", "muted"),
     ]
 
@@ -225,7 +234,7 @@ def _error(error: InputError | None) -> tuple[str, str]:
 
 
 def share(value: float) -> str:
-    """Return an error, given as a fraction of the tolerance, as text: ``12 %``, ``>10``."""
+    """Return a share of a bound, as of an error of its tolerance, as text: ``12 %``, ``>10``."""
     if value >= 10:
         return ">10"
     return f"{value * 100:.0f} %" if value >= 0.01 else "<1 %"

@@ -143,8 +143,8 @@ class AttemptSeries:
             case "ms":
                 return _paired_ms(self._seed, over_seed)
             case "roof":
-                roof = self._seed.roofline if self._seed else None
-                return roof.share * 100 * over_seed if roof and over_seed else None
+                reached = self._seed.memory_share if self._seed else None
+                return reached * 100 * over_seed if reached and over_seed else None
             case _:
                 return over_seed
 

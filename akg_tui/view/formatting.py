@@ -71,8 +71,11 @@ def best_label(found: Ratios) -> str:
 
 
 def overall(found: Ratios) -> str:
-    """Return a kernel's ratios, with a word if they were measured afresh."""
-    return f"{ratios(found)}, {tr('measured afresh')}" if found.fresh else ratios(found)
+    """Return a kernel's ratios: with a word if they were measured afresh, with `~` if provisional,
+    so that figures of different bases differ in looks.
+    """
+    told = f"{sign(found)}{ratios(found)}"
+    return f"{told}, {tr('measured afresh')}" if found.fresh else told
 
 
 OVER = (marked("seed"), marked("eager"), marked("compile"))

@@ -457,3 +457,19 @@ async def test_the_table_of_knobs_shows_what_each_value_gains_and_what_is_untrie
         assert "untried" in row
         await stage.press("c")
         assert "6 attempts" in stage.text()
+
+
+async def test_columns_and_code_beyond_the_edge_are_marked_and_can_be_reached() -> None:
+    async with on_stage(FakeHandle().work(), (60, 16)) as stage:
+        await stage.press("6")
+        heads = next(row for row in stage.text().split("\n") if "verdict" in row)
+        assert heads.rstrip("│ ").endswith("eager …")
+        assert "pairs" not in heads
+        assert "error of what is allowed" not in stage.text()
+        await stage.press(*["right"] * 20)
+        heads = next(row for row in stage.text().split("\n") if "pairs" in row)
+        assert heads.startswith("│ # item")
+        assert heads.rstrip("│ ").endswith("pairs")
+        await stage.press("2", "slash", *"LANES", "enter", "escape")
+        row = next(row for row in stage.text().split("\n") if "compile_cpp(SOURCE" in row)
+        assert row.rstrip("│ ").endswith("…")

@@ -30,6 +30,7 @@ from akg_tui.view.attempt_rows import (
     metric_rows,
 )
 from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Reference, Series
+from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
@@ -107,10 +108,13 @@ def test_the_table_of_attempts_fits_and_begins_with_the_newest(room: int) -> Non
     rows = AttemptRows(finished(), room)
     told = [plain(row) for row in rows]
     assert len(told) == 11
-    assert all(width(row) <= room for row in rows)
+    assert all(width(row) <= max(room, rows.columns) for row in rows)
+    assert (rows.columns > room) is (room < 74)
+    assert told[0].split()[-3:] == ["error", "roof", "pairs"]
     assert told[1].split()[0] == "9"
-    if room >= 44:
-        assert "1.538–1.622" in told[3] or "1.533–1.627" in told[3]
+    whole = [row.rstrip() for row in told]
+    assert not any(row[room - 1].strip() for row in whole if room >= 34 and len(row) > room)
+    assert "1.538–1.622" in told[3] or "1.533–1.627" in told[3]
 
 
 def test_errors_by_input_stand_under_their_attempt() -> None:
@@ -466,6 +470,21 @@ def test_a_time_that_contradicts_the_ratio_beside_it_is_left_out() -> None:
     assert "4.63" not in rows
 
 
+def test_a_task_with_cases_has_a_share_of_the_roofline_too() -> None:
+    def reached(name: str, weight: float, share: float) -> CaseTiming:
+        roof = Roofline(1 << 20, "L2", 1e11, share)
+        return CaseTiming(name=name, weight=weight, roofline=roof)
+
+    cases = reached("short", 1.0, 0.4), reached("long", 3.0, 0.1)
+    attempts = tuple(with_more(each, cases=cases) for each in finished().attempts)
+    state = msgspec.structs.replace(finished(), attempts=attempts)
+    (_, first), *_ = chart(state, "roof")[0].steps
+    assert first == pytest.approx(100 * (0.4 * 0.1**3) ** 0.25)
+    heads, *rows = (plain(row) for row in AttemptRows(state, 120))
+    until = heads.index("roof") + len("roof")
+    assert {row[:until].split()[-2] for row in rows} == {"14"}
+
+
 def test_a_chart_shows_each_case_over_the_seed_after_the_other_units() -> None:
     def timed(ratio: float) -> Interval:
         return Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99)
@@ -516,6 +535,20 @@ def test_the_seed_is_compared_with_no_best_kernel() -> None:
     assert told[-1].split()[:3] == ["0", "seed", "✓"]
     assert "0.42×" in told[-1]
     assert told[-1].index("0.42×") > told[0].index("a call")
+
+
+def test_a_figure_that_is_not_measured_afresh_does_not_look_like_one_that_is() -> None:
+    state = finished()
+    assert state.best is not None
+    assert state.final is not None
+    rows = AttemptRows(state, 120)
+    for number in range(1, len(rows)):
+        attempt = rows.attempt(number)
+        assert attempt is not None
+        told = plain(side_of(state, attempt, lambda _: "").about[0])
+        timed = attempt.over_seed is not None
+        provisional = attempt.number not in (0, state.best.attempt) and timed
+        assert ("~" in plain(rows[number])) is provisional is told.startswith("~")
 
 
 def test_the_names_on_the_axis_of_a_chart_are_whole() -> None:

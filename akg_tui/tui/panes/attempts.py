@@ -65,11 +65,12 @@ class AttemptsPane(LineView, Pane):
             "cases": tr("ratio in each case"),
             "metrics": tr("smallest and largest value on all inputs"),
         }
-        errors = tr("error as a share of what is allowed")
+        told = subtitles.get(self._table, tr("error as a share of what is allowed"))
         if self._table == "attempts" and not state.task.estimate:
-            whole = tr("ratio over the best then, a call as timed then, error of what is allowed")
-            errors = whole if cells(whole) + 4 <= self.room else errors
-        self.border_subtitle = Content(subtitles.get(self._table, errors))
+            told = tr("ratio over the best then, a call as timed then, error of what is allowed")
+            if cells(told) + 4 > self.room:
+                told = tr("ratio over the best then")
+        self.border_subtitle = Content(told)
         if self._table == "knobs":
             self._attempts, self._picked = attempts, range(0)
             found = search_of(state, self._seed[1])
@@ -84,7 +85,8 @@ class AttemptsPane(LineView, Pane):
         top = self.top
         grown = len(attempts) - len(self._attempts)
         self._attempts = attempts
-        self.put(AttemptRows(snapshot.state, self.room))
+        rows = AttemptRows(snapshot.state, self.room)
+        self.put(rows, columns=rows.columns, gutter=rows.gutter)
         if top > 0 and grown > 0:
             self.to_row(top + grown)  # newest first: the rows on screen move down
         self._mark()

@@ -21,7 +21,7 @@ from akg_tui.tui.textual_internals import LinesView
 from akg_tui.tui.widgets.painted import FaultShowing, inks_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import SearchText
-from akg_tui.view.spans import Line, cells, plain
+from akg_tui.view.spans import ELLIPSIS, Line, cells, plain
 
 CACHED_ROWS = 192  # a strip is about thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
@@ -217,14 +217,23 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             painted = self._paint_row(self._rows[index], ground)
         self._keep(index, painted)
         strip, edge = painted
+        more = strip.cell_length > across + self.room
         if across and self._gutter < columns:
             code = strip.crop_extend(self._gutter + across, across + columns, edge)
             strip = Strip.join([strip.crop_extend(0, self._gutter, edge), code])
         else:
             strip = strip.crop_extend(across, across + columns, edge)
+        if more:
+            strip = self._cut(strip, edge)
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip
+
+    def _cut(self, strip: Strip, edge: Style) -> Strip:
+        """Return the strip with a mark in the last column: the row goes on beyond it."""
+        mark = inks_of(self).strip(((ELLIPSIS, "faint"),), edge)
+        marked = Strip.join([strip.crop(0, self.room - 1), mark])
+        return marked.crop_extend(0, strip.cell_length, edge)
 
     def _keep(self, index: int, painted: tuple[Strip, Style]) -> None:
         self._strips[index] = painted
