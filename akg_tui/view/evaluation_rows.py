@@ -81,10 +81,11 @@ def eval_rows(
     )
     same = seen.of == (running.attempt, running.purpose)
     rows: list[Line] = [head, *_stages(seen.progress if same else None, room)]
+    if same and seen.estimates:
+        rows += _estimate(seen.estimates[-1])
     if found := disturbance(state, seen.progress if same else None):
         rows += _noise(found.told(), room)
     if same and seen.estimates:
-        rows += _estimate(seen.estimates[-1])
         rows += interval_rows(seen.estimates, room, height - len(rows))
     return [fit(row, room) for row in rows]
 
@@ -220,8 +221,8 @@ def _found(found: Measurement, room: int) -> list[Line]:
     if found.clusters:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
-    rows += [line((", ".join(figures), "muted")), *case_rows(found, room)]
-    return [*rows, *metric_rows(found, room)]
+    rows += hang(", ".join(figures), room, (), "muted")
+    return [*rows, *case_rows(found, room), *metric_rows(found, room)]
 
 
 _NEWEST = 20  # attempts that are searched for a timing; an attempt that fails has none

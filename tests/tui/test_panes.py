@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import CaseTiming, InputError, Interval
+from akg_tui.core.measurement import CaseTiming, InputError, Interval, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import Attempt
 from akg_tui.core.task import Case
@@ -473,3 +473,18 @@ async def test_columns_and_code_beyond_the_edge_are_marked_and_can_be_reached() 
         await stage.press("2", "slash", *"LANES", "enter", "escape")
         row = next(row for row in stage.text().split("\n") if "compile_cpp(SOURCE" in row)
         assert row.rstrip("│ ").endswith("…")
+
+
+async def test_every_row_of_the_evaluation_can_be_reached_the_ratio_before_the_noise() -> None:
+    noise = tuple(f"disturbance number {n} of the machine" for n in range(8))
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
+    blob = handle.state.work_blob
+    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 4, blob)) is None
+    ratio = Interval(1.2, 1.1, 1.3, 0.95)
+    handle.live.report(Progress("time", 6, 8, ratio=ratio, noise=noise, detectable=0.1))
+    async with on_stage(handle, (60, 16)) as stage:
+        await stage.press("8")
+        assert "1.20×" in stage.text()
+        assert noise[-1] not in stage.text()
+        await stage.press(*["down"] * 8)
+        assert noise[-1] in stage.text()

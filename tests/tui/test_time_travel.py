@@ -14,6 +14,7 @@ from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.controls.time_travel import PastPosition, TimelineRows, column, event_at
 from akg_tui.view.spans import plain, width
 
@@ -340,7 +341,9 @@ async def evaluated(stage: Stage) -> None:
 
 
 def pane(stage: Stage) -> list[str]:
-    return [plain(row) for row in stage.deck.panes["eval"].lines()]
+    shown = stage.deck.panes["eval"]
+    assert isinstance(shown, LineView)
+    return [plain(row) for row in shown.rows]
 
 
 def funnel(rows: list[str]) -> list[str]:

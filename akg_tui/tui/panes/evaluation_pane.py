@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.widgets.painted import Painted
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Line
 
 
-class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
+class EvalPane(LineView, Pane):
     def __init__(self) -> None:
-        super().__init__("eval", None)
+        super().__init__("eval")
         self.narrowing = EstimateHistory()
         self.reword()
 
@@ -33,14 +30,10 @@ class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
         found = (state.baseline, state.measured, state.final)
         seen = (state.running, found, len(state.attempts), state.phase)
         past = snapshot.past is not None
-        if not self.moved((*seen, snapshot.progress, seconds, past)):
+        room = self.room, self.page
+        if not self.moved((*seen, snapshot.progress, seconds, past, room)):
             return
-        self.show(snapshot)
-
-    def paint(self, view: RunSnapshot | None, width: int, height: int) -> Sequence[Line]:
-        if view is None:
-            return ()
         # The history holds the current estimates, not those of that moment of the past.
-        unknown = view.past is not None and view.state.running is not None
-        seen = EstimateHistory() if unknown else self.narrowing
-        return eval_rows(view.state, seen, view.now, width, height)
+        unknown = past and state.running is not None
+        narrowing = EstimateHistory() if unknown else self.narrowing
+        self.put(eval_rows(state, narrowing, snapshot.now, *room))

@@ -431,7 +431,7 @@ class Deck(InputScreen):
             self._open_agent()
         elif pane is self.instructions:
             self.action_code()
-        elif isinstance(pane, LineView):
+        elif isinstance(pane, LineView) and pane.picks:
             self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
         else:
             self.action_zoom()

@@ -217,22 +217,23 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             painted = self._paint_row(self._rows[index], ground)
         self._keep(index, painted)
         strip, edge = painted
-        more = strip.cell_length > across + self.room
+        seen = self.room if self.show_vertical_scrollbar else columns
+        more = strip.cell_length > across + seen
         if across and self._gutter < columns:
             code = strip.crop_extend(self._gutter + across, across + columns, edge)
             strip = Strip.join([strip.crop_extend(0, self._gutter, edge), code])
         else:
             strip = strip.crop_extend(across, across + columns, edge)
         if more:
-            strip = self._cut(strip, edge)
+            strip = self._cut(strip, seen, edge)
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip
 
-    def _cut(self, strip: Strip, edge: Style) -> Strip:
-        """Return the strip with a mark in the last column: the row goes on beyond it."""
+    def _cut(self, strip: Strip, seen: int, edge: Style) -> Strip:
+        """Return the strip with a mark in the last of the columns `seen`: the row goes on."""
         mark = inks_of(self).strip(((ELLIPSIS, "faint"),), edge)
-        marked = Strip.join([strip.crop(0, self.room - 1), mark])
+        marked = Strip.join([strip.crop(0, seen - 1), mark])
         return marked.crop_extend(0, strip.cell_length, edge)
 
     def _keep(self, index: int, painted: tuple[Strip, Style]) -> None:

@@ -18,7 +18,6 @@ from akg_tui.evaluate.evidence.page import NEAR
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.view import formatting
 from akg_tui.view.braille_chart import Canvas, Scale
-from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import LIVE, VERDICT
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, line, width
@@ -88,23 +87,22 @@ class LimitsView(NamedTuple):
 
 
 def limits_rows(view: LimitsView, room: int, height: int) -> list[Line]:
-    """Return the chart and below it the table by case, then the newest attempts and counters."""
+    """Return the chart, the table by case, the counters and the attempts, the newest first.
+
+    Where `height` leaves no room for the chart above the table, the chart is below the counters.
+    """
     if not view.roofs:
         return hang(view.waits, room, (), "muted")
-    table = _table(view, room)
-    below = [*table, *_counters(view.findings, room)]
-    rows: list[Line] = []
-    high = height - len(below) - 2
+    parts = [[*_table(view, room), *_counters(view.findings, room)]]
+    high = height - len(parts[0]) - 2
     drawn = [roof for roof in view.roofs if roof.operations and roof.bandwidth and roof.peak]
-    if drawn and high >= LEAST_CHART and room >= 30:
-        rows += _chart(drawn, view.kernels, room, min(high, max(LEAST_CHART, height * 2 // 3)))
-        rows += [_legend(room), BLANK]
-    elif drawn:
-        below.append(line((tr("{key} shows the chart", key=way_to("pane.zoom")), "faint")))
-    rows += below
-    left = height - len(rows) - 1
-    if left > 1:
-        rows += [BLANK, *_attempts(view, room)[:left]]
+    if drawn and room >= 30:
+        most = max(LEAST_CHART, height * 2 // 3)
+        fits = high >= LEAST_CHART
+        chart = _chart(drawn, view.kernels, room, min(high, most) if fits else most)
+        parts.insert(0 if fits else 1, [*chart, _legend(room)])
+    parts.append(_attempts(view, room))
+    rows = [row for part in parts if part for row in (BLANK, *part)][1:]
     return [fit(row, room) for row in rows]
 
 
