@@ -69,7 +69,7 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio.high < 1:
         if is_surely_slower(ratio):
             return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
-        return Decision(Verdict.DISCARD, f"not faster: {percent(ratio)}")
+        return Decision(Verdict.DISCARD, f"probably slower: {percent(ratio)}")
     if ratio.low > 1:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")

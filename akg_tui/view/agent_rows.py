@@ -169,7 +169,7 @@ class AgentList:
             agent.line = _last_line(event.text) or agent.line
         elif isinstance(event, ev.ToolCalled):
             agent.calls += 1
-            agent.line = tr("calls {tool}", tool=event.tool)[:LINE_CHARS]
+            agent.line = tr("last call: {tool}", tool=event.tool)[:LINE_CHARS]
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"

@@ -50,11 +50,11 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     measured = attempt.measurement
     ratios = ratios_of(state, attempt)
     over = formatting.overall(ratios) if ratios else ""
-    took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
+    took = formatting.call_times(measured)
     first = line(
         (over, "figure"),
         ("  " if over else "", "muted"),
-        (tr("{time} a call", time=took) if took else "", "text"),
+        (took, "text"),
     )
     if measured.outcome is not Outcome.CORRECT:
         second = line((retold(one_line(measured.message)), "log.error"))

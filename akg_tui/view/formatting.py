@@ -198,15 +198,16 @@ def too_early(interval: Interval) -> bool:
 def sure(interval: Interval) -> str:
     """Return a ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
     low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))
-    confidence = tr("{percent} % sure", percent=f"{interval.confidence * 100:g}")
+    percents = f"{interval.confidence * 100:g}"
+    confidence = tr("{percent} % sure", percent=percents)
     if interval.low > 1:
         faster = tr("{mid} % faster ({low} to {high})", **_figures(mid, low, high))
         return f"{faster}, {confidence}"
     if interval.high < 1:
         slower = tr("{mid} % slower ({low} to {high})", **_figures(-mid, -high, -low))
         return f"{slower}, {confidence}"
-    none = tr("no difference beyond doubt: {figures}", figures=percent(interval))
-    return f"{none}, {confidence}"
+    return tr("no difference proved: {figures} at {percent} % confidence",
+              figures=percent(interval), percent=percents)  # fmt: skip
 
 
 def _figures(mid: float, low: float, high: float) -> dict[str, str]:

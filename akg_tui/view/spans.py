@@ -171,12 +171,12 @@ def _wrap_words(text: str, room: int, here: int) -> list[str]:
     return lines
 
 
-def hang(text: str, room: int, lead: Line, role: str) -> list[Line]:
-    """Wrap `text` after `lead`; later lines are indented by at most `INDENT` columns."""
+def hang(text: str, room: int, lead: Line, role: str, *, indent: int = INDENT) -> list[Line]:
+    """Wrap `text` after `lead`; later lines are indented by at most `indent` columns."""
     taken = width(lead) if lead else 0
     if cells(text) + taken <= room:
         return [(*lead, (text, role)) if text else lead]
-    indent = min(taken, INDENT)
+    indent = min(taken, indent)
     head, *rest = wrap(text, room - indent, first=room - taken)
     top = (*lead, (head, role)) if head else lead
     return [top, *(((" " * indent, "text"), (row, role)) for row in rest)]

@@ -264,6 +264,7 @@ def status(
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
         end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
+        why = width(end)
         if best := best_of(state):
             told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
             end = (*end, (told, "figure"))
@@ -272,7 +273,8 @@ def status(
         more, leave = way_to("run.more"), way_to("app.quit")
         leaves = tr("{key} leaves", key=leave)
         if can_go_on(state):
-            leaves = tr("{more} goes on with more rounds, {key} leaves", more=more, key=leave)
+            both = tr("{more} goes on with more rounds, {key} leaves", more=more, key=leave)
+            leaves = both if why + cells(both) < room else leaves
         return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
         return fit(line((retold(one_line(activity)), "note")), room)

@@ -151,7 +151,7 @@ def test_an_undecided_candidate_is_told_how_large_a_gain_would_have_been_seen() 
     )
     # What an equal kernel may look like at one of several looks is not called slower.
     near = Measurement(outcome=Outcome.CORRECT, ratio=Interval(0.937, 0.907, 0.968, 0.98))
-    assert decide_verdict(near, 0.01).reason == "not faster: -6.3 % (-9.3 to -3.2)"
+    assert decide_verdict(near, 0.01).reason == "probably slower: -6.3 % (-9.3 to -3.2)"
     far = Measurement(outcome=Outcome.CORRECT, ratio=Interval(0.5, 0.4, 0.6, 0.98))
     assert decide_verdict(far, 0.01).reason == "slower: -50.0 % (-60.0 to -40.0)"
     small = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.008, 1.004, 1.012, 0.99))

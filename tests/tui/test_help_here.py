@@ -15,10 +15,11 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.formatting import STAGES
 from akg_tui.view.glyphs import ascii_twin
-from akg_tui.view.spans import plain
+from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
 from .stage import on_stage
@@ -26,6 +27,16 @@ from .stage import on_stage
 
 def waiting() -> FakeHandle:
     return FakeHandle(mode=Mode.REVIEW).work()
+
+
+@pytest.mark.parametrize("room", [54, 90])
+def test_a_wrapped_line_of_help_goes_on_below_its_text_not_below_the_keys(room: int) -> None:
+    rows = help_rows(room)
+    column = next(len(row[0][0]) for row in rows if row and row[0][1] == "key")
+    wrapped = [row for row in rows if len(row) > 1 and not row[0][0].strip()]
+    assert {len(row[0][0]) for row in wrapped} <= {column, 18}  # the signs have their own column
+    assert len(wrapped) > 4
+    assert all(width(row) <= room for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,23 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
-from akg_tui.core.measurement import FailureKind, Outcome, Progress
+from akg_tui.core.measurement import FailureKind, Interval, Outcome, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.state import RunState
+from akg_tui.core.verdict import decide_verdict
 from akg_tui.store.run_list import RunSummary, summary_of
+from akg_tui.view.agent_rows import AgentList, agent_rows
+from akg_tui.view.comparison import side_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.diff import split_lines
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
+from akg_tui.view.formatting import call_times, sure
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.run_rows import ListedRun, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import no_attempt, phase_row, sparkline, status, stop_told
 
-from .script import FakeHandle, wrong
+from .script import FakeHandle, faster, task, wrong
 from .stage import Stage, on_stage
 
 
@@ -223,6 +227,40 @@ async def test_a_run_without_a_correct_kernel_offers_no_more_rounds_and_no_passe
     over = FakeHandle().work()
     assert "+ goes on with more rounds" in lines_of(over)["status"]
     assert summary_of("/runs/a", over.state, None).can_go_on
+
+
+@pytest.mark.parametrize("room", [58, 78, 120])
+def test_the_reason_of_the_end_is_whole_where_it_fits_and_the_keys_give_way(room: int) -> None:
+    state = FakeHandle(the_task=task(max_rounds=3)).work().state
+    told = plain(status(state, "", None, state.last_at, room))
+    assert "the run is over: max rounds reached (3)" in told
+    assert told.endswith("q leaves")
+    assert ("more rounds" in told) is (room > 58)
+
+
+def test_an_interval_around_one_is_no_proof_and_one_below_it_is_told_as_slower() -> None:
+    around = sure(Interval(0.9, 0.7, 1.16, 0.9824))
+    assert around == "no difference proved: -10.0 % (-30.0 to +16.0) at 98.24 % confidence"
+    below = replace(faster(0.698), ratio=Interval(0.698, 0.569, 0.855, 0.99))
+    assert decide_verdict(below, 0.01).reason == "probably slower: -30.2 % (-43.1 to -14.5)"
+
+
+def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -> None:
+    state = FakeHandle().work(lambda s: len(s.attempts) == 3).state
+    first, _ = side_of(state, state.attempts[2], lambda _: "").about
+    found = state.attempts[2].measurement
+    assert found.times_agree
+    assert plain(first).endswith(call_times(found))
+    assert "→" in plain(first)
+
+
+def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
+    agents = AgentList()
+    agents.read(handle.records)
+    head, last = (plain(row) for row in agent_rows(agents, handle.now, 60))
+    assert "idle" in head
+    assert last == "  last call: edit_kernel"
 
 
 def keeping() -> FakeHandle:

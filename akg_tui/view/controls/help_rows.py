@@ -6,7 +6,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.view.controls import command_registry
 from akg_tui.view.glyphs import ITEM, VERDICT
 from akg_tui.view.language import marked, tr
-from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line
+from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line, width
 
 _KEYS_LEAST, _KEYS_WIDTH = 12, 24
 _VERDICTS = {
@@ -54,7 +54,8 @@ def help_rows(room: int, wanted: str = "", here: str = "deck") -> list[Line]:
             continue
         rows += [BLANK, line((tr(group), "title"))] if rows else [line((tr(group), "title"))]
         for command in listed:
-            rows += hang(_about(command), room, _lead(command, column), "text")
+            lead = _lead(command, column)
+            rows += hang(_about(command), room, lead, "text", indent=width(lead))
     return rows if wanted else [*rows, *_signs(room)]
 
 
@@ -90,7 +91,7 @@ def _signs(room: int) -> list[Line]:
     rows = [BLANK, line((tr("Signs"), "title"))]
     for verdict, (glyph, role) in VERDICT.items():
         lead = line((f"{glyph:>4} {verdict:<12} ", role))
-        rows += hang(tr(_VERDICTS[verdict]), room, lead, "text")
+        rows += hang(tr(_VERDICTS[verdict]), room, lead, "text", indent=width(lead))
     others = "  ".join(
         f"{glyph} {word}" for glyph, word, _, role in ITEM.values() if role.startswith("item")
     )
@@ -105,5 +106,6 @@ def _signs(room: int) -> list[Line]:
     )  # fmt: skip
     for sign, role, told in figures:
         pad = " " * (17 - cells(sign))
-        rows += hang(told, room, line((f"{pad}{sign} ", role)), "text")
+        lead = line((f"{pad}{sign} ", role))
+        rows += hang(told, room, lead, "text", indent=width(lead))
     return rows
