@@ -227,6 +227,7 @@ def fork_zygote(
     imported modules, and `modules` besides those that every zygote loads. The zygote closes the
     socket `unneeded`. `home` is emptied, and becomes the home of all children.
     """
+    _load_build_module()
     for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
         importlib.import_module(name)
     call_loop.library()
@@ -237,7 +238,7 @@ def fork_zygote(
     with contextlib.suppress(OSError):  # a rule for files needs a folder that is there
         headers.mkdir(mode=0o700, parents=True, exist_ok=True)
     if seccomp.supported():
-        seccomp.encoded(platform.machine())
+        seccomp.encoded(platform.machine(), bool(TARGETS[target].devices()))
     gc.collect()
     # A garbage collection in a child would write to every page of torch's objects, and copy it.
     gc.freeze()
@@ -264,3 +265,17 @@ def fork_zygote(
     finally:
         # Never returns to the judge's code, and skips the exit handlers of libraries.
         os._exit(0)
+
+
+def _load_build_module() -> None:
+    """Load `torch.utils.cpp_extension`, which asks for a GPU, without asking for one.
+
+    The question starts CUDA's driver or NVML, and neither serves a process that is forked later.
+    """
+    cuda = vars(importlib.import_module("torch.cuda"))
+    asks = cuda["is_available"]
+    cuda["is_available"] = lambda: True
+    try:
+        importlib.import_module("torch.utils.cpp_extension")
+    finally:
+        cuda["is_available"] = asks
