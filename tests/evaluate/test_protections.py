@@ -441,7 +441,7 @@ torch.cuda._is_compiled, torch.version.cuda = lambda: True, "13.0"
 torch.cuda.is_available = lambda: asked.append("asked") or False
 os.environ["CUDA_HOME"] = "/usr"
 unneeded, _ = socket.socketpair()
-fork_zygote("cpu", "torch", Path(sys.argv[1]), unneeded=unneeded)
+fork_zygote("cuda", "torch", Path(sys.argv[1]), unneeded=unneeded)
 print(asked, sys.modules["torch.utils.cpp_extension"].CUDA_HOME)
 """
 

@@ -20,7 +20,7 @@ import signal
 import socket
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -227,12 +227,14 @@ def fork_zygote(
     imported modules, and `modules` besides those that every zygote loads. The zygote closes the
     socket `unneeded`. `home` is emptied, and becomes the home of all children.
     """
-    _load_build_module()
-    for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
-        importlib.import_module(name)
+    on_gpu = TARGETS[target].device == "cuda"
+    with _gpu_taken_for_granted() if on_gpu else contextlib.nullcontext():
+        for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
+            importlib.import_module(name)
+        # One of `modules` may have put a target in the place of another.
+        for name in TARGETS[target].preloaded():
+            importlib.import_module(name)
     call_loop.library()
-    for name in TARGETS[target].preloaded():
-        importlib.import_module(name)
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
     headers = torch_headers.home()
     with contextlib.suppress(OSError):  # a rule for files needs a folder that is there
@@ -267,15 +269,17 @@ def fork_zygote(
         os._exit(0)
 
 
-def _load_build_module() -> None:
-    """Load `torch.utils.cpp_extension`, which asks for a GPU, without asking for one.
+@contextlib.contextmanager
+def _gpu_taken_for_granted() -> Iterator[None]:
+    """Make PyTorch believe in a GPU while its modules are loaded, some of which ask for one.
 
-    The question starts CUDA's driver or NVML, and neither serves a process that is forked later.
+    The question starts CUDA, and PyTorch refuses that to all processes that are forked later
+    ("Poison fork" in its notes on multiprocessing); by NVML it breaks NVML for them.
     """
     cuda = vars(importlib.import_module("torch.cuda"))
     asks = cuda["is_available"]
     cuda["is_available"] = lambda: True
     try:
-        importlib.import_module("torch.utils.cpp_extension")
+        yield
     finally:
         cuda["is_available"] = asks
