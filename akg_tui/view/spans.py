@@ -75,8 +75,7 @@ def fit(spans: Line, room: int) -> Line:
         taken = cells(text)
         # More text follows, or this span is too long: one column is left for the ellipsis.
         if taken >= room:
-            short = cut(text, room) if taken > room else cut(text, room - 1) + ELLIPSIS
-            fitted.append((short, role))
+            fitted.append((cut(f"{text} ", room), role))
             return tuple(fitted)
         fitted.append((text, role))
         room -= taken
