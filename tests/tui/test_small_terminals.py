@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.dialogs import Reading
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.controls.approval_rows import Card, card_rows
 from akg_tui.view.diff import compare
@@ -89,3 +92,22 @@ async def test_a_text_to_read_loses_no_letter_under_its_scroll_bar() -> None:
             for row in rows(stage)[inside.y : inside.bottom]
         )
         assert read in words
+
+
+async def test_a_pane_that_comes_into_sight_is_filled_for_its_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rooms: dict[str, set[int]] = {}
+    put = LineView.put
+
+    def noted(self: LineView, *rows: Any, **named: Any) -> None:
+        rooms.setdefault(self.id or "", set()).add(self.room)
+        put(self, *rows, **named)
+
+    monkeypatch.setattr(LineView, "put", noted)
+    async with on_stage(keeping(), LEAST) as stage:
+        for name in ("plan", "log", "attempts", "agents"):
+            stage.deck.action_pane(name)
+            stage.app.pull_now()  # before it has its place
+            await stage.pull()
+            assert rooms[name] == {57}

@@ -72,6 +72,10 @@ class SourcePane(LineView, Pane):
     def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
         return cls(declaration.id, colours, texts, working=declaration.id == "source")
 
+    @property
+    def placed(self) -> bool:
+        return True  # its rows are the same in any size
+
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
         best = state.standing_blob

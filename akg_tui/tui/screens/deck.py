@@ -236,8 +236,7 @@ class Deck(InputScreen):
         self.card.pull(self.asks(snapshot), snapshot.now)
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
-            if pane.display:
-                pane.take(seq, partial(pane.pull, snapshot))
+            self._pull_pane(pane, snapshot)
         self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
@@ -249,6 +248,15 @@ class Deck(InputScreen):
             here = "agents"
         self.footer.pull(footer(here, snapshot.state, self.active), self.workbench.wall_clock())
         self._note()
+
+    def _pull_pane(self, pane: Pane, snapshot: RunSnapshot) -> None:
+        if pane.display and pane.placed:
+            pane.take(snapshot.state.seq, partial(pane.pull, snapshot))
+
+    def on_pane_placed(self, message: Pane.Placed) -> None:
+        """Fill a pane for its size at once, not at the next tick of the clock."""
+        if self.workbench.handle is not None:
+            self._pull_pane(message.pane, self.workbench.snapshot())
 
     def tell(self, text: str) -> None:
         super().tell(text)
