@@ -82,6 +82,14 @@ def fit(spans: Line, room: int) -> Line:
     return tuple(fitted)
 
 
+def first_rows(rows: list[Line], count: int, room: int) -> list[Line]:
+    """Return the first `count` rows; if others are left out, the last one ends with an ellipsis."""
+    if len(rows) <= count:
+        return rows
+    last = rows[count - 1]
+    return [*rows[: count - 1], fit((*last, (f" {ELLIPSIS}", last[-1][1])), room)]
+
+
 def spread(left: Line, right: Line, room: int) -> Line:
     """Return `left` and `right` at the two ends of `room` columns; `left` is cut to fit."""
     used = width(right)

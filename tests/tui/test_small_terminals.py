@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.dialogs import Reading
+from akg_tui.tui.screens.new_run import Wizard
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.controls.approval_rows import Card, card_rows
@@ -111,3 +113,25 @@ async def test_a_pane_that_comes_into_sight_is_filled_for_its_width(
             stage.app.pull_now()  # before it has its place
             await stage.pull()
             assert rooms[name] == {57}
+
+
+async def test_the_field_of_a_new_run_that_is_typed_in_is_in_sight(tmp_path: Path) -> None:
+    async with on_stage(keeping(), LEAST) as stage:
+        await stage.app.push_screen(Wizard(tmp_path, "auto"))
+        for name in ("reference", "kernel", "task folder", "target", "DSL", "arch"):
+            await stage.press("end", "x")
+            typed = next(row for row in rows(stage) if row.startswith(f"│ {name}"))
+            assert typed.rstrip("│ ").endswith("x")
+            await stage.press("down")
+        await stage.press("down", "down", "end", "x", "enter")
+        assert "│ rounds       20x" in stage.text()
+        assert "'cpux' is none of cpu" in stage.text()
+        assert "enter checks reference and kernel" in stage.text()
+
+
+async def test_what_has_no_room_in_the_dialog_of_gates_is_marked_as_cut() -> None:
+    async with on_stage(keeping(), LEAST) as stage:
+        await stage.press("M")
+        plan, keep = (next(r for r in rows(stage) if f" {gate} " in r) for gate in ("plan", "keep"))
+        assert plan.endswith("… │")
+        assert keep.endswith("… │")

@@ -16,7 +16,7 @@ from akg_tui.view.controls.command_registry import chord_of, key_of, way_to
 from akg_tui.view.formatting import count
 from akg_tui.view.glyphs import DONE, IDLE
 from akg_tui.view.language import marked, tr, tr_in
-from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, join, line, spread
+from akg_tui.view.spans import BLANK, Line, cells, cut, first_rows, fit, hang, join, line, spread
 from akg_tui.view.spans import width as columns
 
 MOST_TITLE_ROWS, MOST_CHOICE_ROWS = 3, 4
@@ -83,8 +83,8 @@ def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
             break
     else:  # the choice that an answer would send stays in sight
         told = _told_rows(replace(shorter, choices=()), 0, width)
-        keys = [*_choices(ask, view.marked, width, most=1), *keys][: height - 1]
-        told = _cut_rows(told, height - len(keys), width)
+        keys = [*_choices(ask, view.marked, width, at_once=1), *keys][: height - 1]
+        told = first_rows(told, height - len(keys), width)
     return [fit(row, width) for row in (*told, *keys)]
 
 
@@ -114,16 +114,8 @@ def _keys_of(ask: Request, view: Card, width: int) -> list[Line]:
     return _key_rows(view.armed, offers(ask), chord_way(ask), width)
 
 
-def _cut_rows(rows: list[Line], most: int, width: int) -> list[Line]:
-    """Return the first rows; if some are left out, the last one ends with an ellipsis."""
-    if len(rows) <= most:
-        return rows
-    last = rows[most - 1]
-    return [*rows[: most - 1], fit((*last, (" …", last[-1][1])), width)]
-
-
 def _title(ask: Request, width: int) -> list[Line]:
-    rows = _cut_rows(hang(ask.title, width, (), "ask"), MOST_TITLE_ROWS, width)
+    rows = first_rows(hang(ask.title, width, (), "ask"), MOST_TITLE_ROWS, width)
     return [*rows, line((ask.about, "text"))] if ask.about else rows
 
 
@@ -159,11 +151,11 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: 
     return [*rows, last]
 
 
-def _choices(ask: Request, marked: int, width: int, most: int = MOST_CHOICE_ROWS) -> list[Line]:
-    """Return the choices around the marked one, at most `most`."""
-    first = max(0, min(marked - (most > 1), len(ask.choices) - most))
+def _choices(ask: Request, marked: int, width: int, at_once: int = MOST_CHOICE_ROWS) -> list[Line]:
+    """Return the choices around the marked one, at most `at_once`."""
+    first = max(0, min(marked - (at_once > 1), len(ask.choices) - at_once))
     rows: list[Line] = []
-    for number in range(first, min(len(ask.choices), first + most)):
+    for number in range(first, min(len(ask.choices), first + at_once)):
         here = number == marked
         sign = "▸ " if here else "  "
         count = f"{number + 1}/{len(ask.choices)} "
@@ -198,7 +190,7 @@ ABOUT: dict[Gate, str] = {
 MOST_RULES = 4  # rules shown at once
 
 
-def gate_rows(state: RunState) -> tuple[Line, ...]:
+def gate_rows(state: RunState, room: int) -> tuple[Line, ...]:
     """Return a row for each gate, with its key, and a row about the mode key."""
     rows: list[Line] = []
     on, off = tr_in("gate", "on"), tr_in("gate", "off")
@@ -209,7 +201,7 @@ def gate_rows(state: RunState) -> tuple[Line, ...]:
         glyph, role = (DONE, "verdict.keep") if set_ else (IDLE, "muted")
         sign = (f"{glyph} {word}{' ' * (wide - cells(word))}", role)
         name = (f"  {gate.value:<7}", "strong")
-        rows.append(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)))
+        rows.append(fit(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)), room))
     mode = key_of("run.mode")
     sets = line((tr("a mode sets them all: "), "muted"), (mode, "key"), "  ") if mode else ()
     return (*rows, BLANK, (*sets, ("esc", "key")))
