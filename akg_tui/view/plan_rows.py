@@ -98,7 +98,8 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     """Return the plan as one row per item: glyph, id, text, ratio and state.
 
     Where one row would cut or miss something and `page` rows suffice, an item has two: its text,
-    then its result with the reason. `at` is the row of the active item, else of the first pending item.
+    then its result with the reason. `at` is the row of the active item, else of the first pending
+    one.
     """
     if not state.items:
         return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)

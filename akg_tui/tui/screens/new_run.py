@@ -116,15 +116,14 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         rows: list[Line] = []
         for number, (name, kind, _) in enumerate(self._offers()):
             here = number == self.cursor
-            ground = "|diff.gap" if here else ""
             lead = (f"{LIVE} ", "accent") if here else ("  ", "text")
             pad = " " * max(0, 28 - cells(name))
-            row = line(lead, (f"{name}{pad}  ", f"strong{ground}"), (kind, f"muted{ground}"))
+            row = line(lead, (f"{name}{pad}  ", "strong"), (kind, "muted"))
             rows.append(fit(row, self.view.room))
         self.view.put(rows)
         told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
         self.view.border_subtitle = Content(told)
-        self.view.reveal(self.cursor)
+        self.view.pick(range(self.cursor, self.cursor + 1))
 
     def move(self, step: int) -> None:
         self.cursor = max(0, min(len(self._offers()) - 1, self.cursor + step))
