@@ -219,8 +219,9 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     told = "" if untried else f"{word} "
     promised = "" if item.ratio else _promised(item)
     promise = (f"{promised} " if promised else "", "figure")
-    figures = (ratio, role), (_bounds(item, room), "muted"), (told, role), promise
-    below = line(" " * (digits_of_id + 3), *figures, (_reason(item), "faint"))
+    bounds = _bounds(item, room)
+    figures = [(ratio, role), (bounds, "muted"), (told, role)] if bounds else [(ratio + told, role)]
+    below = line(" " * (digits_of_id + 3), *figures, promise, (_reason(item), "faint"))
     return [fit(_head(item, digits_of_id, room), room), fit(below, room)]
 
 
