@@ -90,6 +90,9 @@ def identity(pid: int) -> str:
         if pid != os.getpid():
             raise
         return f"{pid}\n"  # a system without /proc
-    # The name, in brackets, can itself contain blanks and brackets; field 22 is the start time.
-    started = stat.rpartition(")")[2].split()[19]
-    return f"{pid} {started} {boot}\n"
+    # The name, in brackets, can itself contain blanks and brackets. Then follow the state, which is
+    # Z or X after the end, and as field 22 the start time.
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        raise ProcessLookupError(errno.ESRCH, f"process {pid} has ended")
+    return f"{pid} {fields[19]} {boot}\n"

@@ -6,6 +6,7 @@ Exits with 1 where a verdict is wrong or a rate is out of its bounds.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 TRIALS = 200
 MODULES: tuple[str, ...] = ()
 """Modules that the judge imports first; those of a test."""
+
+
+_MATRIX = {"ROWS": 4096, "COLUMNS": 4096}
+_HEADS = {"HEADS": 16, "LENGTH": 2048, "WIDTH": 64}
+SIZES = {
+    "softmax_triton": _MATRIX,
+    "rms_norm_triton": _MATRIX,
+    "layer_norm_triton": _MATRIX,
+    "matmul_triton": {"M": 2048, "N": 2048, "K": 2048},
+    "flash_attention_triton": _HEADS,
+    "hybrid_attention_mask_triton": _HEADS | {"WINDOW": 512, "PREFIX": 64},
+}
+"""Sizes that keep a device at work, for the constants of the samples in Triton: their own suit the
+interpreter."""
 
 
 def add_commands(add: Callable[..., Any]) -> None:
@@ -85,12 +100,19 @@ def _hardware(arguments: argparse.Namespace) -> int:
 
 
 def _samples(target: str) -> list[TaskFolder]:
-    """Return the samples in Triton, which compiles them for any device that it knows."""
+    """Return the samples in Triton, which compiles them for any device, in sizes for a device."""
+    from msgspec.structs import replace
+
     from akg_tui.evaluate.dsls import DSLS
     from akg_tui.resources import sample_kernels, sample_names
     from akg_tui.store.task_folder import load_task
 
     if DSLS["triton"].lacking(target):
         return []
-    made = [load_task(sample_kernels() / name) for name in sample_names()]
-    return [each for each in made if each.task.target.dsl == "triton"]
+    found = []
+    for made in (load_task(sample_kernels() / name) for name in sample_names()):
+        if made.task.target.dsl == "triton":
+            sized = replace(made.task.reference, constants=SIZES[made.path.name])
+            task = replace(made.task, reference=sized, cases=())
+            found.append(dataclasses.replace(made, task=task))
+    return found

@@ -187,6 +187,13 @@ HONEST = (
             self.kept["scale"] = self.scale.detach().double()
         return torch.softmax(x.double() * self.kept["scale"] * factor, -1).float()
     """)),
+    Honest("with descriptors of its own", kernel("""
+        if not self.kept:
+            self.kept["reading"], self.kept["writing"] = os.pipe()
+        os.write(self.kept["writing"], b"x")
+        os.read(self.kept["reading"], 1)
+        return self.right(x, factor)
+    """, "import os")),
     Honest("in inference mode", kernel("""
         with torch.inference_mode():
             return self.right(x, factor)

@@ -69,6 +69,18 @@ async def test_a_sweep_without_a_source_is_of_the_kernel_and_submits_the_best(
         assert text == KERNEL.replace('"A"  #', '"C"  #')
 
 
+async def test_a_kernel_that_is_the_fastest_is_compared_with_itself_no_more(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        told = await caller.good("sweep_kernel", knobs=["WIDTH"], submit=True)
+        rows = told.split("\n")
+        assert rows[1].startswith("trial 1: WIDTH=1: ")
+        assert rows[-2] == "no setting is faster than the kernel as it is: nothing was submitted"
+        assert len(trials(caller)) == len(probes(caller)) == 2
+        assert caller.engine.kernel(caller.engine.state.work_blob) == KERNEL
+
+
 async def test_an_edit_declares_the_knobs_that_are_swept(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
         view = await caller.good("read_kernel")

@@ -14,6 +14,7 @@ from akg_tui.core.task import Task, Timing
 from akg_tui.dsl import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.resources import sample_names
+from akg_tui.store.reference_constants import with_constants
 from akg_tui.store.task_folder import TaskFolder
 from benchmarks.hardware import command, prove
 from benchmarks.hardware.cheats import CHEATS
@@ -102,6 +103,12 @@ def test_a_proof_holds_if_verdicts_and_rates_do() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_the_samples_of_a_proof_are_those_in_triton() -> None:
-    names = {made.path.name for made in command._samples("cuda")}
+    made = command._samples("cuda")
+    names = {each.path.name for each in made}
+    for each in made:
+        text = with_constants(each.reference, each.task.constants())
+        assert all(
+            f"{name} = {size}\n" in text for name, size in command.SIZES[each.path.name].items()
+        )
     assert names == {name for name in sample_names() if name.endswith("_triton")}
     assert len(names) >= 6

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import os
 import platform
 import re
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -284,11 +286,13 @@ ALLOW, KILL, EPERM, ENOSYS, DONE = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x5
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def answer(machine: str, number: int, *arguments: int, arch: int | None = None) -> int:
+def answer(
+    machine: str, number: int, *arguments: int, arch: int | None = None, for_device: bool = False
+) -> int:
     """Return what the filter answers, by running it as the kernel would."""
     given = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     data = struct.pack("<iIQ6Q", number, ARCH[machine] if arch is None else arch, 0, *given)
-    code, here, value = seccomp.program(machine), 0, 0
+    code, here, value = seccomp.program(machine, for_device), 0, 0
     while True:
         operation, yes, no, operand = code[here]
         here += 1
@@ -330,6 +334,125 @@ def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
     assert answer(machine, personality, 0x40000) == EPERM
     if machine == "x86_64":
         assert answer(machine, 0x40000000 | 41) == KILL
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_a_filter_for_a_device_differs_by_what_a_driver_needs_to_start(machine: str) -> None:
+    column = list(ARCH).index(machine)
+
+    def answers(name: str, *arguments: int) -> int:
+        return answer(machine, seccomp.REFUSED[name][column], *arguments, for_device=True)
+
+    for name, numbers in seccomp.REFUSED.items():
+        if numbers[column] is not None and name not in seccomp.DEVICE_SOCKETS:
+            assert answers(name) == EPERM, name
+    assert answers("bind") == answers("listen") == ALLOW
+    assert answers("connect") == 0x50002  # as if nobody listened there
+    assert answers("socket", socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) == ALLOW
+    for family in (socket.AF_INET, socket.AF_NETLINK, socket.AF_VSOCK):
+        assert answers("socket", family, socket.SOCK_SEQPACKET) == EPERM
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+        assert answers("socket", socket.AF_UNIX, kind) == EPERM
+    memory = (9, 222)[column], 0, 4096, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
+    assert answer(machine, *memory, for_device=True) == ALLOW
+    assert answer(machine, *memory) == EPERM
+
+
+DRIVER = """
+import mmap, os, socket, sys, threading
+from akg_tui.evaluate.sandbox import confinement, namespaces
+
+isolated = not namespaces.enter_pid_namespace()
+parent = os.getpid()
+if isolated and (pid := namespaces.PidNamespaceForker().fork()):
+    namespaces.wait_and_exit(pid)
+wanted = confinement.Confinement(
+    folder=sys.argv[1], devices=tuple(sys.argv[2:]), programs=confinement.programs(),
+    data=confinement.DATA, memory_bytes=4 << 30, own_pid_namespace=isolated,
+)
+confinement.enter(wanted, parent=parent if isolated else os.getppid())
+
+def tried(what, attempt):
+    try:
+        attempt()
+        print(what)
+    except OSError as error:
+        print(what, error.strerror)
+
+def name_a_thread():
+    def name():
+        with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as opened:
+            opened.write("cuda00001400006")
+        names.append(open(f"/proc/self/task/{threading.get_native_id()}/comm").read().strip())
+    names = []
+    thread = threading.Thread(target=name)
+    thread.start()
+    thread.join()
+    if names != ["cuda00001400006"]:
+        raise OSError(1, "refused")
+
+def wait_for_others():
+    waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    waiting.bind(chr(0) + "cuda-uvmfd-1-2")
+    waiting.listen(128)
+
+threading.excepthook = lambda _: None
+tried("name", name_a_thread)
+tried("wait", wait_for_others)
+tried("memory", lambda: mmap.mmap(-1, 4096, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS))
+tried("setting", lambda: open("/proc/sys/vm/overcommit_memory", "r+"))
+tried("order", lambda: open("/proc/self/oom_score_adj", "w"))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("devices", "told"),
+    [
+        (["/dev/null"], ["name", "wait", "memory"]),
+        ([], ["name refused", "wait Operation not permitted", "memory Operation not permitted"]),
+    ],
+)
+def test_a_driver_of_a_device_starts_in_the_sandbox(
+    devices: list[str], told: list[str], tmp_path: Path
+) -> None:
+    """It does what a trace of NVIDIA's driver showed; settings of the machine stay closed to it."""
+    if missing(offered()):
+        pytest.skip("this machine has no whole sandbox")
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(tmp_path), *devices],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert lines[:3] == told, done.stderr
+    assert [line.split()[0] for line in lines[3:]] == ["setting", "order"]
+    assert all(len(line.split()) > 1 for line in lines[3:])
+
+
+ASKING = """
+import os, socket, sys
+from pathlib import Path
+import torch.cuda
+from akg_tui.evaluate.child.zygote import fork_zygote
+
+asked = []
+torch.cuda._is_compiled, torch.version.cuda = lambda: True, "13.0"
+torch.cuda.is_available = lambda: asked.append("asked") or False
+os.environ["CUDA_HOME"] = "/usr"
+unneeded, _ = socket.socketpair()
+fork_zygote("cuda", "torch", Path(sys.argv[1]), unneeded=unneeded)
+print(asked, sys.modules["torch.utils.cpp_extension"].CUDA_HOME)
+"""
+
+
+def test_no_gpu_is_asked_for_before_children_are_forked(tmp_path: Path) -> None:
+    """PyTorch refuses CUDA to the children of a process that has asked for a GPU."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING, str(tmp_path / "home")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[] /usr\n", done.stderr
 
 
 @pytest.mark.parametrize("machine", ARCH)

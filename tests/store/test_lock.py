@@ -51,6 +51,13 @@ def test_a_killed_writer_leaves_no_lock(tmp_path: Path) -> None:
         assert holder(tmp_path) == os.getpid()
 
 
+def test_a_dead_writer_that_nobody_has_waited_for_holds_no_lock(tmp_path: Path) -> None:
+    with hold(tmp_path) as child:
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert holder(tmp_path) is None
+
+
 def test_a_released_lock_can_be_taken_again(tmp_path: Path) -> None:
     lock = RunLock.acquire(tmp_path)
     with pytest.raises(RunLocked):

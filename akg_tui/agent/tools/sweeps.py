@@ -182,6 +182,10 @@ class _Sweep:
             failed = next((each.found.detail for each in self._swept if each.found.detail), "")
             rows += [failed[:MAX_DETAIL]] if failed else []
             return Answer.error("\n".join([*rows, self._left()]), foreign=True)
+        incumbent = self._call.run.state.best
+        if incumbent and best.text == self._call.run.kernel(incumbent.blob) and not self._ended:
+            rows.append("no setting is faster than the kernel as it is: nothing was submitted")
+            return Answer.success("\n".join([*rows, self._left()]), foreign=self._has_failures)
         found = best.found
         if found.ratio is not None and not self._ended:
             found = await measured(self._call, best.text, samples=0)
@@ -190,11 +194,15 @@ class _Sweep:
                     f"the judge's comparison of trial {best.trial} is "
                     f"trial {self._swept[-1].trial}: {self._call.run.state.trials[-1].told}"
                 )
-        failures = any(not each.gain for each in self._swept)  # their messages are of kernels
-        answer = Answer.success("\n".join([*rows, self._left()]), foreign=failures)
+        answer = Answer.success("\n".join([*rows, self._left()]), foreign=self._has_failures)
         if not submit:
             return answer
         return submitted(self._call, answer, best.text, describe(best.setting, own), found)
+
+    @property
+    def _has_failures(self) -> bool:
+        """Whether the table holds messages of kernels."""
+        return any(not each.gain for each in self._swept)
 
     async def _next(self, own: Setting) -> list[Setting]:
         """Return the next settings to measure; none when all are, or the sweep is paid up."""

@@ -6,6 +6,7 @@ memory, and the judge reads them there. The judge must never trust reports of th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -25,6 +26,7 @@ from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.protocol import Layout, Plan, Status
+from akg_tui.evaluate.sandbox.confinement import OPEN_FILES
 from akg_tui.kernel_files import split_files
 
 SEED_MASK = (1 << 63) - 1
@@ -155,8 +157,7 @@ class Server:
     def rebind(self, plan: Plan, memory: Memory) -> None:
         """Bind the loaded model to arguments of other shapes in other memory."""
         self.plan = plan
-        if plan.poisoned:
-            poison()
+        self._poison()
         self.memory = memory
         self.results.clear()
         self.is_plain = False
@@ -176,6 +177,11 @@ class Server:
         self.numbers = layouts.numbers(plan.inputs, inputs, 0)
         self._result_forms = result_forms(plan.outputs)
         self._address_format = layouts.address_format(plan.outputs)
+
+    def _poison(self) -> None:
+        # On a device results lie in its own memory, and memory of the host is the driver's.
+        if self.plan.poisoned and not self.plan.device:
+            poison()
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
         """Return the fault for an exception that the file's code raised.
@@ -231,8 +237,7 @@ class KernelServer(Server):
 
     def start(self) -> int:
         """Load the kernel; return 1 + the position of a weight that it lacks, or 0."""
-        if self.plan.poisoned:
-            poison()
+        self._poison()
         self.execute()
         state, arguments = self.memory["state"], self.plan.arguments
         if arguments is None or self.plan.weights is None:
@@ -319,14 +324,20 @@ def checked_results(
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
-    """Map the memory that came with a LOAD request and read the plan in it."""
+    """Map the memory that came with a LOAD or BIND request and read the plan in it."""
+    files = [os.fstat(fd) for fd in fds]
     memory = {
         name: map_fd(fd, shared=name not in ("plan", "state"))
         for name, fd in zip(PLAN_FDS, fds, strict=False)
     }
     # Before Python 3.13 a mapping keeps a duplicate of its descriptor, which a kernel must not
-    # find; no other descriptor is open yet. Mappings are kept, or they would close these numbers.
-    os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
+    # find. Others belong to the kernel, or to the driver of its device. Mappings are kept, or they
+    # would close these numbers.
+    for number in range(CHANNEL + 1, OPEN_FILES):
+        with contextlib.suppress(OSError):
+            known = os.fstat(number)
+            if any(os.path.samestat(known, each) for each in files):
+                os.close(number)
     _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
 

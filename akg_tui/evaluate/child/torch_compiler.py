@@ -18,4 +18,6 @@ torch._dynamo.list_backends()
 init_backend_registration()
 # Digests of torch's own files, which are parts of every cache key.
 torch_key()
-CacheBase.get_system()
+if torch.version.cuda is None:
+    # Elsewhere it starts CUDA, which serves no process that is forked later.
+    CacheBase.get_system()

@@ -20,7 +20,7 @@ import signal
 import socket
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -227,17 +227,20 @@ def fork_zygote(
     imported modules, and `modules` besides those that every zygote loads. The zygote closes the
     socket `unneeded`. `home` is emptied, and becomes the home of all children.
     """
-    for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
-        importlib.import_module(name)
+    on_gpu = TARGETS[target].device == "cuda"
+    with _gpu_taken_for_granted() if on_gpu else contextlib.nullcontext():
+        for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target), *modules):
+            importlib.import_module(name)
+        # One of `modules` may have put a target in the place of another.
+        for name in TARGETS[target].preloaded():
+            importlib.import_module(name)
     call_loop.library()
-    for name in TARGETS[target].preloaded():
-        importlib.import_module(name)
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
     headers = torch_headers.home()
     with contextlib.suppress(OSError):  # a rule for files needs a folder that is there
         headers.mkdir(mode=0o700, parents=True, exist_ok=True)
     if seccomp.supported():
-        seccomp.encoded(platform.machine())
+        seccomp.encoded(platform.machine(), bool(TARGETS[target].devices()))
     gc.collect()
     # A garbage collection in a child would write to every page of torch's objects, and copy it.
     gc.freeze()
@@ -264,3 +267,19 @@ def fork_zygote(
     finally:
         # Never returns to the judge's code, and skips the exit handlers of libraries.
         os._exit(0)
+
+
+@contextlib.contextmanager
+def _gpu_taken_for_granted() -> Iterator[None]:
+    """Make PyTorch believe in a GPU while its modules are loaded, some of which ask for one.
+
+    The question starts CUDA, and PyTorch refuses that to all processes that are forked later
+    ("Poison fork" in its notes on multiprocessing); by NVML it breaks NVML for them.
+    """
+    cuda = vars(importlib.import_module("torch.cuda"))
+    asks = cuda["is_available"]
+    cuda["is_available"] = lambda: True
+    try:
+        yield
+    finally:
+        cuda["is_available"] = asks

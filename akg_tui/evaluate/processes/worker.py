@@ -454,7 +454,12 @@ class Worker:
     def _request(
         self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
     ) -> bytes:
-        """Return a request with a new nonce, for a child that was stopped until now."""
+        """Return a request with a new nonce, for a child that was stopped until now.
+
+        Raises ChildFailed if the child has ended, or executed meanwhile.
+        """
+        if self.ended:
+            raise ChildFailed(FailureKind.CRASH, "the process has ended")
         self.check_stopped()
         self._nonce = secrets.randbits(64)
         return protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)

@@ -34,6 +34,9 @@ PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
 ADDRESS_SLACK_BYTES = 64 << 30
 """Libraries, thread stacks and allocators reserve much address space that they never use."""
 
+OWN_THREADS = "/proc/self/task"
+"""The threads of this process. A CUDA driver writes their names there, or fails with error 304."""
+
 Tried = dict[str, str]
 """The reason why each protection, by name, does not hold; "" if it holds."""
 
@@ -44,8 +47,9 @@ class Confinement(Struct, frozen=True, kw_only=True):
     `folder` is private and empty; where mounts are possible a private tmpfs covers it, which is
     freed with the process. `writable` are other folders that it may change. `covered` are writable
     too, each under a separate tmpfs; the paths in `uncovered` give access to the hidden files.
-    These three depend on the kernel. `runs_own_files`: it may execute programs that it writes to
-    `folder`. `own_pid_namespace`: the process is the first of a pid
+    These three depend on the kernel. With `devices` the process may also do what a driver needs to
+    start (`seccomp.DEVICE_SOCKETS`, `OWN_THREADS`). `runs_own_files`: it may execute programs that
+    it writes to `folder`. `own_pid_namespace`: the process is the first of a pid
     namespace. It and each process that it starts may use `cpu_seconds` of CPU time; 0: no limit.
     """
 
@@ -128,7 +132,7 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
     calls last, because it forbids most of the other steps.
     """
     tried = prepared.tried
-    writable = (wanted.folder, *wanted.writable, *wanted.covered)
+    writable = (wanted.folder, *wanted.writable, *wanted.covered, *_named_threads(wanted))
     no_mounts = "no mount namespace" if tried["mountns"] else ""
     if wanted.private_folder:
         faults = (namespaces.own_folder(p, CACHE_BYTES, FOLDER_FILES) for p in wanted.covered)
@@ -141,7 +145,7 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
     tried["hidden_memory"] = _reason(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
     _restrict_files(wanted, prepared)
     if seccomp.supported():
-        tried["seccomp"] = _reason(seccomp.install())
+        tried["seccomp"] = _reason(seccomp.install(for_device=bool(wanted.devices)))
     else:
         tried["seccomp"] = "the system calls of this machine are not known"
 
@@ -237,6 +241,7 @@ def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
     rules = (
         (landlock.DATA, wanted.uncovered),
         (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
+        (landlock.CHANGED, _named_threads(wanted)),
         (landlock.SCRATCH | landlock.EXECUTE, (wanted.folder,) if wanted.runs_own_files else ()),
     )
     try:
@@ -252,6 +257,10 @@ def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
     tried["landlock_scopes"] = (
         "" if found >= landlock.SCOPES_SINCE else f"version {found} knows no scopes"
     )
+
+
+def _named_threads(wanted: Confinement) -> tuple[str, ...]:
+    return (OWN_THREADS,) if wanted.devices else ()
 
 
 def _write(path: str, text: str) -> str:

@@ -14,6 +14,7 @@ import functools
 import mmap
 import platform
 import signal
+import socket
 import struct
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,8 @@ ENDS = {
     "quotactl_fd": (443, 443), "iopl": (172, None), "ioperm": (173, None),
     "uselib": (134, None), "nfsservctl": (180, 42), "lookup_dcookie": (212, 18),
 }  # fmt: skip
+
+_SOCKET, _CONNECT = (41, 198), (42, 203)
 
 REFUSED = {
     # Honest libraries try these calls and continue if they fail.
@@ -70,7 +73,7 @@ REFUSED = {
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
     "ioprio_set": (251, 30),
     # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
+    "socket": _SOCKET, "connect": _CONNECT, "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
     # No limit counts the memory in a socket pair's buffers, nor the descriptors sent through it.
     "socketpair": (53, 199),
@@ -86,6 +89,11 @@ REFUSED = {
 # outside, or tell something to another kernel's process.
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154), "flock": (73, 32)}
 
+# A CUDA driver does not start without these calls, seen in a trace of driver 580. So a kernel on a
+# device may make a socket that keeps the borders of messages, and wait at an address for others;
+# no process may connect, and such a socket sends to no address (unix_seqpacket_sendmsg in Linux).
+DEVICE_SOCKETS = ("socket", "bind", "listen", "connect")
+
 _CLONE3 = (435, 435)  # a filter can't read its flags; the C library falls back to clone
 # Any new namespace, and CLONE_PARENT: a child of the caller's parent.
 _CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
@@ -97,6 +105,7 @@ _FCNTL = (72, 25)
 _HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, for later processes
 _LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, 37, 38)  # the last two: F_OFD_SETLK, F_OFD_SETLKW
 _ASKED_LOCKS = (fcntl.F_GETLK, 36)  # F_OFD_GETLK
+_SOCKET_KIND = 0xF
 _PREADV2, _NO_WAIT = (327, 286), 0x8
 _MMAP, _SHARED_WITHOUT_FILE = (9, 222), mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 _SENDS = (
@@ -117,9 +126,12 @@ def supported() -> bool:
     return platform.machine() in _AUDIT_ARCH and struct.calcsize("P") == 8
 
 
-def install() -> int:
-    """Filter all later system calls of this thread and its descendants; return the errno."""
-    code = encoded(platform.machine())
+def install(*, for_device: bool = False) -> int:
+    """Filter all later system calls of this thread and its descendants; return the errno.
+
+    `for_device` allows what the driver of a device needs.
+    """
+    code = encoded(platform.machine(), for_device)
     buffer = ctypes.create_string_buffer(code, len(code))
 
     class Filter(ctypes.Structure):
@@ -129,13 +141,13 @@ def install() -> int:
     return kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted))
 
 
-@functools.lru_cache(maxsize=1)
-def encoded(machine: str) -> bytes:
+@functools.lru_cache(maxsize=2)
+def encoded(machine: str, for_device: bool) -> bytes:
     """Return the filter in the kernel's format; made once, in the zygote, for all children."""
-    return b"".join(struct.pack("<HBBI", *line) for line in program(machine))
+    return b"".join(struct.pack("<HBBI", *line) for line in program(machine, for_device))
 
 
-def program(machine: str) -> Program:
+def program(machine: str, for_device: bool = False) -> Program:
     """Return the filter for a machine, as (code, jump if true, jump if false, operand)."""
     column = 0 if machine == _X86 else 1
     out: Program = [
@@ -149,7 +161,9 @@ def program(machine: str) -> Program:
         out += [(_ABOVE, 0, 1, _X32_BIT - 1), (_RETURN, 0, 0, _KILL_PROCESS)]
     out += [(_ABOVE, 0, 1, NEWEST), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     out += _each(_numbers(ENDS, column), _KILL_PROCESS)
-    out += _each(_numbers(REFUSED, column), _ERRNO | errno.EPERM)
+    spared = DEVICE_SOCKETS if for_device else ()
+    refused = {name: number for name, number in REFUSED.items() if name not in spared}
+    out += _each(_numbers(refused, column), _ERRNO | errno.EPERM)
     out += _each(_numbers(PRETENDED, column), _ERRNO)
     out += _each([_CLONE3[column]], _ERRNO | errno.ENOSYS)
     refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
@@ -166,9 +180,17 @@ def program(machine: str) -> Program:
     pretend = [*_among(_LOCKS), (_RETURN, 0, 0, _ERRNO)]
     out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse, *pretend])
     out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
-    # Its pages stay as long as a byte of it is mapped, but only the mapped ones are counted.
+    if for_device:
+        unix = [_argument(0), (_EQUAL, 1, 0, socket.AF_UNIX), refuse]
+        kind = [_argument(1), (_AND, 0, 0, _SOCKET_KIND), (_EQUAL, 1, 0, socket.SOCK_SEQPACKET)]
+        out += _when(_SOCKET[column], [*unix, *kind, refuse])
+        # As if nobody waited there: a driver takes another error for a fault.
+        out += _each([_CONNECT[column]], _ERRNO | errno.ENOENT)
+    # Its pages stay as long as a byte of it is mapped, but only the mapped ones are counted. A CUDA
+    # driver needs such memory.
     shared = [(_AND, 0, 0, _SHARED_WITHOUT_FILE), *_among([_SHARED_WITHOUT_FILE]), refuse]
-    out += _when(_MMAP[column], [_argument(3), *shared])
+    if not for_device:
+        out += _when(_MMAP[column], [_argument(3), *shared])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
     # Processes that keep continuing each other could never all be stopped.

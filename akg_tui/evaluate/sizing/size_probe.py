@@ -45,6 +45,10 @@ class SizeProbe:
         self._threads = task.timing.threads
 
     def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def _start(self) -> None:
         self._closing = contextlib.ExitStack()
         scratch = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="akg-new-"))
         self._log = Path(scratch) / "process.log"
@@ -71,7 +75,6 @@ class SizeProbe:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        return self
 
     def __exit__(
         self,
@@ -94,7 +97,7 @@ class SizeProbe:
         ReferenceRefused
             The reference can't be used so.
         ProbeLost
-            There is no sizing process.
+            The sizing process ended. The next question is for a new one.
         """
         return self._answer(question, task, source, filename).needs
 
@@ -111,6 +114,9 @@ class SizeProbe:
             answer = msgspec.json.decode(self._answers.readline(), type=Answer)
         except (OSError, msgspec.MsgspecError) as error:
             lines = self._log.read_text("utf-8", "replace").strip().splitlines()
+            # The next reference gets a new process.
+            self._closing.close()
+            self._start()
             raise ProbeLost(lines[-1] if lines else "the sizing process ended") from error
         if answer.refused:
             raise ReferenceRefused(answer.refused)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import os
 import secrets
 import shutil
 import socket
 import sys
+import traceback
 from pathlib import Path
 from typing import BinaryIO
 
@@ -128,4 +130,9 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except Exception:  # noqa: BLE001 (nothing above this frame would report it)
+        traceback.print_exc()
+        # The error is the last line of the log: libraries say more at an ordinary exit.
+        os._exit(1)

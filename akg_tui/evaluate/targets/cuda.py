@@ -1,4 +1,5 @@
-"""The CUDA target, written from NVIDIA's and PyTorch's documentation: never run on hardware.
+"""The CUDA target, written from NVIDIA's and PyTorch's documentation; docs/targets.md tells what of
+it has run on a GPU.
 
 Its path through the judge, with sealed inputs and committed results, is the one that is tested on
 the device in `tests/lab/device`; only the names of device and seal differ.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DEVICES = Path("/dev")
 DRIVER = "/proc/driver/nvidia"
+PCI = Path("/sys/bus/pci/devices")
 SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps")
 
 
@@ -66,8 +68,10 @@ class Cuda(Cpu):
         return tuple(str(path) for path in found if path.exists())
 
     def readable(self) -> tuple[str, ...]:
-        """Return the paths where the driver describes itself and its modules."""
-        return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
+        """Return the paths where the driver describes itself, its modules and its GPUs."""
+        gpus = (PCI / path.name for path in Path(DRIVER, "gpus").glob("*"))
+        modules = ("/sys/module/nvidia", "/sys/module/nvidia_uvm")
+        return (DRIVER, "/proc/devices", *modules, *(str(path.resolve()) for path in gpus))
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint and what NVML tells of the GPU, or why it tells nothing."""
