@@ -94,5 +94,5 @@ def identity(pid: int) -> str:
     # Z or X after the end, and as field 22 the start time.
     fields = stat.rpartition(")")[2].split()
     if fields[0] in "ZX":
-        raise ProcessLookupError(errno.ESRCH, f"process {pid} has ended")
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
     return f"{pid} {fields[19]} {boot}\n"

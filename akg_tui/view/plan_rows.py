@@ -27,6 +27,8 @@ from akg_tui.view.spans import INDENT, Line, cells, cut_middle, fit, hang, line,
 # Smallest number of columns at which a row shows full words and the reason.
 ROOMY = 64
 MAX_DETAIL = 12
+LEAST_REASON = 8  # columns; in fewer the text of the item would lose its end to a reason of no use
+ANY_ROOM = 1_000_000
 
 
 class PlanRows(OnDemand[Line]):
@@ -95,8 +97,9 @@ class PlanView:
 def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] = ()) -> PlanView:
     """Return the plan as one row per item: glyph, id, text, ratio and state.
 
-    In a narrow pane where `page` rows suffice, an item has two rows: its text, then its result
-    with the reason. `at` is the row of the active item, else of the first pending item.
+    Where one row would cut or miss something and `page` rows suffice, an item has two: its text,
+    then its result with the reason. `at` is the row of the active item, else of the first pending
+    one.
     """
     if not state.items:
         return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)
@@ -111,7 +114,10 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
         for place, item in enumerate(items if unfolded else ())
         if item.id in unfolded
     }
-    double = room < ROOMY and 2 * len(items) <= page
+    long = _digits_of_id(items)
+    double = 2 * len(items) <= page and not all(
+        _is_whole_in_one_row(item, long, room) for item in items
+    )
     rows = PlanRows(items, 2 if double else 1, room, found)
     here = state.active or (pending[0].id if pending else "")
     # Search from the end: in a long plan, the current work is near the end.
@@ -200,31 +206,49 @@ def _reason(item: Item) -> str:
     return retold(one_line(item.reason)) or searched(one_line(item.rationale))
 
 
+def _bounds(item: Item, room: int) -> str:
+    """Return the interval of the ratio, for a row with room for it."""
+    found = item.ratio if room >= ROOMY else None
+    return f"[{digits(found.low)}, {digits(found.high)}] " if found else ""
+
+
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     word, _, role = _state_words(item)
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
     untried = item.state is ItemState.PENDING and item.attempt is None
-    told = "" if untried else f"{ratio}{word} "
+    told = "" if untried else f"{word} "
     promised = "" if item.ratio else _promised(item)
     promise = (f"{promised} " if promised else "", "figure")
-    below = line(" " * (digits_of_id + 3), (told, role), promise, (_reason(item), "faint"))
+    bounds = _bounds(item, room)
+    figures = [(ratio, role), (bounds, "muted"), (told, role)] if bounds else [(ratio + told, role)]
+    below = line(" " * (digits_of_id + 3), *figures, promise, (_reason(item), "faint"))
     return [fit(_head(item, digits_of_id, room), room), fit(below, room)]
 
 
 def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
+    left, right = _sides(item, digits_of_id, room)
+    return spread(left, right, room) if right else fit(left, room)
+
+
+def _is_whole_in_one_row(item: Item, digits_of_id: int, room: int) -> bool:
+    left, right = _sides(item, digits_of_id, ANY_ROOM)
+    return room >= ROOMY and width(left) + 1 + width(right) <= room
+
+
+def _sides(item: Item, digits_of_id: int, room: int) -> tuple[Line, Line]:
+    """Return the text with the reason, uncut, and the result, of one row of an item."""
     word, short, role = _state_words(item)
     ratio = formatting.times(item.ratio.ratio) if item.ratio else _promised(item)
     roomy = room >= ROOMY
-    interval = item.ratio
-    bounds = f"[{digits(interval.low)}, {digits(interval.high)}] " if interval and roomy else ""
     right: Line = ()
     if ratio or short or roomy:
         last = f"{word:<9}" if roomy else f"{short:<4}"
-        right = line((f"{ratio:>6} ", role), (bounds, "muted"), (last, role))
+        right = line((f"{ratio:>6} ", role), (_bounds(item, room), "muted"), (last, role))
     left = _head(item, digits_of_id, room - (width(right) + 1 if right else 0))
-    if roomy and (why := _reason(item)):
+    why = _reason(item)
+    if roomy and why and room - width(left) - width(right) > LEAST_REASON:
         left = (*left, (f"  {why}", "faint"))
-    return spread(left, right, room) if right else fit(left, room)
+    return left, right
 
 
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:

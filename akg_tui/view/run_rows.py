@@ -212,6 +212,7 @@ _STATE = {
 }
 _ORDER = {name: place for place, name in enumerate(_STATE)}
 _SPARK = 12
+LEAST_RUN = 12  # columns of the name of a run; in fewer it would tell nothing
 
 
 def filtered(runs: Sequence[ListedRun], words_wanted: str, sort: str) -> list[ListedRun]:
@@ -276,7 +277,7 @@ class RunRows(OnDemand[Line]):
         if index != self.cursor:
             return (("  ", "text"), (mark, "accent"), *row)
         dim = ("muted", "faint", "text")
-        lit = tuple((text, f"{'strong' if role in dim else role}|diff.gap") for text, role in row)
+        lit = tuple((text, "strong" if role in dim else role) for text, role in row)
         return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
 
 
@@ -294,9 +295,11 @@ def _columns(room: int) -> list[tuple[str, int]]:
     if room >= 74:
         columns.append((marked("rise"), _SPARK + 2))
     columns += [(marked("rounds"), 8), (marked("age"), 8)]
-    if room >= 100:
+    if room >= 102:
         columns += [(marked("agent"), 9), (marked("mode"), 8)]
-    return [*columns, (marked("run"), 0)]
+    if room - sum(size for _, size in columns) >= LEAST_RUN:
+        columns.append((marked("run"), 0))
+    return columns
 
 
 def _word(name: str) -> str:

@@ -75,12 +75,19 @@ def fit(spans: Line, room: int) -> Line:
         taken = cells(text)
         # More text follows, or this span is too long: one column is left for the ellipsis.
         if taken >= room:
-            short = cut(text, room) if taken > room else cut(text, room - 1) + ELLIPSIS
-            fitted.append((short, role))
+            fitted.append((cut(f"{text} ", room), role))
             return tuple(fitted)
         fitted.append((text, role))
         room -= taken
     return tuple(fitted)
+
+
+def first_rows(rows: list[Line], count: int, room: int) -> list[Line]:
+    """Return the first `count` rows; if others are left out, the last one ends with an ellipsis."""
+    if len(rows) <= count:
+        return rows
+    last = rows[count - 1]
+    return [*rows[: count - 1], fit((*last, (f" {ELLIPSIS}", last[-1][1])), room)]
 
 
 def spread(left: Line, right: Line, room: int) -> Line:

@@ -51,7 +51,7 @@ async def test_alt_a_approves_and_lets_all_that_its_card_named_pass_from_then_on
 async def test_the_card_says_in_full_what_an_always_would_approve(gate: Gate) -> None:
     handle = scripted() if gate is Gate.SCRIPT else gated(gate)
     async with on_stage(handle) as stage:
-        for size in ((61, 17), (80, 24), (120, 40), (200, 60)):
+        for size in ((61, 22), (80, 24), (120, 40), (200, 60)):
             await stage.resize(*size)
             await stage.arm()
             ask = stage.deck.card.shown

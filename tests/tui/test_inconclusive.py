@@ -32,7 +32,7 @@ def waiting() -> SimulatedRun:
 
 def test_a_waiting_item_says_so_with_its_interval() -> None:
     state = waiting().state
-    wide = shown(plan_view(state, 150, 40).rows)
+    wide = shown(plan_view(state, 200, 40).rows)
     assert "≃ p1 BLOCK = 64  probably faster, not proved yet: +18.0 % (-1.0 to +41.0)" in wide
     assert "1.18× [0.990, 1.410] INCONCL" in wide
     narrow = plan_view(state, 34, 40).rows

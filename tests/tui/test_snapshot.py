@@ -125,6 +125,12 @@ def test_where_there_is_room_the_plan_tells_reasons() -> None:
     wide = plan_view(handle.state, 100, 30).rows
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
     assert plain(wide[4]).rstrip().endswith("FAILED")
+    # In a row each these two would lose their ends, so all get two.
+    long = plan_view(handle.state, 70, 30).rows
+    assert len(long) == 18
+    assert plain(long[1]) == "     1.31× [1.271, 1.349] KEPT faster: +31.0 % (+27.1 to +34.9)"
+    assert "values differ: 37 of 65536, the first at [3, 17]" in plain(long[9])
+    assert len(plan_view(handle.state, 70, 17).rows) == 9
 
 
 def test_hidden_keys_are_counted() -> None:

@@ -15,7 +15,7 @@ from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.controls.deck_layout import place
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.plan_rows import label
-from akg_tui.view.run_rows import ListedRun, RunRows
+from akg_tui.view.run_rows import ListedRun, RunRows, column_heads
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header, phase_row
 from tests.core.simulated import failed, faster
@@ -148,5 +148,21 @@ def test_the_selected_run_is_the_bright_one_whatever_its_state(finished: str) ->
     told = RunSummary(path="/r", op="op", agent="sweep", finished=finished)
     run = ListedRun(Path("/r"), "r", 1, 0.0, told)
     rows = RunRows([run, run], now=9.0, room=100, cursor=0)
-    assert not {"muted", "faint", "text"} & {role.partition("|")[0] for _, role in rows[0]}
+    assert {role for _, role in rows[0]} <= {"accent", "strong", "figure", "chart.best"} | {
+        "verdict.keep"
+    }
     assert "text" in {role for _, role in rows[1]}
+
+
+def test_the_name_of_a_run_has_room_or_no_column() -> None:
+    told = RunSummary(path="/r", op="op", agent="sweep")
+    run = ListedRun(Path("/r"), "gelu_bias/runs/20261126-025513-gelu_bias", 1, 0.0, told)
+    for room in range(55, 180):
+        head = plain(column_heads(room))
+        row = plain(RunRows([run], now=9.0, room=room)[0])
+        at = head.find("run", head.index("age"))
+        shown = row[at:].rstrip() if at > 0 else ""
+        assert at < 0 or len(shown) >= 12
+        assert ("…" in row) == ("…" in shown)
+    assert "run" not in plain(column_heads(77)).split()
+    assert "run" in plain(column_heads(117)).split()

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.message import Message
 
 from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view.controls.command_registry import named
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 class Pane(FaultShowing):
     """A pane of the deck; a base of the widget that draws it."""
 
+    class Placed(Message):
+        """A pane came onto the screen, or has another size."""
+
+        def __init__(self, pane: Pane) -> None:
+            super().__init__()
+            self.pane = pane
+
     @classmethod
     def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
         """Build the pane of a declaration. The panes of a deck share `colours` and `texts`."""
@@ -32,6 +40,14 @@ class Pane(FaultShowing):
     def entitle(self, title: str) -> None:
         """Put a title on the border, after the key that leads to the pane."""
         self.border_title = Content(named(f"pane.{self.id}", title))
+
+    @property
+    def placed(self) -> bool:
+        """Whether the pane has the size that its rows are made for."""
+        return bool(self.region)
+
+    def on_resize(self) -> None:
+        self.post_message(self.Placed(self))
 
     def pull(self, snapshot: RunSnapshot) -> None:
         """Show a snapshot. Called only while the pane is on screen."""

@@ -72,6 +72,10 @@ class SourcePane(LineView, Pane):
     def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
         return cls(declaration.id, colours, texts, working=declaration.id == "source")
 
+    @property
+    def placed(self) -> bool:
+        return True  # its rows are the same in any size
+
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
         best = state.standing_blob
@@ -222,6 +226,7 @@ class SourcePane(LineView, Pane):
     def _new_line_of(self, index: int) -> int:
         """Return the line of this file at a row, or the last one before the row."""
         rows = self._compared
+        index = min(index, len(rows) - 1)  # a pane without room for a row can lie past them all
         while index >= 0 and not rows[index].new:
             index -= 1
         return rows[index].new if index >= 0 else 0

@@ -72,6 +72,7 @@ _MODE_WAITS = {
     Mode.STEP: marked("every transition waits for {key}"),
 }
 BORDER_COLUMNS, BORDER_ROWS = 4, 2  # by which a key moves a border
+LEAST_BODY = 3  # rows of the panes that the card leaves: a frame, and one row in it
 LOOSEN_S = 1.0  # before the mode key lets everything pass
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
@@ -157,6 +158,7 @@ class Deck(InputScreen):
         self.panes[self.active].focus()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self._fit_card()  # an input line has come or gone
         name = event.widget.id or ""
         late = event.widget is not self.focused  # a later key has moved the focus already
         if name in self.panes and name != self.active and not late:
@@ -191,8 +193,15 @@ class Deck(InputScreen):
     def before_resize(self) -> None:
         self.arrange_panes()
 
+    def _fit_card(self) -> None:
+        """Give the card the rows that are left beside the other rows and a little of the panes."""
+        others = (each for each in self.children if each not in (self.body, self.card))
+        heights = (each.styles.height for each in others if each.display)
+        taken = sum(int(height.value) for height in heights if height is not None)
+        self.card.fit_height(self.app.size.height - taken - LEAST_BODY)
+
     def arrange_panes(self) -> None:
-        self.call_after_refresh(self.card.fit_height)
+        self.call_after_refresh(self._fit_card)
         shape = self.shape
         shown = self.shown
         # Pull the panes that have appeared, but in a later step than the layout and the paint.
@@ -227,8 +236,7 @@ class Deck(InputScreen):
         self.card.pull(self.asks(snapshot), snapshot.now)
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
-            if pane.display:
-                pane.take(seq, partial(pane.pull, snapshot))
+            self._pull_pane(pane, snapshot)
         self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
@@ -240,6 +248,15 @@ class Deck(InputScreen):
             here = "agents"
         self.footer.pull(footer(here, snapshot.state, self.active), self.workbench.wall_clock())
         self._note()
+
+    def _pull_pane(self, pane: Pane, snapshot: RunSnapshot) -> None:
+        if pane.display and pane.placed:
+            pane.take(snapshot.state.seq, partial(pane.pull, snapshot))
+
+    def on_pane_placed(self, message: Pane.Placed) -> None:
+        """Fill a pane for its size at once, not at the next tick of the clock."""
+        if self.workbench.handle is not None:
+            self._pull_pane(message.pane, self.workbench.snapshot())
 
     def tell(self, text: str) -> None:
         super().tell(text)
@@ -357,7 +374,7 @@ class Deck(InputScreen):
             return
         if answer == "always" and not self.card.says_all:
             self._not_an_answer(
-                tr("no room here to say what a rule would approve: widen the window")
+                tr("no room here to say what a rule would approve: enlarge the window")
             )
             return
         command = found.command

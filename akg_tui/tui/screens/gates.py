@@ -52,7 +52,7 @@ class Gates(ModalScreen[None], DimmingScreen[None]):
         state = self._workbench.snapshot().state
         self._marked = max(0, min(self._marked, len(state.rules_in_force) - 1))
         room = max(20, min(78, self.app.size.width) - FRAME)
-        rows = (*gate_rows(state), *rule_rows(state, self._marked, room))
+        rows = (*gate_rows(state, room), *rule_rows(state, self._marked, room))
         self.rows.styles.height = len(rows) + 2
         self.rows.show(rows)
 

@@ -42,7 +42,7 @@ from akg_tui.view import formatting
 from akg_tui.view.controls.completion import common_start, paths
 from akg_tui.view.glyphs import LIVE
 from akg_tui.view.language import marked, message, retold, tr, translated
-from akg_tui.view.spans import Line, cells, fit, hang, line
+from akg_tui.view.spans import Line, cells, cut, first_rows, fit, hang, line
 
 DEPTH = 4
 MOST = 200
@@ -116,15 +116,14 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         rows: list[Line] = []
         for number, (name, kind, _) in enumerate(self._offers()):
             here = number == self.cursor
-            ground = "|diff.gap" if here else ""
             lead = (f"{LIVE} ", "accent") if here else ("  ", "text")
             pad = " " * max(0, 28 - cells(name))
-            row = line(lead, (f"{name}{pad}  ", f"strong{ground}"), (kind, f"muted{ground}"))
+            row = line(lead, (f"{name}{pad}  ", "strong"), (kind, "muted"))
             rows.append(fit(row, self.view.room))
         self.view.put(rows)
         told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
         self.view.border_subtitle = Content(told)
-        self.view.reveal(self.cursor)
+        self.view.pick(range(self.cursor, self.cursor + 1))
 
     def move(self, step: int) -> None:
         self.cursor = max(0, min(len(self._offers()) - 1, self.cursor + step))
@@ -164,6 +163,8 @@ class _Choices(LineView):
 
 _TOLD_ROWS = 4
 _FAULT_ROWS = 3
+_ABOUT_ROWS = 2
+_FRAME_ROWS = 3  # the border, and the blank row below the fields
 _LABEL = 13  # columns of the names of the fields
 
 
@@ -293,6 +294,24 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self.set_interval(1.0, self._tick)
         self._look_at_kernel()
 
+    def on_resize(self) -> None:
+        # The fields scroll, so that the focused one and the rows below are in sight together.
+        below = _FRAME_ROWS + _ABOUT_ROWS + _TOLD_ROWS
+        self.query_one("#fields").styles.max_height = max(1, self.app.size.height - below)
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        for field in FIELDS:
+            self._input(field.name).placeholder = cut(tr(field.about), self._room)
+        self._tell_about()
+        if self.focused is not None:
+            self.focused.scroll_visible(animate=False)
+
+    @property
+    def _room(self) -> int:
+        """The columns of a field."""
+        return max(10, self.told.size.width - _LABEL)
+
     def _look_at_kernel(self) -> None:
         """Find the DSL of the kernel, in a thread."""
         run_newest(self, self._find_dsl, name="find the DSL", group="dsl")
@@ -302,8 +321,8 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             path = self._path("kernel")
         except Unfit:
             return
+        field = self._input("dsl")  # not after the wait: the form may be closed by then
         found = await asyncio.to_thread(run_start.dsl_found, path)
-        field = self._input("dsl")
         if found and not self._names_dsl:
             self._found_dsl = field.value = found
 
@@ -314,7 +333,9 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         field = self._here
         if field is not None:
             known = f"  ← → {', '.join(field.words)}" if field.words else ""
-            self.about.show((line((f"{tr(field.about)}{known}", "muted")),))
+            rows = hang(f"{tr(field.about)}{known}", self._room, (), "muted")
+            self.about.show(tuple(first_rows(rows, _ABOUT_ROWS, self._room)))
+            self.about.styles.height = min(len(rows), _ABOUT_ROWS)
 
     @property
     def _here(self) -> Field | None:
@@ -326,16 +347,14 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         rows: list[Line] = []
         for part in text.split("\n"):
             rows += hang(clean(part), room, (), role)
-        self.told.show(tuple(rows[:_TOLD_ROWS]))
-        self.told.scroll_visible(animate=False)
+        self.told.show(tuple(first_rows(rows, _TOLD_ROWS, room)))
 
     def _tell_fault(self, name: str, why: str) -> None:
         """Show a fault directly below its field, and focus the field."""
         row = self.query_one(f"#row-{name}")
         self.query_one("#fields").move_child(self.fault, after=row)
-        room = max(10, self.told.size.width - _LABEL)
-        rows = hang(one_line(why, 400), room, (), "log.error")
-        self.fault.show(tuple(rows[:_FAULT_ROWS]))
+        rows = hang(one_line(why, 400), self._room, (), "log.error")
+        self.fault.show(tuple(first_rows(rows, _FAULT_ROWS, self._room)))
         self.fault.styles.height = min(len(rows), _FAULT_ROWS)
         self.fault.display = True
         self._input(name).focus()

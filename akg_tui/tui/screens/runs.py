@@ -78,6 +78,10 @@ class RunsView(LineView):
     def pick_row(self, row: int) -> None:
         cast("Runs", self.screen).move_to(row)
 
+    def mark(self, rows: range) -> None:
+        """Mark the row under the cursor at the next `put`, and stay where the person scrolled."""
+        self._picked = rows
+
     def show_row(self, row: int) -> None:
         self.bring(range(row, row + 1))
 
@@ -156,6 +160,7 @@ class Runs(RunScreen):
             marked = frozenset(map(str, self.marked))
             rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor, marked=marked)
             first = self.catalogue.searched and not self.catalogue.many
+            self.view.mark(range(0) if first else range(self.cursor, self.cursor + 1))
             self.view.put(self._first_rows(room) if first else rows)
             if self._carried:
                 self._carried = False

@@ -74,6 +74,7 @@ class AskCard(Painted[Card]):
         self._waiting: tuple[Request, ...] = ()
         self._marked: dict[str, int] = {}
         self._high = 0
+        self._room = 0
 
     @property
     def shown(self) -> Request | None:
@@ -150,15 +151,16 @@ class AskCard(Painted[Card]):
         told = tr("{place} of {many}: {key} the next", place=place, many=many, key=key)
         queue = Content(told if many > 1 else "")
         set_border(self, title, queue)
-        self.fit_height()
+        self.fit_height(self._room)
 
-    def fit_height(self) -> None:
-        """Set the height to the rows of the ask, if the card has a frame."""
+    def fit_height(self, room: int) -> None:
+        """Set the height to the rows of the ask, at most `room`, if the card has a frame."""
+        self._room = room
         if self.view.ask is None or not self.styles.border_top[0]:
             self.styles.height = None
             self._high = 0
             return
-        rows = len(self.paint(self.view, max(20, self.app.size.width - 4), 99)) + 2
+        rows = len(self.paint(self.view, max(20, self.app.size.width - 4), max(3, room - 2))) + 2
         if rows != self._high:
             self._high = rows
             self.styles.height = rows

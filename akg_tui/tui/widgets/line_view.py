@@ -35,6 +35,14 @@ class LineView(LinesView, FaultShowing, can_focus=True):
     """
 
     ALLOW_SELECT = False
+    # A bar that appears must not cover the last column of rows made without it.
+    DEFAULT_CSS = """
+    LineView {
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+    }
+    """
     picks: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "step(-1)", show=False),

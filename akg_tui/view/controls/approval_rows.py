@@ -5,8 +5,8 @@ Pure: builds lines from a card or a state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from akg_tui.core.phases import Gate
 from akg_tui.core.state import Rule, RunState
@@ -16,7 +16,7 @@ from akg_tui.view.controls.command_registry import chord_of, key_of, way_to
 from akg_tui.view.formatting import count
 from akg_tui.view.glyphs import DONE, IDLE
 from akg_tui.view.language import marked, tr, tr_in
-from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, join, line, spread
+from akg_tui.view.spans import BLANK, Line, cells, cut, first_rows, fit, hang, join, line, spread
 from akg_tui.view.spans import width as columns
 
 MOST_TITLE_ROWS, MOST_CHOICE_ROWS = 3, 4
@@ -68,27 +68,54 @@ def chord_way(ask: Request) -> str:
 
 
 def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
-    """Return the rows of the card; with a `height` below three, one row with all."""
+    """Return the rows of the card, at most `height`; below three, one row with all.
+
+    The keys are always there, and what does not fit is marked as cut.
+    """
     ask = view.ask
     if ask is None:
         return ()
     if height < 3:
         return [_one_row(ask, view, width)]
+    for shorter in _ever_shorter(ask):
+        told, keys = _told_rows(shorter, view.marked, width), _keys_of(shorter, view, width)
+        if len(told) + len(keys) <= height:
+            break
+    else:  # the choice that an answer would send stays in sight
+        told = _told_rows(replace(shorter, choices=()), 0, width)
+        keys = [*_choices(ask, view.marked, width, at_once=1), *keys][: height - 1]
+        told = first_rows(told, height - len(keys), width)
+    return [fit(row, width) for row in (*told, *keys)]
+
+
+def _ever_shorter(ask: Request) -> Iterator[Request]:
+    """Yield the request, then without the parts that can be missed, the least needed first.
+
+    What "always" approves goes with its answer: nobody may give one without having read it.
+    """
+    yield ask
+    ask = replace(ask, always="", answers=tuple(a for a in ask.answers if a.does != "always"))
+    yield ask
+    yield (ask := replace(ask, cost=""))
+    yield replace(ask, about="")
+
+
+def _told_rows(ask: Request, marked: int, width: int) -> list[Line]:
     head = line((f"{ask.title} ", "ask"), (ask.about, "text"))
     rows = [head] if columns(head) <= width else _title(ask, width)
-    rows += [line((effect, "text" if n else "strong")) for n, effect in enumerate(ask.effects)]
+    for n, effect in enumerate(ask.effects):
+        rows += hang(effect, width, (), "text" if n else "strong")
     rows += _always(ask, width)
-    rows += _choices(view, width)
-    rows.append(line((ask.cost, "muted")))
-    rows += _key_rows(view.armed, offers(ask), chord_way(ask), width)
-    return [fit(row, width) for row in rows]
+    rows += _choices(ask, marked, width)
+    return [*rows, line((ask.cost, "muted"))] if ask.cost else rows
+
+
+def _keys_of(ask: Request, view: Card, width: int) -> list[Line]:
+    return _key_rows(view.armed, offers(ask), chord_way(ask), width)
 
 
 def _title(ask: Request, width: int) -> list[Line]:
-    rows = hang(ask.title, width, (), "ask")
-    if len(rows) > MOST_TITLE_ROWS:
-        last = rows[MOST_TITLE_ROWS - 1]
-        rows = [*rows[: MOST_TITLE_ROWS - 1], fit((*last, (" …" + " " * width, "ask")), width)]
+    rows = first_rows(hang(ask.title, width, (), "ask"), MOST_TITLE_ROWS, width)
     return [*rows, line((ask.about, "text"))] if ask.about else rows
 
 
@@ -124,15 +151,12 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: 
     return [*rows, last]
 
 
-def _choices(view: Card, width: int) -> list[Line]:
-    """Return the choices around the marked one, at most `MOST_CHOICE_ROWS`."""
-    ask = view.ask
-    if ask is None or not ask.choices:
-        return []
-    first = max(0, min(view.marked - 1, len(ask.choices) - MOST_CHOICE_ROWS))
+def _choices(ask: Request, marked: int, width: int, at_once: int = MOST_CHOICE_ROWS) -> list[Line]:
+    """Return the choices around the marked one, at most `at_once`."""
+    first = max(0, min(marked - (at_once > 1), len(ask.choices) - at_once))
     rows: list[Line] = []
-    for number in range(first, min(len(ask.choices), first + MOST_CHOICE_ROWS)):
-        here = number == view.marked
+    for number in range(first, min(len(ask.choices), first + at_once)):
+        here = number == marked
         sign = "▸ " if here else "  "
         count = f"{number + 1}/{len(ask.choices)} "
         text = cut(ask.choices[number], max(4, width - len(count) - 2))
@@ -166,7 +190,7 @@ ABOUT: dict[Gate, str] = {
 MOST_RULES = 4  # rules shown at once
 
 
-def gate_rows(state: RunState) -> tuple[Line, ...]:
+def gate_rows(state: RunState, room: int) -> tuple[Line, ...]:
     """Return a row for each gate, with its key, and a row about the mode key."""
     rows: list[Line] = []
     on, off = tr_in("gate", "on"), tr_in("gate", "off")
@@ -177,7 +201,7 @@ def gate_rows(state: RunState) -> tuple[Line, ...]:
         glyph, role = (DONE, "verdict.keep") if set_ else (IDLE, "muted")
         sign = (f"{glyph} {word}{' ' * (wide - cells(word))}", role)
         name = (f"  {gate.value:<7}", "strong")
-        rows.append(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)))
+        rows.append(fit(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)), room))
     mode = key_of("run.mode")
     sets = line((tr("a mode sets them all: "), "muted"), (mode, "key"), "  ") if mode else ()
     return (*rows, BLANK, (*sets, ("esc", "key")))
