@@ -23,7 +23,7 @@ from akg_tui.view import formatting
 from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in, translated
-from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line, spread, width
+from akg_tui.view.spans import BLANK, Line, Span, cells, fit, hang, line, spread, width
 
 _AGAINST = {
     "baseline": marked("against eager"),
@@ -221,7 +221,13 @@ def _found(found: Measurement, room: int) -> list[Line]:
     if found.clusters:
         figures.append(formatting.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")
-    rows += hang(", ".join(figures), room, (), "muted")
+    told = ""
+    for figure in figures:  # a row breaks between two figures, not within one
+        if told and cells(told) + cells(figure) + 2 > room:
+            rows.append(line((f"{told},", "muted")))
+            told = ""
+        told = f"{told}, {figure}" if told else figure
+    rows.append(line((told, "muted")))
     return [*rows, *case_rows(found, room), *metric_rows(found, room)]
 
 
