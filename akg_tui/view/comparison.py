@@ -52,9 +52,9 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     over = formatting.overall(ratios) if ratios else ""
     took = formatting.call_times(measured)
     first = line(
-        (over, "figure"),
-        ("  " if over else "", "muted"),
         (took, "text"),
+        ("  " if took else "", "muted"),
+        (over, "figure"),  # its last words are what a narrow screen cuts off
     )
     if measured.outcome is not Outcome.CORRECT:
         second = line((retold(one_line(measured.message)), "log.error"))

@@ -9,7 +9,7 @@ from akg_tui.core.measurement import Estimate, Interval, Measurement, Metric, Ou
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, ratio_text
-from akg_tui.core.verdict import percent
+from akg_tui.core.verdict import is_surely_slower, percent
 from akg_tui.view.language import (
     Count,
     Joined,
@@ -204,7 +204,10 @@ def sure(interval: Interval) -> str:
         faster = tr("{mid} % faster ({low} to {high})", **_figures(mid, low, high))
         return f"{faster}, {confidence}"
     if interval.high < 1:
-        slower = tr("{mid} % slower ({low} to {high})", **_figures(-mid, -high, -low))
+        figures = _figures(-mid, -high, -low)
+        if not is_surely_slower(interval):
+            return tr("probably {mid} % slower ({low} to {high})", **figures)
+        slower = tr("{mid} % slower ({low} to {high})", **figures)
         return f"{slower}, {confidence}"
     return tr("no difference proved: {figures} at {percent} % confidence",
               figures=percent(interval), percent=percents)  # fmt: skip

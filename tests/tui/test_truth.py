@@ -241,7 +241,10 @@ def test_the_reason_of_the_end_is_whole_where_it_fits_and_the_keys_give_way(room
 def test_an_interval_around_one_is_no_proof_and_one_below_it_is_told_as_slower() -> None:
     around = sure(Interval(0.9, 0.7, 1.16, 0.9824))
     assert around == "no difference proved: -10.0 % (-30.0 to +16.0) at 98.24 % confidence"
+    assert sure(Interval(0.5, 0.4, 0.6, 0.99)) == "50.0 % slower (40.0 to 60.0), 99 % sure"
     below = replace(faster(0.698), ratio=Interval(0.698, 0.569, 0.855, 0.99))
+    assert below.ratio is not None
+    assert sure(below.ratio) == "probably 30.2 % slower (14.5 to 43.1)"
     assert decide_verdict(below, 0.01).reason == "probably slower: -30.2 % (-43.1 to -14.5)"
 
 
@@ -250,7 +253,7 @@ def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -
     first, _ = side_of(state, state.attempts[2], lambda _: "").about
     found = state.attempts[2].measurement
     assert found.times_agree
-    assert plain(first).endswith(call_times(found))
+    assert plain(first).startswith(f"{call_times(found)}  ")
     assert "→" in plain(first)
 
 
