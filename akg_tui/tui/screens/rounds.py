@@ -168,9 +168,9 @@ class Rounds(RunScreen):
             ]
         else:
             rows = [fit((("- ", "diff.removed.mark"), *old.title), 2 * half),
-                    fit((*old.about[0], ("   ", "text"), *old.about[1]), 2 * half),
+                    fit((*old.about[1], ("   ", "text"), *old.about[0]), 2 * half),
                     fit((("+ ", "diff.added.mark"), *new.title), 2 * half),
-                    fit((*new.about[0], ("   ", "text"), *new.about[1]), 2 * half)]  # fmt: skip
+                    fit((*new.about[1], ("   ", "text"), *new.about[0]), 2 * half)]  # fmt: skip
         self.about.styles.height = len(rows)
         self.about.show(tuple(rows))
         self._draw(old, new)
