@@ -104,6 +104,8 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.resize(40, 10)
     terminal.wait("40×10")
     terminal.resize(120, 40)
+    # Enter did zoom the pane.
+    terminal.press("z")
     terminal.wait("1 plan", "3 chart")
     terminal.press("q")
     terminal.wait("can be resumed")
