@@ -1,4 +1,4 @@
-"""What is left of a reference's process, or of the one that sizes them, when it ends by itself."""
+"""A reference's process ends by itself, or the sizing process is killed: what goes on."""
 
 from __future__ import annotations
 

@@ -89,9 +89,9 @@ REFUSED = {
 # outside, or tell something to another kernel's process.
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154), "flock": (73, 32)}
 
-# A CUDA driver does not start without these calls, seen in a trace of driver 580. So a kernel on a
-# device may make a socket that keeps the borders of messages, and wait at an address for others;
-# no process may connect, and such a socket sends to no address (unix_seqpacket_sendmsg in Linux).
+# A trace of NVIDIA's driver 580 shows these calls while CUDA starts. So a kernel on a device may
+# make a socket of the kind SOCK_SEQPACKET and wait at an address for others. No process may
+# connect, and such a socket sends to no address (unix_seqpacket_sendmsg in Linux).
 DEVICE_SOCKETS = ("socket", "bind", "listen", "connect")
 
 _CLONE3 = (435, 435)  # a filter can't read its flags; the C library falls back to clone
