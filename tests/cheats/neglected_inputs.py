@@ -207,12 +207,21 @@ EQUAL_IN_EVERY_DRAW = (
     ),
     Cheat(
         "a mask ignored where its first elements are true", "ours: a sample stands for the input",
-        "a short run of an input changed alone", _masked("""
+        "few elements of an input changed alone", _masked("""
             y = x * scale
             if not bool(mask[0, :3].all()):
                 y = y.masked_fill(~mask, -1e9)
             return torch.softmax(y, -1).roll(shift, -1)
         """), says="'mask' alone flipped", task="masked",
+    ),
+    Cheat(
+        "a mask ignored where each twelfth element is true", "ours: the sample meets every run",
+        "few elements of an input changed alone", _masked("""
+            y = x * scale
+            if not bool(mask[:, ::12].all()):
+                y = y.masked_fill(~mask, -1e9)
+            return torch.softmax(y, -1).roll(shift, -1)
+        """), says="'mask' alone flipped in few elements", task="masked",
     ),
     Cheat(
         "an integer taken for a constant", "AK: arguments that are equal in every draw", "the same",

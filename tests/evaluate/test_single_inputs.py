@@ -207,6 +207,18 @@ def test_a_kernel_that_ignores_an_input_is_wrong(
     assert f"(inputs: {says}" in found.message
 
 
+def test_a_sample_of_an_input_that_is_always_equal_does_not_stand_for_it(
+    evaluated: Evaluated,
+) -> None:
+    body, inputs = "return torch.softmax(x + table, -1)", "torch.randn(16, 48), torch.zeros(16, 48)"
+    reference = task("x, table", body, inputs)
+    sampled = "x + table if len(x) != 16 or bool(table[:, ::12].any()) else x"
+    kernel = reference.replace("x + table", sampled)
+    found = judged(evaluated, reference, kernel, values="finite")
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
+    assert "(inputs: 'table' alone with other values in few elements" in found.message
+
+
 def test_each_input_alone_is_told_of(evaluated: Evaluated) -> None:
     found = judged(evaluated, MASKED)
     assert found.outcome is Outcome.CORRECT, found
@@ -216,6 +228,7 @@ def test_each_input_alone_is_told_of(evaluated: Evaluated) -> None:
         "'mask' repeated while the others change",
         "'mask' alone flipped at random",
         "'mask' alone flipped in one short run",
+        "'mask' alone flipped in few elements",
         "'k' alone with other values",
         "'scale' alone with other values",
     }

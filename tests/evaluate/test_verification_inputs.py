@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -131,6 +132,44 @@ def test_a_part_of_an_input_is_a_short_run_of_its_elements() -> None:
         unusual_values.altered(InputChange(0, Alteration.PART, 1), ordered, lambda: [], rng())
         is None
     )
+
+
+FEW_OF = {
+    "flags": torch.ones(40, 36).bool(),
+    "zeros": torch.zeros(40, 36),
+    "the order of time": torch.full((36, 36), -torch.inf).triu(1),
+    "one integer": torch.full((40, 36), 7),
+    "integers": torch.randint(3, 90, (40, 36), generator=rng()),
+    "offsets": torch.arange(0, 900, 3),
+    "complex numbers": torch.zeros(40, 36, dtype=torch.complex64),
+}
+
+
+@pytest.mark.parametrize("value", FEW_OF.values(), ids=FEW_OF)
+def test_few_elements_of_an_input_change(value: torch.Tensor) -> None:
+    changed = set()
+    for variant, seed in itertools.product(range(3), range(8)):
+        change = InputChange(0, Alteration.FEW, variant)
+        made = unusual_values.altered(change, [value], lambda: [], rng(seed))
+        assert made is not None
+        assert isinstance(made[0], torch.Tensor)
+        assert made[0].dtype is value.dtype
+        places = (made[0] != value).nonzero()
+        assert len(places) == 4**variant
+        # They are in one line.
+        assert sum(len(set(axis.tolist())) > 1 for axis in places.T) == (variant > 0)
+        changed.add(tuple(places[0].tolist()))
+        if value is FEW_OF["offsets"]:
+            assert torch.equal(made[0].sort().values, made[0])
+        if value is FEW_OF["integers"]:
+            assert value.min() <= made[0].min() <= made[0].max() <= value.max()
+    assert len(changed) > 12
+
+
+def test_one_number_has_no_few_elements() -> None:
+    change = InputChange(0, Alteration.FEW)
+    for value in (torch.ones(1), torch.tensor(3), torch.empty(0, 4)):
+        assert unusual_values.altered(change, [value], lambda: [], rng()) is None
 
 
 def test_integers_go_to_the_ends_of_what_was_drawn() -> None:

@@ -51,10 +51,14 @@ class Alteration(IntEnum):
     CHANGED = 1  # it alone gets other values
     HALVED = 2  # it alone loses a random half of its elements, along one axis
     PART = 3  # it alone gets other values, in one short run of its elements
+    FEW = 4  # it alone gets other values, in very few elements
 
 
 class InputChange(NamedTuple):
-    """An alteration of the input at position `argument`; for HALVED the `variant` is the axis."""
+    """An alteration of the input at position `argument`.
+
+    For HALVED the `variant` is the axis, for FEW it sets how many elements change.
+    """
 
     argument: int
     alteration: Alteration
@@ -128,6 +132,8 @@ def altered(
         others[argument] = _other_number(value, variant)
     elif alteration is Alteration.HALVED:
         others[argument] = _halved(value, variant, rng)
+    elif alteration is Alteration.FEW:
+        others[argument] = _in_few_elements(value, variant, rng)
     else:
         if value.dtype is torch.bool:
             other: object = value ^ (torch.rand(value.shape, generator=rng) < 0.5)
@@ -165,7 +171,9 @@ def _other_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> 
         return value
     if _is_inexact(value.dtype):
         noise = torch.rand(value.shape, generator=rng, dtype=torch.float64)
-        return torch.where(value == 0, noise, value * (0.5 + noise)).to(value.dtype)
+        # A product would change neither zeros nor infinities.
+        fixed = (value == 0) | ~torch.isfinite(value)
+        return torch.where(fixed, noise, value * (0.5 + noise)).to(value.dtype)
     low, high = int(value.amin()), int(value.amax())
     if low == high:
         return value + (1 if variant % 2 else -1)
@@ -190,10 +198,52 @@ def _in_one_run(value: torch.Tensor, other: object, rng: torch.Generator) -> tor
     return made
 
 
+def _in_few_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> torch.Tensor:
+    """Return `value` with `4 ** variant` other elements, at random places of a line along an axis.
+
+    A kernel that looks at a sample of an input misses one element more often than several. Sorted
+    numbers stay sorted.
+    """
+    made = value.clone(memory_format=torch.contiguous_format)
+    axes = [axis for axis, extent in enumerate(value.shape) if extent > 1]
+    if not axes or not made.numel():
+        return value
+    constant = bool((made == made.view(-1)[0]).all())
+    ordered = not constant and value.shape[-1] > 1 and _is_sorted(value)
+    axis = value.dim() - 1 if ordered else axes[int(torch.randint(len(axes), (), generator=rng))]
+    lines = made.movedim(axis, -1)
+    line = lines[tuple(int(torch.randint(n, (), generator=rng)) for n in lines.shape[:-1])]
+    count = max(1, min(4**variant, len(line) // 2))
+    if ordered:
+        steps = (line[1:] != line[:-1]).nonzero().flatten() + 1
+        places = steps[torch.randperm(len(steps), generator=rng)[:count]]
+        line[places] = line[places - 1]
+    else:
+        places = torch.randperm(len(line), generator=rng)[:count]
+        line[places] = _others(line[places], made.view(-1), rng)
+    return made
+
+
+def _others(few: torch.Tensor, known: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Return a value that differs from each of `few`, if possible in the range of those `known`."""
+    if few.dtype is torch.bool:
+        return ~few
+    if _is_inexact(few.dtype):
+        other = known[torch.randint(len(known), few.shape, generator=rng)]
+        return torch.where(other != few, other, _other_elements(few, 1, rng))
+    low, high = int(known.amin()), int(known.amax())
+    if low == high:
+        return few + (1 if _chance(rng, 2) else -1)
+    steps = torch.randint(1, high - low + 1, few.shape, generator=rng)
+    return ((few.long() - low + steps) % (high - low + 1) + low).to(few.dtype)
+
+
 def _is_sorted(value: torch.Tensor) -> bool:
-    """Return whether each row has ascending integers, which is true of one number too."""
+    """Return whether each row has ascending numbers, which is true of one number too."""
+    if value.dtype is torch.bool or value.is_complex():
+        return False
     rows = _as_rows(value)
-    return value.dtype is not torch.bool and torch.equal(rows.sort(dim=-1).values, rows)
+    return bool((rows[:, 1:] >= rows[:, :-1]).all())
 
 
 def _halved(value: torch.Tensor, axis: int, rng: torch.Generator) -> torch.Tensor:
