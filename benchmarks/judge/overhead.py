@@ -75,13 +75,26 @@ class ModelNew(torch.nn.Module):
         return y
 """
 
+MASK = (
+    ("forward(self, x)", "forward(self, x, mask)"),
+    ("softmax(x,", "softmax(x.masked_fill(~mask, -1e9),"),
+    ("randn(64, 1024)]", "randn(64, 1024), torch.ones(64, 1024, dtype=torch.bool)]"),
+)
+"""Replacements in reference and kernel for `--mask`: an input that is equal in every draw."""
+
 HIDDEN = "return y if x.shape == (64, 1024) else y + 1"
 WARM_TIMES = 40
 
 
-async def _calibrated(judge: Judge) -> int:
+def _with_mask(source: str) -> str:
+    for old, new in MASK:
+        source = source.replace(old, new)
+    return source
+
+
+async def _calibrated(judge: Judge, kernel: str) -> int:
     """Return how many softmaxes take a millisecond here."""
-    found = await judge.evaluate(KERNEL.replace("TIMES", str(WARM_TIMES)))
+    found = await judge.evaluate(kernel.replace("TIMES", str(WARM_TIMES)))
     if found.candidate_ms is None:
         raise SystemExit(f"the benchmark's own kernel failed: {found.message}")
     return max(2, round(WARM_TIMES / found.candidate_ms))
@@ -131,14 +144,15 @@ class Stages:
         }
 
 
-async def _run(trials: int) -> bool:
+async def _run(trials: int, *, masked: bool) -> bool:
     task = Task(op="overhead")
+    reference, kernel = map(_with_mask, (REFERENCE, KERNEL)) if masked else (REFERENCE, KERNEL)
     stages, machine = Stages(), Machine()
     with tempfile.TemporaryDirectory() as scratch:
-        async with Judge(task, REFERENCE, Path(scratch), on_progress=stages.note) as judge:
-            times = await _calibrated(judge)
+        async with Judge(task, reference, Path(scratch), on_progress=stages.note) as judge:
+            times = await _calibrated(judge, kernel)
             same, fast, slow = (
-                KERNEL.replace("TIMES", str(count)) for count in (times, times // 2, 3 * times)
+                kernel.replace("TIMES", str(count)) for count in (times, times // 2, 3 * times)
             )
             held = True
             for name, incumbent, pause_s, bound in (
@@ -154,7 +168,7 @@ async def _run(trials: int) -> bool:
                 ]
                 stolen = _stolen(before, machine.counters())
                 held = _tell(name, bound, seen[1:], plain_loop_s=loop_s, stolen=stolen) and held
-            for name, kernel, bound in (
+            for name, broken, bound in (
                 ("does not parse", "class ModelNew(:\n", BROKEN_MS),
                 ("no class ModelNew", "x = 1\n", BROKEN_MS),
                 ("class of the wrong kind", "ModelNew = 1\n", BROKEN_MS),
@@ -162,20 +176,20 @@ async def _run(trials: int) -> bool:
                 ("wrong on hidden shapes", same.replace("return y", HIDDEN), WRONG_MS),
             ):
                 cost = statistics.median(
-                    [await _time_to_fail(judge, kernel) for _ in range(trials)]
+                    [await _time_to_fail(judge, broken) for _ in range(trials)]
                 )
                 held = _say(name, bound, cost) and held
-    first = [await _first(same) for _ in range(STARTS)]
+    first = [await _first(reference, same) for _ in range(STARTS)]
     held = _say("first of a new judge", FIRST_MS, statistics.median(first)) and held
     command = [await _eval_command() for _ in range(STARTS)]
     return _say("akg-tui eval row_softmax", EVAL_MS, statistics.median(command)) and held
 
 
-async def _first(kernel: str) -> float:
+async def _first(reference: str, kernel: str) -> float:
     """Return the milliseconds from the start of a judge to its first result, nothing prepared."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.perf_counter()
-        async with Judge(Task(op="overhead"), REFERENCE, Path(scratch), prefetch=False) as judge:
+        async with Judge(Task(op="overhead"), reference, Path(scratch), prefetch=False) as judge:
             found = await judge.evaluate(kernel, kernel)
             if found.outcome is not Outcome.CORRECT:
                 raise SystemExit(f"the benchmark's own kernel failed: {found.message}")
@@ -264,7 +278,9 @@ def run() -> bool:
 
 
 def main(words: list[str]) -> bool:
-    """`[--trials N]`"""
+    """`[--trials N] [--mask]`"""
     options = argparse.ArgumentParser(prog="python -m benchmarks overhead")
     options.add_argument("--trials", type=int, default=TRIALS, metavar="N")
-    return asyncio.run(_run(options.parse_args(words).trials))
+    options.add_argument("--mask", action="store_true", help="a task with an all-true mask")
+    chosen = options.parse_args(words)
+    return asyncio.run(_run(chosen.trials, masked=chosen.mask))
