@@ -12,12 +12,14 @@ import torch
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
 from akg_tui.evaluate import task_lint
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange
 from akg_tui.evaluate.engine_protocol import Begin
 from akg_tui.evaluate.evaluation import Evaluations
 from akg_tui.evaluate.processes.worker import Zygote
 from akg_tui.evaluate.sandbox.protections import offered
+from akg_tui.evaluate.verification_inputs import VerificationInputs
 from tests.evaluate.conftest import Evaluated, quick_task
 
 
@@ -249,14 +251,21 @@ def test_with_drawn_values_only_inputs_are_repeated_and_not_changed(evaluated: E
     assert alone == {f"'{name}' repeated while the others change" for name in ("x", "mask")}
 
 
+def drawn_inputs(
+    zygote: Zygote, folder: Path, reference: str, **rules: object
+) -> tuple[Evaluations, VerificationInputs]:
+    checked = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
+    begin = Begin(task=checked, reference=reference, engine=os.getpid())
+    shared = Evaluations(begin, folder, zygote, offered())
+    (case,) = shared.cases
+    case.reference.examine()
+    return shared, case.prefetched.verification_inputs()
+
+
 def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     zygote: Zygote, tmp_path: Path
 ) -> None:
-    begin = Begin(task=quick_task(), reference=MASKED, engine=os.getpid())
-    shared = Evaluations(begin, tmp_path, zygote, offered())
-    (case,) = shared.cases
-    case.reference.examine()
-    drawn = case.prefetched.verification_inputs()
+    shared, drawn = drawn_inputs(zygote, tmp_path, MASKED)
     turns = [[given.name for given in turn] for turn in drawn.like_ordinary()]
     assert ["as drawn"] not in turns
     assert ["rows of many kinds"] in turns
@@ -264,5 +273,34 @@ def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     assert len(pairs) == 6
     assert all(before == "as drawn" and "'" in altered for before, altered in pairs)
     assert not [name for turn in turns for name in turn if "shape" in name]
+    drawn.close()
+    shared.clean_up(keep=False)
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("float32", 1, 1), ("bfloat16", 4, 64)])
+def test_as_few_elements_change_as_decide_the_result(
+    zygote: Zygote, tmp_path: Path, dtype: str, least: int, most: int
+) -> None:
+    # One of 600 terms changes a mean by less than its rounding to bfloat16.
+    reference = task(
+        "x, mask",
+        f"return (x * mask).mean(-1).to(torch.{dtype})",
+        "1 + torch.rand(8, 600) + torch.rand(8, 1), torch.ones(8, 600, dtype=torch.bool)",
+    )
+    shared, drawn = drawn_inputs(zygote, tmp_path, reference, free_inputs=("x",))
+    few = [
+        layouts.load(
+            given.draw.description.inputs,
+            given.draw.inputs.map,
+            given.item * given.draw.description.inputs.size,
+        )[1]
+        for group in drawn.unusual
+        for given in group.inputs
+        if "few elements" in given.name
+    ]
+    assert len(few) == 5
+    for mask in few:
+        assert isinstance(mask, torch.Tensor)
+        assert least <= int((~mask).sum()) <= most
     drawn.close()
     shared.clean_up(keep=False)
