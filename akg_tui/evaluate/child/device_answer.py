@@ -7,6 +7,7 @@ beside it.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from akg_tui.evaluate.child.protocol import ALIGNMENT, Layout
+from akg_tui.evaluate.child.protocol import Layout
 
 _HEADER = struct.Struct("<3Q")
 _MASK = (1 << 64) - 1
@@ -54,7 +55,9 @@ def strides_at(outputs: Layout) -> int:
 def results_at(outputs: Layout) -> int:
     """Return the offset of the results."""
     steps = sum(len(slot.shape) for slot in outputs.tensors)
-    return -(-(strides_at(outputs) + WORD * steps) // ALIGNMENT) * ALIGNMENT
+    end = strides_at(outputs) + WORD * steps
+    # On other pages: a copy may not begin in memory that a device uses, and end outside.
+    return -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def size(outputs: Layout) -> int:

@@ -388,7 +388,8 @@ class Worker:
             queued = answered and self._value(stop=False) == 1
         finally:
             # In any case, or the device would wait on.
-            waited_ns = process_watch.own_cpu_wait_ns()
+            # A device may have threads of the host that serve it.
+            waited_ns = self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns()
             start = time.perf_counter_ns()
             release()
         if not queued:
@@ -400,7 +401,9 @@ class Worker:
             return None
         asked = self._await_device(done, start, deadline_s)
         taken_ns = time.perf_counter_ns() - start
-        waited_ns = process_watch.own_cpu_wait_ns() - waited_ns
+        waited_ns = (
+            self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
+        )
         if not asked:
             self._continue(self._next_message(Op.SETTLE), "being called")
         self._await_answer(deadline_s, "being called")
