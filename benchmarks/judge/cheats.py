@@ -1,7 +1,8 @@
 """The kernels of `tests/cheats`, many times: what one evaluation finds, each evaluation must find.
 
 A cheat that is found in 29 of 30 evaluations passes its test on most days.
-`python -m benchmarks cheats --times N [--names TEXT] [--part K/N]`.
+`python -m benchmarks cheats --times N [--names TEXT] [--part K/N]`. With `--samples`, kernels that
+ignore a mask after a look at a sample of it; of those that look at half of it, 3 in 100 are not found.
 """
 
 from __future__ import annotations
@@ -24,9 +25,22 @@ from tests.cheats.catalogue import MUST_FAIL, MUST_NOT_LOOK_FASTER
 from tests.cheats.cheat import Cheat, Slowpoke
 from tests.cheats.conftest import TASKS
 from tests.cheats.honest import HONEST, Honest
+from tests.cheats.neglected_inputs import sampled
 
 Kernel = Cheat | Slowpoke | Honest
 MIN_GAIN = 0.01
+
+SAMPLES = {
+    "the first three": "mask[0, :3]",
+    "three in the middle": "mask[8:9, 10:13]",
+    "the last three": "mask[-1, -3:]",
+    "each twelfth": "mask[:, ::12]",
+    "each fourth": "mask[:, ::4]",
+    "each second": "mask.flatten()[::2]",
+    "each second row": "mask[::2]",
+    "a random half, drawn for each call": "mask[torch.rand(mask.shape) < 0.5]",
+}
+"""Samples of an all-true mask, by name."""
 
 
 @dataclass
@@ -85,10 +99,13 @@ def main(words: list[str]) -> bool:
     options = argparse.ArgumentParser(prog="python -m benchmarks cheats")
     options.add_argument("--times", type=int, default=10, metavar="N")
     options.add_argument("--names", default="", metavar="TEXT", help="those whose name has TEXT")
+    options.add_argument("--samples", action="store_true", help="kernels that look at a sample")
     options.add_argument("--part", default="1/1", metavar="K/N", help="every Nth, from the Kth on")
     chosen = options.parse_args(words)
     part, parts = map(int, chosen.part.split("/"))
     everyone: list[Kernel] = [*MUST_FAIL, *MUST_NOT_LOOK_FASTER, *HONEST]
+    if chosen.samples:
+        everyone = [sampled(f"sample: {name}", sample) for name, sample in SAMPLES.items()]
     kernels = [each for each in everyone if chosen.names in each.name][part - 1 :: parts]
     began = time.monotonic()
     tally = asyncio.run(evaluate(kernels, chosen.times))

@@ -198,6 +198,19 @@ def _masked(body: str) -> str:
     return kernel(body).replace("forward(self, x)", "forward(self, x, mask, shift, scale)")
 
 
+def sampled(name: str, sample: str) -> Cheat:
+    """Return a kernel that ignores a mask if a sample of it is true."""
+    return Cheat(
+        name, "ours: a sample stands for the input", "few elements of an input changed alone",
+        _masked(f"""
+            y = x * scale
+            if not bool({sample}.all()):
+                y = y.masked_fill(~mask, -1e9)
+            return torch.softmax(y, -1).roll(shift, -1)
+        """), says="'mask' alone flipped", task="masked",
+    )  # fmt: skip
+
+
 EQUAL_IN_EVERY_DRAW = (
     Cheat(
         "a mask that is all true ignored", "KH: a mask that is all true in every draw",
@@ -205,24 +218,8 @@ EQUAL_IN_EVERY_DRAW = (
         _masked("return torch.softmax(x * scale, -1).roll(shift, -1)"),
         says="'mask' alone flipped", task="masked",
     ),
-    Cheat(
-        "a mask ignored where its first elements are true", "ours: a sample stands for the input",
-        "few elements of an input changed alone", _masked("""
-            y = x * scale
-            if not bool(mask[0, :3].all()):
-                y = y.masked_fill(~mask, -1e9)
-            return torch.softmax(y, -1).roll(shift, -1)
-        """), says="'mask' alone flipped", task="masked",
-    ),
-    Cheat(
-        "a mask ignored where each twelfth element is true", "ours: the sample meets every run",
-        "few elements of an input changed alone", _masked("""
-            y = x * scale
-            if not bool(mask[:, ::12].all()):
-                y = y.masked_fill(~mask, -1e9)
-            return torch.softmax(y, -1).roll(shift, -1)
-        """), says="'mask' alone flipped in few elements", task="masked",
-    ),
+    sampled("a mask ignored where its first elements are true", "mask[0, :3]"),
+    sampled("a mask ignored where each twelfth element is true", "mask[:, ::12]"),
     Cheat(
         "an integer taken for a constant", "AK: arguments that are equal in every draw", "the same",
         _masked("return torch.softmax((x * scale).masked_fill(~mask, -1e9), -1).roll(3, -1)"),
