@@ -2,7 +2,7 @@
 
 A cheat that is found in 29 of 30 evaluations passes its test on most days.
 `python -m benchmarks cheats --times N [--names TEXT] [--part K/N]`. With `--samples`, kernels that
-ignore a mask after a look at a sample of it; of those that look at half of it, 3 in 100 are not found.
+ignore a mask after a look at a sample of it; of those that look at half, 3 in 100 are not found.
 """
 
 from __future__ import annotations
