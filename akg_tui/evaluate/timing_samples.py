@@ -103,14 +103,20 @@ LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
 def cluster_size(
-    baseline_s: float, candidate_s: float, item_bytes: int, *, share: float = 1.0
+    baseline_s: float,
+    candidate_s: float,
+    item_bytes: int,
+    *,
+    share: float = 1.0,
+    around_s: float = AROUND_A_CALL_S,
 ) -> tuple[int, int]:
     """Return the pairs of calls that count in a cluster, and the turns to draw inputs for.
 
     Both lie within bounds of time, and of memory, of which the inputs may take a `share`. The
-    further turns are for warming up, and for taking disturbed calls again.
+    further turns are for warming up, and for taking disturbed calls again. Beside a call pass
+    `around_s` seconds.
     """
-    pair_s = baseline_s + candidate_s + 2 * AROUND_A_CALL_S
+    pair_s = baseline_s + candidate_s + 2 * around_s
     items = int(share * POOL_BYTES) // max(item_bytes, 1)
     wanted = min(max(PAIRS, int(SAMPLED_S / pair_s)), PAIRS_MOST)
     pairs = max(PAIRS_LEAST, min(wanted, int(CLUSTER_S / pair_s), items - WARMUPS))

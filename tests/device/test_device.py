@@ -186,7 +186,9 @@ def test_a_digest_tells_every_byte_its_place_and_its_key(size: int) -> None:
     assert seal.joined([known, 1]) != seal.joined([1, known])
 
 
-@pytest.mark.parametrize(("waits", "least", "most"), [("", 0, 25), ("device.synchronize()", 50, 1e3)])
+@pytest.mark.parametrize(
+    ("waits", "least", "most"), [("", 0, 25), ("device.synchronize()", 50, 1e3)]
+)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
     judges: Judges, waits: str, least: float, most: float
