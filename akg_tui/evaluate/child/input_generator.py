@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -53,6 +54,12 @@ Work = Callable[[Callable[..., object], Sequence[object]], None]
 
 TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
+
+
+DEVICE_FROM_S = 0.01
+"""The least seconds of drawing inputs and calling the model on the host for which results are
+computed on the target's device: some hundred calls are saved, and to begin with it takes a second.
+"""
 
 
 class LongestReduction(TorchFunctionMode):
@@ -137,6 +144,8 @@ class ReferenceServer(Server):
         """The inputs of the last ordinary item, which ALTER alters."""
         self._converted: dict[tuple[torch.dtype | None, str], Callable[..., object]] = {}
         """Copies of the model by the precision of their weights, and by device ("": the host)."""
+        self._results_on = ""
+        """The type of the device that results are computed on; "": the host."""
         self._refused: set[torch.dtype | None] = set()
         """The precisions in which the device failed where the host did not."""
         if plan.threads:
@@ -157,9 +166,12 @@ class ReferenceServer(Server):
             self.bind()
             return 0
         seed_all(self.plan.seed)
+        began_s = time.perf_counter()
         inputs = self._ask("get_inputs")
         with LongestReduction() as longest:
             results = self._as_tensors(self._run(inputs))
+        if time.perf_counter() - began_s >= DEVICE_FROM_S:
+            self._results_on = self.plan.results_on
         try:
             self._description = self._describe(inputs, results, longest)
         except layouts.Unsupported as error:
@@ -412,11 +424,10 @@ class ReferenceServer(Server):
     def _compute(self, dtype: torch.dtype | None, inputs: Sequence[object], work: Work) -> None:
         """Do `work` with a model, its weights in `dtype` (None: their own), and with `inputs`.
 
-        Both are on the target's device if it has one, and on the host if the device fails: it may
-        lack double precision, an operator or memory, or a model may make tensors on the host.
+        Both are on the target's device if that is worth it, and on the host if the device fails: it
+        may lack double precision, an operator or memory, or a model may make tensors on the host.
         """
-        device = self.plan.results_on
-        failed = False
+        device, failed = self._results_on, False
         if device and dtype not in self._refused:
             try:
                 _compute_in_full(device)

@@ -187,7 +187,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     sealing: str = ""
     """The module that unseals and digests on that device."""
     results_on: str = ""
-    """The type of the device that a reference computes expected results on; "": the host."""
+    """The type of the device that long expected results are computed on; "": the host."""
     threads: int = 0
     """The threads of a reference that draws inputs; 0: as many as a call may use."""
 
