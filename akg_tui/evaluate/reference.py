@@ -304,6 +304,7 @@ class Reference:
             sealing=self._target.sealing,
             results_on=self._target.device if inputs is None else "",
             threads=self.threads if inputs is None else 0,
+            queues=self._target.queues,
         )
 
     def kernel_plan(self, source: str) -> Plan:
@@ -323,6 +324,7 @@ class Reference:
             trained=known.trained,
             device=self._target.device,
             sealing=self._target.sealing,
+            queues=self._target.queues,
         )
 
     def examine(self, altered_cpu_s: float = ALTERED_CPU_S) -> None:
