@@ -401,7 +401,9 @@ class Worker:
             return None
         asked = self._await_device(done, start, deadline_s)
         taken_ns = time.perf_counter_ns() - start
-        waited_ns = self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
+        waited_ns = (
+            self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
+        )
         if not asked:
             self._continue(self._next_message(Op.SETTLE), "being called")
         self._await_answer(deadline_s, "being called")
