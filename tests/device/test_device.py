@@ -202,3 +202,15 @@ async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None
     assert least < found.candidate_ms < most
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_queued_call_that_takes_long_leaves_no_work(judges: Judges) -> None:
+    text = kernel("""
+        spin(0.08)
+        return self.right(x, index)
+    """, task=ROWS)  # fmt: skip
+    found = await judges[ROWS].probe(text, timed=True, samples=4)
+    assert found.outcome is Outcome.CORRECT, found.message
+    assert found.candidate_ms is not None
+    assert found.candidate_ms > 80

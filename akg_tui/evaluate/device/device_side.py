@@ -182,6 +182,9 @@ class DeviceSide(Side):
         self._committed = seal.joined([d for d, size in zip(seen, given, strict=True) if size])
         beside_s = self.worker.cpu_wait_s() - waited_s
         answer = device_answer.read(block)
+        if call.value:
+            # The child waited for the call itself.
+            answer = answer._replace(left_ns=0)
         self._told.append(Told(call.seconds, call.waited_s, beside_s, answer))
         return call
 

@@ -374,7 +374,8 @@ class Worker:
 
         The child queues the call. Then `release` starts it and the clock, and the clock ends as
         soon as `done` is true: no work of the host is measured. Return None, and no time, if the
-        child had not queued the call within `queue_s`, because it waited for the device.
+        child had not queued the call within `queue_s`, because it waited for the device. The value
+        is 1 if the child was told to wait for its device before the call was done.
 
         Raises
         ------
@@ -407,7 +408,7 @@ class Worker:
         self._await_answer(deadline_s, "being called")
         self._value()
         self.await_stop()
-        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, stopped_s=taken_ns / 1e9)
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, int(asked), stopped_s=taken_ns / 1e9)
 
     def _await_device(self, done: Callable[[], bool], start_ns: int, deadline_s: float) -> bool:
         """Wait until `done` is true; return whether the child was told to wait for its device.
