@@ -54,7 +54,7 @@ ALTERED_CPU_S = 1.0
 """The CPU time, in seconds for each thread, to find inputs that decide nothing."""
 
 POOLED_CPU_S = 0.5
-"""The CPU time, in seconds for each thread of a call, to find how large results of few elements are.
+"""The CPU time to find how large results of few elements are, in seconds for each thread of a call.
 
 Not for each thread that draws: drawing more than a few long inputs says little more.
 """
