@@ -69,7 +69,7 @@ sums of equal rows that cancel by more. Ordinary inputs tell whether a kernel le
 TIED_MOST = 1 / 8
 """The largest share of integers that rounding may decide in an unusual input."""
 
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 """The elements that a thread compares at a time."""
 
 NEGLIGIBLE = {

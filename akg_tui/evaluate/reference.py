@@ -54,7 +54,10 @@ ALTERED_CPU_S = 1.0
 """The CPU time, in seconds for each thread, to find inputs that decide nothing."""
 
 POOLED_CPU_S = 0.5
-"""The CPU time, in seconds for each thread, to find how large results of few elements are."""
+"""The CPU time to find how large results of few elements are, in seconds for each thread of a call.
+
+Not for each thread that draws: drawing more than a few long inputs says little more.
+"""
 
 HALVINGS = 10
 """Halvings of an input that must leave the result as it is: a maximum survives every second one."""
@@ -383,7 +386,7 @@ class Reference:
         draws = [(sample.results(0), sample.exact_results(0) if exact else None)]
         counts = [result.numel() for result in draws[0][0] if correctness.has_few(result)]
         needed = math.ceil(FEW / min(counts)) if counts else 0
-        deadline = CpuDeadline(loaded.worker.pid, POOLED_CPU_S * self.threads)
+        deadline = CpuDeadline(loaded.worker.pid, POOLED_CPU_S * self._pool.task.timing.threads)
         bits = Want.OUTPUT | (Want.EXACT if exact else 0)
         with closing(Draw.allocate(known, 1, exact=exact)) as one:
             fds = one.fds

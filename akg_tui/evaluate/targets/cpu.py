@@ -82,8 +82,12 @@ class Cpu(Target):
         Without fixed malloc thresholds page faults of temporaries, which depend on the history
         of the process, move a large elementwise kernel by a factor of three; huge pages halve
         the spread between processes near the limits of the last cache.
+
+        Threads that wait for others in a loop use up the CPU time of a reference that draws, and
+        disturb what the host does for a kernel on a device: there they sleep.
         """
         return {
+            **({"OMP_WAIT_POLICY": "PASSIVE"} if self.device else {}),
             **base_environment(),
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
