@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.dsl import find_compiler
@@ -152,21 +150,18 @@ async def test_the_judge_compares_with_results_of_the_device(tmp_path: Path) -> 
     assert found.outcome is Outcome.CORRECT, found.message
 
 
-@pytest.fixture
-def _three_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("_three_threads")
-def test_threads_seal_and_digest_together_what_one_does_alone() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_seals_and_digests_are_those_of_a_device(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert seal.library() is not None
+    if not compiled:
+        monkeypatch.setattr(seal, "library", lambda: None)
     places = np.arange(5_000_008, dtype=np.uint32)
     plain = (places * np.uint32(2654435761) >> np.uint32(7)).astype(np.uint8)
     sealed = np.empty_like(plain)
     seal.apply(plain, sealed, 1 << 62 | 5, first=3)
-    # As the code of a device has them, which was written before there were threads.
+    # As the code of a device has them.
     assert seal.digest(plain, 77) == 6479385643302759607
     assert seal.digest(sealed, 77) == 9822628670477143503
     assert seal.digest(plain[:-3], 77) == 15000040709333856695
