@@ -469,7 +469,7 @@ class TimingStage:
         reference = case.judged.reference
         plan = msgspec.structs.replace(reference.kernel_plan(""), kind="idle")
         side = side_of(self.pool, "idle process", plan, FailureKind.JUDGE)
-        with contextlib.closing(side), self.pool.child("") as worker:
+        with contextlib.closing(side), self.pool.child("", builds=bool(plan.device)) as worker:
             with side.blamed():
                 side.send_plan(worker, reference.state)
                 self.pool.await_load(worker)
