@@ -385,8 +385,11 @@ def run_newest(
     The coroutine is made by the worker: one that is replaced before it begins is not made, and
     writes no warning that it was never awaited.
     """
+    # Without a description Textual writes down the work: every character of a kernel bound to it.
     # Textual's union of types of work is resolved only with the type of the result.
-    newest: Worker[None] = node.run_worker(work, name=name, group=group, exclusive=True)
+    newest: Worker[None] = node.run_worker(
+        work, name=name, group=group, description=group, exclusive=True
+    )
     return newest
 
 
