@@ -50,8 +50,8 @@ WRITTEN_AGAINST = "8.2.8"
 
 T = TypeVar("T")
 
-CELLS = 1600
-"""What is painted in one step: thirteen rows of a screen of 120×40."""
+CELLS = 2400
+"""What is painted in one step: half of a screen of 120×40."""
 
 STYLED_AT_ONCE = 16
 """Widgets that get another theme in one turn of the loop: 3 ms."""
@@ -518,8 +518,8 @@ class WaitingRows:
         """Whether there are too many cells for one step."""
         return sum(map(_width, self._rows.values())) > CELLS
 
-    def take(self) -> set[Region]:
-        """Remove and return the rows of the next step."""
+    def take(self, screen: Region) -> set[Region]:
+        """Remove and return the rows of the next step, as far as they are on the screen."""
         taken: set[Region] = set()
         cells = 0
         for y, spans in list(self._rows.items()):
@@ -528,7 +528,7 @@ class WaitingRows:
                 break
             del self._rows[y]
             taken |= {Region(left, y, right - left, 1) for left, right in spans}
-        return taken
+        return set(filter(None, map(screen.intersection, taken)))
 
     def clear(self) -> None:
         self._rows.clear()
@@ -607,8 +607,15 @@ class BandedScreen(Screen[T]):
             if not self._put_off:
                 self._put_off = True
                 self.after(SLOW_PAUSE_S, self._try_again)
-        elif not self._wait(dirty):
-            super()._compositor_refresh()
+        else:
+            # The first band of a whole screen is not painted in one step with a layout before it.
+            whole = self._compositor.size.region
+            later = whole in dirty
+            self._let_wait(dirty)
+            if not later:
+                if not dirty:
+                    dirty |= self._bands.take(whole)
+                super()._compositor_refresh()
 
     def _dirty(self) -> set[Region]:
         """Return the regions changed since the last paint, cut at the edge of the screen. The
@@ -641,19 +648,15 @@ class BandedScreen(Screen[T]):
         self._compositor_refresh()
         self._dirty_widgets |= later
 
-    def _wait(self, dirty: set[Region]) -> bool:
-        """Let changed regions wait for the next bands, if they are too many for one step; return
-        whether they wait. The first band is not painted in one step with the preceding layout.
-        """
+    def _let_wait(self, dirty: set[Region]) -> None:
+        """Let changed regions wait for the next bands, if they are too many for one step."""
         changed = WaitingRows()
         changed.add(dirty)
-        if not changed.many and self._compositor.size.region not in dirty:
-            return False
-        if not self._bands:
-            self.after(PAUSE_S, self._paint_band)
-        self._bands.add(dirty)
-        dirty.clear()
-        return True
+        if changed.many or self._compositor.size.region in dirty:
+            if not self._bands:
+                self.after(PAUSE_S, self._paint_band)
+            self._bands.add(dirty)
+            dirty.clear()
 
     def _paint_band(self) -> None:
         """Paint the next rows. A screen that is covered is painted whole when uncovered; the
@@ -671,8 +674,8 @@ class BandedScreen(Screen[T]):
             dirty.add(whole)
             self._compositor_refresh()
         elif not wait:
-            self._wait(dirty)
-            dirty |= set(filter(None, map(whole.intersection, self._bands.take())))
+            self._let_wait(dirty)
+            dirty |= self._bands.take(whole)
             if dirty:
                 super()._compositor_refresh()
         self._dirty_widgets |= later
