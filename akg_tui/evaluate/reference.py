@@ -301,6 +301,7 @@ class Reference:
             # Inputs are drawn, and results computed, on the host.
             device=self._target.device if inputs is not None else "",
             sealing=self._target.sealing,
+            queues=self._target.queues,
         )
 
     def kernel_plan(self, source: str) -> Plan:
@@ -320,6 +321,7 @@ class Reference:
             trained=known.trained,
             device=self._target.device,
             sealing=self._target.sealing,
+            queues=self._target.queues,
         )
 
     def examine(self, altered_cpu_s: float = ALTERED_CPU_S) -> None:

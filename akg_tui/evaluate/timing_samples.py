@@ -125,6 +125,9 @@ class Side:
     """
 
     fixed_share = FIXED_SHARE
+    cold_calls = 0
+    """The first calls of a process whose fixed cost is another one."""
+
     keeps_results = True
     """Whether results of earlier calls must stay as they were, in memory that the judge reads."""
 
@@ -358,6 +361,7 @@ class IdleProcess:
     def __init__(self, side: Side, draw: Draw) -> None:
         self.side = side
         self._draw = draw
+        self._cold = side.cold_calls
         self._calls: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
 
     def wake(self, timeout_s: float) -> None:
@@ -372,6 +376,9 @@ class IdleProcess:
         """Add a time."""
         self.wake(timeout_s)
         with self.side.blamed():
+            for _ in range(self._cold):
+                self.side.timed_call(self._draw, 0, timeout_s)
+            self._cold = 0
             call = self.side.timed_call(self._draw, 0, timeout_s)
         if not is_disturbed(call):
             self._calls.append(call)

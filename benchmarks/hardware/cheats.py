@@ -259,7 +259,7 @@ def early(self):
     place(self)
     if keys and hasattr(server, "early"):
         opened = torch.empty_like(self._plain)
-        self.on.sealing.unseal(opened, self._sealed, keys[-1])
+        self.on.sealing.unseal(opened, self._sealed, self._key.fill_(keys[-1]))
         x = opened[:64 * 256 * 4].view(torch.float32).view(64, 256)
         server.early.kept["early"] = server.early.right(x, 1.0)
 def called(self, key):
@@ -425,21 +425,20 @@ server.OnDevice._call_model = replayed
         "strides that have no meaning",
         kernel("return self.right(x, factor)", _SERVER + """
 write = device_answer.write
-device_answer.write = lambda block, answer, strides: write(block, answer, [0 for _ in strides])
+device_answer.write = lambda *of: write(*of[:3], [0 for _ in of[3]])
 """), (WRONG,), "strides that have no meaning",
     ),
     Refused(
         "strides that lead out of the result",
         kernel("return self.right(x, factor)", _SERVER + """
 write = device_answer.write
-device_answer.write = lambda block, answer, steps: write(block, answer, [-(1 << 40) for _ in steps])
+device_answer.write = lambda *of: write(*of[:3], [-(1 << 40) for _ in of[3]])
 """), (WRONG,), "strides that have no meaning",
     ),
     Refused(
         "events that are patched",
         kernel("spin(0.05)\nreturn self.right(x, factor)", _SERVER + """
-timed = server.Device.timed
-server.Device.timed = lambda self, call: (timed(self, call)[0], 10_000)
+server.Device.taken_ns = lambda self: self.synchronize() or 10_000
 """), (IMPOSSIBLE,), "tampering", timed=True,
     ),
     Refused(
@@ -471,4 +470,66 @@ server.Answer = lambda *of: told(60_000_000_000, *of[1:]) if of else told()
     ),
 )  # fmt: skip
 
-CHEATS = (*RUN_LATER, *ARGUMENTS, *BEFORE_THE_CLOCK, *REMEMBERED, *FORGED)
+QUEUED = (
+    _SERVER
+    + """
+queue, state = server.OnDevice._queue_call, {}
+def queued(self):
+    state["queued"] = True
+    return after(self, queue(self))
+def after(self, answer):
+    return answer
+server.OnDevice._queue_call = queued
+"""
+)
+"""Sets a key of `state` once a call was queued, and calls `after(server, answer)` then."""
+
+IN_A_QUEUE = (
+    Refused(
+        "digests of a queued call that the host writes",
+        kernel("""
+            spin(0.02)
+            return self.right(x, index)
+        """, QUEUED + """
+import threading
+def after(self, answer):
+    block = self._block
+    key = device_answer.words(block, device_answer.KEY_AT)
+    digests = device_answer.words(block, device_answer.DIGESTS_AT, 3)
+    def write():
+        while not key[0]:
+            pass
+        for index in range(3):
+            digests[index] = 12345
+    threading.Thread(target=write).start()
+    return answer
+""", task=ROWS), (WRONG,), "not those of the answer", timed=True, task=ROWS,
+    ),
+    Refused(
+        "a queued call that returns the results of the call before",
+        kernel("""
+            if "queued" not in state:
+                self.kept = self.right(x, index)
+            return self.kept[0].clone(), self.kept[1].clone()
+        """, QUEUED, task=ROWS), (WRONG,), timed=True, task=ROWS,
+    ),
+    Refused(
+        "a queued call that another stream goes on with",
+        kernel("""
+            wide, sums = self.right(x, index)
+            if "queued" not in state:
+                return wide, sums
+            out = torch.zeros_like(sums)
+            ready = torch.Event()
+            ready.record()
+            with self.side:
+                ready.wait(self.side)
+                spin(0.02)
+                out.copy_(sums)
+            return wide, out
+        """, QUEUED, task=ROWS), (WRONG,), timed=True, task=ROWS,
+    ),
+)  # fmt: skip
+"""They are right until a call is queued, which the first calls of a process are not."""
+
+CHEATS = (*RUN_LATER, *ARGUMENTS, *BEFORE_THE_CLOCK, *REMEMBERED, *FORGED, *IN_A_QUEUE)

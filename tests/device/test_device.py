@@ -18,7 +18,7 @@ from akg_tui.evaluate.child import seal
 from akg_tui.evaluate.targets import toolchains
 from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
-from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, Honest, Refused, kernel
+from benchmarks.hardware.kernels import HONEST, PLAIN, ROWS, SOFTMAX, Honest, Refused, kernel
 from tests.device.conftest import Judges
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
@@ -30,9 +30,9 @@ from triton.compiler import ASTSource
 from akg_tui.evaluate.child import triton_seal
 from akg_tui.evaluate.evidence.ascend.handover import lower
 text = Path(triton_seal.__file__).read_text()
-given = {"out": "*i64", "source": "*i64", "key": "i64", "words": "i32"}
+given = {"out": "*i64", "source": "*i64", "key": "*i64", "words": "i32"}
 for function, types in (
-    (triton_seal._unseal, {"out": "*i64", "sealed": "*i64", "key": "i64", "words": "i32"}),
+    (triton_seal._unseal, {"out": "*i64", "sealed": "*i64", "key": "*i64", "words": "i32"}),
     (triton_seal._chained, {**given, "lanes": "i32"}),
 ):
     source = ASTSource(function, {**types, "BLOCK": "constexpr"}, {(len(types),): 256})
@@ -137,9 +137,14 @@ def test_triton_opens_the_judges_seals_and_digests_as_the_judge_does() -> None:
     sealed = np.empty_like(plain)
     seal.apply(plain, sealed, key)
     opened, digest = torch.empty(80_000, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
-    triton_seal.unseal(opened, torch.from_numpy(sealed), key)
+    given, held = np.array([key]), torch.zeros(1, dtype=torch.int64)
+    triton_seal.await_key(held, given.ctypes.data)
+    triton_seal.unseal(opened, torch.from_numpy(sealed), held)
     words = opened.view(torch.int64)
-    triton_seal.digest(digest, words, key, seal.lanes_for(words.numel()))
+    triton_seal.digest(digest, words, held, seal.lanes_for(words.numel()))
+    told = np.zeros(2, np.int64)
+    triton_seal.tell(digest, told.ctypes.data)
+    assert told.tolist() == [digest.item(), 0]
     assert np.array_equal(opened.numpy(), plain)
     assert digest.numpy().view(np.uint64)[0] == seal.digest(plain, key)
 
@@ -179,3 +184,19 @@ def test_a_digest_tells_every_byte_its_place_and_its_key(size: int) -> None:
     assert seal.digest(data, 7) == known
     assert len({known, seal.digest(changed, 7), seal.digest(data, 8)}) == 3
     assert seal.joined([known, 1]) != seal.joined([1, known])
+
+
+@pytest.mark.parametrize(("waits", "least", "most"), [("", 0, 25), ("device.synchronize()", 50, 1e3)])
+@pytest.mark.asyncio(loop_scope="session")
+async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
+    judges: Judges, waits: str, least: float, most: float
+) -> None:
+    text = kernel(f"""
+        time.sleep(0.05)
+        {waits}
+        return self.right(x, index)
+    """, "import time", task=ROWS)  # fmt: skip
+    found = await judges[ROWS].probe(text, timed=True, samples=8)
+    assert found.outcome is Outcome.CORRECT, found.message
+    assert found.candidate_ms is not None
+    assert least < found.candidate_ms < most

@@ -351,6 +351,10 @@ class Requests:
         data = bytes(loop.request)[: max(loop.size, 0)]
         return data, list(loop.fds[: loop.received]), outcome
 
+    def leave_the_interpreter(self) -> None:
+        """From now on wait without the interpreter's lock: a queued call may need other threads."""
+        self._library = None
+
     def arm(self, server: Server) -> None:
         """Have the loop answer the following calls of a server, if it can."""
         arguments, numbers = server.arguments, server.numbers

@@ -201,6 +201,8 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
                 uncover()
                 plan, memory = open_plan(fds)
                 servers = DEVICE_SERVERS if plan.device else SERVERS
+                if plan.device:
+                    requests.leave_the_interpreter()
                 server = servers[plan.kind](plan, memory)
                 value = server.start()
             elif op == protocol.Op.BIND and server is not None:

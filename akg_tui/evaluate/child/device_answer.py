@@ -1,10 +1,13 @@
-"""The shared memory in which a child on a device answers: a header, strides, and the results.
+"""The shared memory in which a child on a device answers: a header, words, strides, the results.
 
-The child writes this memory and the judge reads it; its content is untrusted.
+The child writes this memory and the judge reads it; its content is untrusted. The key of a call
+that is queued on the device is the judge's; the device reads it there, and writes its digests
+beside it.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,10 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from akg_tui.evaluate.child.protocol import ALIGNMENT, Layout
+from akg_tui.evaluate.child.protocol import Layout
 
 _HEADER = struct.Struct("<3Q")
 _MASK = (1 << 64) - 1
+
+WORD = 8
+KEY_AT = 64
+DIGESTS_AT = 128
+"""The offsets of the key and of the digests, in bytes: each in a cache line of its own, because a
+device waits for one and the judge for the others."""
 
 Block = NDArray[np.uint8]
 
@@ -24,7 +33,8 @@ class Answer(NamedTuple):
     """What a child says of a call.
 
     `taken_ns` by the device's own clock; `memory_bytes` alive on the device; `left_ns`, for which
-    the device was still working when the input was placed.
+    the device was still working: for a queued call after its digests were there, else when the next
+    input was placed.
     """
 
     taken_ns: int = 0
@@ -32,10 +42,22 @@ class Answer(NamedTuple):
     left_ns: int = 0
 
 
+def digest_count(outputs: Layout) -> int:
+    """Return the number of digests: of each result, and of the arguments."""
+    return len(outputs.tensors) + 1
+
+
+def strides_at(outputs: Layout) -> int:
+    """Return the offset of the strides, before which lies all that a device reads or writes."""
+    return DIGESTS_AT + WORD * digest_count(outputs)
+
+
 def results_at(outputs: Layout) -> int:
     """Return the offset of the results."""
     steps = sum(len(slot.shape) for slot in outputs.tensors)
-    return -(-(_HEADER.size + 8 * steps) // ALIGNMENT) * ALIGNMENT
+    end = strides_at(outputs) + WORD * steps
+    # On other pages: a copy may not begin in memory that a device uses, and end outside.
+    return -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def size(outputs: Layout) -> int:
@@ -43,10 +65,15 @@ def size(outputs: Layout) -> int:
     return results_at(outputs) + outputs.size
 
 
-def write(block: Block, answer: Answer, strides: Sequence[int]) -> None:
+def words(block: Block, at: int, count: int = 1) -> memoryview[int]:
+    """Return `count` words of the block, each of which is read and written as one."""
+    return memoryview(block[at : at + WORD * count]).cast("Q")
+
+
+def write(block: Block, outputs: Layout, answer: Answer, strides: Sequence[int]) -> None:
     """Write an answer and the strides of all results, one after the other."""
     _HEADER.pack_into(block.data, 0, *(value & _MASK for value in answer))
-    struct.pack_into(f"<{len(strides)}q", block.data, _HEADER.size, *strides)
+    struct.pack_into(f"<{len(strides)}q", block.data, strides_at(outputs), *strides)
 
 
 def read(block: Block) -> Answer:
@@ -56,8 +83,8 @@ def read(block: Block) -> Answer:
 
 def read_strides(block: Block, outputs: Layout) -> list[list[int]]:
     """Return the strides of each result."""
-    found, at = [], _HEADER.size
+    found, at = [], strides_at(outputs)
     for slot in outputs.tensors:
         found.append(list(struct.unpack_from(f"<{len(slot.shape)}q", block.data, at)))
-        at += 8 * len(slot.shape)
+        at += WORD * len(slot.shape)
     return found

@@ -1,11 +1,13 @@
 """Serves a kernel, the reference or results made beforehand on an accelerator. Runs in the child.
 
-A call has three requests. PLACE copies a sealed input to the device and displaces what its cache
-holds, beside the clock. RUN carries the key: the input is unsealed on the device, the model is
-called, every stream is waited for, and the answer commits to a digest of the results and arguments.
-FETCH copies both to the host, beside the clock again. Nothing that this module says is trusted: the
-judge compares what it fetched with the digest, and with the reference (`seal.py` tells why that is
-enough).
+PLACE copies a sealed input to the device and displaces what its cache holds, beside the clock. Then
+the model is called in one of two ways. RUN carries the key: the input is unsealed on the device,
+the model is called, every stream is waited for, and the answer commits to a digest of the results
+and arguments. QUEUE has no key: the device is told to wait for it in shared memory, and then to
+unseal, to compute, and to write the digests there, so that the clock measures no work of the host;
+SETTLE waits for the device, and tells of the call. FETCH copies results and arguments to the host,
+beside the clock again. Nothing that this module says is trusted: the judge compares what it fetched
+with the digests, and with the reference (`seal.py` tells why that is enough).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from akg_tui.evaluate.child.kernel_server import (
     checked_results,
     result_forms,
 )
-from akg_tui.evaluate.child.protocol import Op, Plan, Status, TensorSlot
+from akg_tui.evaluate.child.protocol import Layout, Op, Plan, Status, TensorSlot
 
 WORD = 8
 """The bytes of a word of a seal or a digest."""
@@ -45,7 +47,7 @@ class Device:
         self.device = torch.device(name)
         self._module = torch.get_device_module(name)
         self.sealing = importlib.import_module(sealing)
-        """A module with `unseal(out, sealed, key)` and `digest(out, words, key, lanes)`."""
+        """A module like `triton_seal`."""
         self._begin, self._end = (torch.Event(self.device, enable_timing=True) for _ in range(2))
         cache = getattr(self._properties(), "L2_cache_size", 0)
         self._scratch = self.bytes(2 * cache)
@@ -67,15 +69,19 @@ class Device:
         if self._scratch.numel():
             self._scratch.zero_()
 
-    def timed(self, call: Callable[[], object]) -> tuple[object, int]:
-        """Call a model; return its result, and nanoseconds by the device's own clock."""
+    def between_events(self, call: Callable[[], object]) -> object:
+        """Call a model; return its result. `taken_ns` tells the time of its work."""
         self._begin.record()
         result = call()
         self._end.record()
+        return result
+
+    def taken_ns(self) -> int:
+        """Wait for the work between the events; return nanoseconds by the device's own clock."""
         self.synchronize()
         # Where a kernel has replaced that, a time is told still.
         self._end.synchronize()
-        return result, max(0, round(self._begin.elapsed_time(self._end) * 1e6))
+        return max(0, round(self._begin.elapsed_time(self._end) * 1e6))
 
     def allocated(self) -> int:
         """Return the bytes of tensors that are alive on the device."""
@@ -98,6 +104,8 @@ class OnDevice(Server):
         self._moved = False
         self._returned: list[torch.Tensor] = []
         """The results of the last call."""
+        self._mapped = 0
+        """The address of the shared memory that the device reads and writes; 0: none."""
 
     @property
     def on(self) -> Device:
@@ -123,22 +131,28 @@ class OnDevice(Server):
         self._unsealed = np.zeros(plan.inputs.size, np.uint8)
         self.numbers = layouts.numbers(plan.inputs, self._unsealed, 0)
         self._result_forms = result_forms(plan.outputs)
-        self._digests = torch.empty(
-            len(plan.outputs.tensors) + 1, dtype=torch.int64, device=on.device
-        )
+        # Of an empty tensor there is no digest, and a word that is 0 is waited for.
+        count = device_answer.digest_count(plan.outputs)
+        self._digests = torch.ones(count, dtype=torch.int64, device=on.device)
+        self._key = torch.zeros(1, dtype=torch.int64, device=on.device)
         self._block = np.frombuffer(self.memory["addresses"], np.uint8)
+        self._map_words(plan.outputs)
         if not self._moved and isinstance(self.model, torch.nn.Module):
             self.model.to(on.device)
         self._moved = True
 
     def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
-        """Serve PLACE, RUN and FETCH."""
+        """Serve PLACE, RUN, QUEUE, SETTLE and FETCH."""
         try:
             match op:
                 case Op.PLACE:
                     self._place()
                 case Op.RUN:
                     return self._call_model(draw_args[0])
+                case Op.QUEUE:
+                    return self._queue_call()
+                case Op.SETTLE:
+                    self._settle()
                 case Op.FETCH:
                     self._fetch()
                 case _:
@@ -172,28 +186,77 @@ class OnDevice(Server):
         on, arguments = self.on, self.arguments
         # First, so that the new results can use the memory of old ones.
         self._returned = []
-        on.sealing.unseal(self._plain, self._sealed, key)
+        self._key.fill_(key)
+        on.sealing.unseal(self._plain, self._sealed, self._key)
         self._unseal_numbers(key)
         for position, value in self.numbers:
             arguments[position] = value.item()
         # A kernel may use streams of its own, which do not wait for this one.
         on.synchronize()
-        result, taken_ns = on.timed(lambda: self.model(*arguments))
-        tensors = checked_results(
-            result, self._result_forms, self.plan.strides, device=on.device.type
-        )
-        digested = [*tensors, self._plain]
-        for index, tensor in enumerate(digested):
-            if tensor.numel():
-                words = _words_of(tensor)
-                lanes = seal.lanes_for(words.numel())
-                on.sealing.digest(self._digests[index : index + 1], words, key, lanes)
+        result = on.between_events(lambda: self.model(*arguments))
+        taken_ns = on.taken_ns()
+        tensors = self._digest(result)
         digests = self._digests.cpu().numpy().view(np.uint64)
-        sizes = [tensor.numel() for tensor in digested]
+        sizes = [tensor.numel() for tensor in (*tensors, self._plain)]
         whole = seal.joined([int(d) for d, size in zip(digests, sizes, strict=True) if size])
         self._returned = tensors
         self._answer(Answer(taken_ns, on.allocated(), self._left_ns), tensors)
         return whole
+
+    def _queue_call(self) -> int:
+        """Queue a call behind a wait for its key; return 0 if the device can't wait."""
+        on, plan = self.on, self.plan
+        if not self._mapped or plan.outputs is None:
+            return 0
+        self._returned = []
+        on.sealing.await_key(self._key, self._mapped + device_answer.KEY_AT)
+        on.sealing.unseal(self._plain, self._sealed, self._key)
+        result = on.between_events(lambda: self.model(*self.arguments))
+        self._returned = self._digest(result)
+        on.sealing.tell(self._digests, self._mapped + device_answer.DIGESTS_AT)
+        return 1
+
+    def _settle(self) -> None:
+        """Wait for the work of all streams, and tell of the call that was queued."""
+        on = self.on
+        before = time.perf_counter_ns()
+        taken_ns = on.taken_ns()
+        left_ns = time.perf_counter_ns() - before
+        self._answer(Answer(taken_ns, on.allocated(), left_ns), self._returned)
+
+    def _digest(self, result: object) -> list[torch.Tensor]:
+        """Have the device digest what a model returned, and the arguments; return the results."""
+        on = self.on
+        tensors = checked_results(
+            result, self._result_forms, self.plan.strides, device=on.device.type
+        )
+        for index, tensor in enumerate((*tensors, self._plain)):
+            if tensor.numel():
+                words = _words_of(tensor)
+                lanes = seal.lanes_for(words.numel())
+                on.sealing.digest(self._digests[index : index + 1], words, self._key, lanes)
+        return tensors
+
+    def _map_words(self, outputs: Layout) -> None:
+        """Let the device read and write the words before the strides, and try whether it does."""
+        sealing = self.on.sealing
+        if self._mapped:
+            sealing.unmap_host(self._mapped)
+            self._mapped = 0
+        if not self.plan.queues:
+            return
+        address = int(self._block.ctypes.data)
+        if not sealing.map_host(address, device_answer.strides_at(outputs)):
+            return
+        count = device_answer.digest_count(outputs)
+        digests = device_answer.words(self._block, device_answer.DIGESTS_AT, count)
+        key = device_answer.words(self._block, device_answer.KEY_AT)
+        key[0] = 1
+        sealing.await_key(self._key, address + device_answer.KEY_AT)
+        sealing.tell(self._digests, address + device_answer.DIGESTS_AT)
+        self.on.synchronize()
+        if int(self._key.item()) == 1 and all(word == 1 for word in digests):
+            self._mapped = address
 
     def _unseal_numbers(self, key: int) -> None:
         if self.plan.inputs is None or not self.numbers:
@@ -205,7 +268,8 @@ class OnDevice(Server):
 
     def _answer(self, answer: Answer, tensors: Sequence[torch.Tensor]) -> None:
         strides = [step for tensor in tensors for step in tensor.stride()]
-        device_answer.write(self._block, answer, strides)
+        if self.plan.outputs is not None:
+            device_answer.write(self._block, self.plan.outputs, answer, strides)
 
     def _fetch(self) -> None:
         """Copy the results to the host, and the arguments as the kernel left them."""

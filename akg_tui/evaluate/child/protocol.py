@@ -54,6 +54,8 @@ class Op(IntEnum):
     RUN = 10  # on a device: unseal it with the key that is the seed, and call the model once
     FETCH = 11  # on a device: copy the results and the arguments to the host
     MEASURE = 12  # the metrics of count items; fds: inputs, results, reference's results, kernel
+    QUEUE = 13  # on a device: queue a call that waits there for the key in shared memory
+    SETTLE = 14  # on a device: wait for all its work, and tell of the call that was queued
 
 
 class Want(IntEnum):
@@ -186,6 +188,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The type of PyTorch's device that the model is called on; "": the host."""
     sealing: str = ""
     """The module that unseals and digests on that device."""
+    queues: bool = False
+    """Whether calls can be queued on that device, behind a wait for their key."""
 
 
 class Variation(Struct, frozen=True):

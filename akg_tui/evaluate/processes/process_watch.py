@@ -159,6 +159,11 @@ class ProcessWatch:
         """Return the nanoseconds that the main thread has waited for a CPU so far."""
         return _schedstat(self._read("schedstat"), 1)
 
+    def all_cpu_wait_ns(self) -> int:
+        """Return the same of all its threads, added."""
+        paths = (f"/proc/{self.pid}/task/{each}/schedstat" for each in threads(self.pid))
+        return sum(_schedstat(_read(path), 1) for path in paths)
+
     def close(self) -> None:
         """Close the open files of `/proc`."""
         for file in self._files.values():

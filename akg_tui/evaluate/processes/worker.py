@@ -39,6 +39,10 @@ ZYGOTE_START_S = 120.0
 ZYGOTE_END_S = 10.0
 EXIT_WAIT_S = 0.5
 LIMITS_CHECK_S = 0.25
+SPUN_S = 0.05
+"""The seconds for which the judge waits for a device in a loop; then it sleeps between its looks."""
+
+QUEUED_NAP_S = 0.00005
 STOP_SPIN_S = 0.0001
 STOP_NAP_S = 0.00002
 STOP_NAPPING_S = 0.01
@@ -358,6 +362,78 @@ class Worker:
         late_ns = self._stop_check.used_ns - at_answer_ns
         return TimedCall(taken_ns / 1e9, waited_ns / 1e9, value, late_ns / 1e9, stopped_ns / 1e9)
 
+    def queued_call(
+        self,
+        queue_s: float,
+        deadline_s: float,
+        *,
+        release: Callable[[], None],
+        done: Callable[[], bool],
+    ) -> TimedCall | None:
+        """Have a device call the kernel once, on the judge's clock; the child is stopped afterwards.
+
+        The child queues the call. Then `release` starts it and the clock, and the clock ends as
+        soon as `done` is true: no work of the host is measured. Return None, and no time, if the
+        child had not queued the call within `queue_s`, because it waited for the device.
+
+        Raises
+        ------
+        ChildFailed
+            As `answer`; the device failed, or took longer than `deadline_s`.
+        """
+        self._continue(self._request(Op.QUEUE), "being called")
+        answered = queued = False
+        try:
+            answered = self._is_answered_within(queue_s)
+            queued = answered and self._value(stop=False) == 1
+        finally:
+            # In any case, or the device would wait on.
+            # A device may have threads of the host that serve it.
+            waited_ns = self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns()
+            start = time.perf_counter_ns()
+            release()
+        if not queued:
+            if not answered:
+                self._await_answer(deadline_s, "being called")
+                self._value(stop=False)
+            self.freeze()
+            self.await_stop()
+            return None
+        asked = self._await_device(done, start, deadline_s)
+        taken_ns = time.perf_counter_ns() - start
+        waited_ns = (
+            self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
+        )
+        if not asked:
+            self._continue(self._next_message(Op.SETTLE), "being called")
+        self._await_answer(deadline_s, "being called")
+        self._value()
+        self.await_stop()
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, stopped_s=taken_ns / 1e9)
+
+    def _await_device(self, done: Callable[[], bool], start_ns: int, deadline_s: float) -> bool:
+        """Wait until `done` is true; return whether the child was told to wait for its device.
+
+        A device that failed does nothing more, which only its process is told.
+        """
+        asked_at = start_ns + int(SPUN_S * 1e9)
+        stop, asked = start_ns + int(deadline_s * 1e9), False
+        while not done():
+            now = time.perf_counter_ns()
+            if now < asked_at:
+                continue
+            if not asked:
+                asked = True
+                self._continue(self._next_message(Op.SETTLE), "being called")
+            time.sleep(QUEUED_NAP_S)
+            if self._is_answered_within(0) and not done():
+                self._value()
+                raise self._killed("the device ended a call without its digests")
+            if now > stop:
+                message = f"no answer after {round(deadline_s, 1):g} s of being called"
+                raise self._killed(message, FailureKind.TIMEOUT)
+        return asked
+
     def cpu_wait_s(self) -> float:
         """Return the seconds that the child's main thread has waited for a CPU so far."""
         return self._watch.cpu_wait_ns() / 1e9
@@ -461,8 +537,28 @@ class Worker:
         if self.ended:
             raise ChildFailed(FailureKind.CRASH, "the process has ended")
         self.check_stopped()
+        return self._next_message(op, count, seed, item, wanted)
+
+    def _next_message(
+        self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
+    ) -> bytes:
         self._nonce = secrets.randbits(64)
         return protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
+
+    def _is_answered_within(self, seconds: float) -> bool:
+        """Return whether an answer came; raise ChildFailed if the child died."""
+        stop = time.monotonic() + seconds
+        while True:
+            left = stop - time.monotonic()
+            ready = {fd for fd, _ in self._poll.poll(max(left, 0) * 1000)}
+            if self._channel.fileno() in ready:
+                return True
+            if self._zygote.interrupts.fd in ready:
+                self._zygote.interrupts.check()
+            if self._pidfd in ready:
+                raise self._died("being called")
+            if left <= 0:
+                return False
 
     def _continue(self, message: bytes, activity: str, fds: Sequence[int] = ()) -> None:
         try:

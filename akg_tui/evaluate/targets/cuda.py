@@ -32,6 +32,7 @@ class Cuda(Cpu):
     name = "cuda"
     device = "cuda"
     sealing = "akg_tui.evaluate.child.triton_seal"
+    queues = True
     # The driver reserves addresses for the memory of all devices and of the host, many times
     # the machine's memory (CUDA C++ Programming Guide, unified virtual address space).
     bounds_address_space = False

@@ -36,6 +36,8 @@ class Target(ABC):
     """The type of PyTorch's device that kernels get their arguments on; "": the host's memory."""
     sealing: str = ""
     """The module with which a kernel's process unseals inputs and digests results on the device."""
+    queues = False
+    """Whether the device can wait for a word in the host's memory, with work queued behind it."""
 
     bounds_address_space = True
     """Whether RLIMIT_AS may bound a kernel: a driver may reserve more than any machine has.

@@ -637,10 +637,39 @@ std::vector<Word> chained(const Word* words, size_t count, Word key, size_t lane
   return held;
 }
 
-void unseal(const at::Tensor& out, const at::Tensor& sealed, int64_t key) {
-  Lying to(out), from(sealed);
+Word word_at(const void* address) {
+  return std::atomic_ref<Word>(*static_cast<Word*>(const_cast<void*>(address))).load();
+}
+
+// Waits for a word of the host's memory that is not 0, as a device does that polls it.
+void await_key(const at::Tensor& key, int64_t address) {
+  Lying to(key);
+  launch([to, address] {
+    Word found;
+    auto until = Clock::now() + std::chrono::seconds(30);
+    while ((found = word_at(reinterpret_cast<void*>(address))) == 0 && Clock::now() < until) {
+      std::this_thread::yield();
+    }
+    *static_cast<Word*>(to.data) = found;
+  });
+}
+
+void tell(const at::Tensor& digests, int64_t address) {
+  Lying from(digests);
+  size_t count = digests.numel();
+  launch([from, count, address] {
+    auto* place = reinterpret_cast<Word*>(address);
+    for (size_t i = 0; i < count; ++i) {
+      std::atomic_ref<Word>(place[i]).store(static_cast<const Word*>(from.data)[i]);
+    }
+  });
+}
+
+void unseal(const at::Tensor& out, const at::Tensor& sealed, const at::Tensor& of) {
+  Lying to(out), from(sealed), held(of);
   Word words = sealed.nbytes() / 8;
-  launch([to, from, words, key] {
+  launch([to, from, held, words] {
+    Word key = word_at(held.data);
     auto* target = static_cast<Word*>(to.data);
     auto* source = static_cast<const Word*>(from.data);
     Word first = mix(key + STEP), second = mix(first + STEP);
@@ -648,11 +677,12 @@ void unseal(const at::Tensor& out, const at::Tensor& sealed, int64_t key) {
   });
 }
 
-void digest(const at::Tensor& out, const at::Tensor& words, int64_t key,
+void digest(const at::Tensor& out, const at::Tensor& words, const at::Tensor& of,
             std::vector<int64_t> lanes) {
-  Lying to(out), from(words);
+  Lying to(out), from(words), held_key(of);
   size_t count = words.numel();
-  launch([to, from, count, key, lanes] {
+  launch([to, from, held_key, count, lanes] {
+    Word key = word_at(held_key.data);
     auto held = chained(static_cast<const Word*>(from.data), count, key, lanes[0]);
     for (size_t stage = 1; stage < lanes.size(); ++stage) {
       held = chained(held.data(), held.size(), key, lanes[stage]);
@@ -676,8 +706,10 @@ void set_clock(double factor) { faults.clock = factor; }
 void fail_launches(int64_t count) { faults.launch = static_cast<int>(count); }
 
 TORCH_LIBRARY(labdev, m) {
-  m.def("unseal(Tensor out, Tensor sealed, int key) -> ()", unseal);
-  m.def("digest(Tensor out, Tensor words, int key, int[] lanes) -> ()", digest);
+  m.def("await_key(Tensor key, int address) -> ()", await_key);
+  m.def("tell(Tensor digests, int address) -> ()", tell);
+  m.def("unseal(Tensor out, Tensor sealed, Tensor key) -> ()", unseal);
+  m.def("digest(Tensor out, Tensor words, Tensor key, int[] lanes) -> ()", digest);
   m.def("spin(float seconds) -> ()", spin);
   m.def("illegal_address() -> ()", illegal_address);
   m.def("memory_allocated() -> int", memory_allocated);

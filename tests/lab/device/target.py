@@ -61,6 +61,7 @@ class LabDevice(_OnLab, Cpu):
     """
 
     name = "cuda"
+    queues = True
 
     def monitor(self) -> Watched | None:
         """Return what watches the device, if a test wants that."""
