@@ -46,6 +46,7 @@ from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.cpu import reference_threads
 from akg_tui.store.reference_constants import with_constants
 
 RESULTS_SHARE = 0.5
@@ -283,7 +284,8 @@ class Reference:
         self.examined = False
         """Whether `examine` found nothing wrong."""
         self.rules = pool.task.correctness
-        self.threads = pool.task.timing.threads
+        self.threads = reference_threads(self._target.device, pool.task.timing.threads)
+        """The threads of a process that draws inputs."""
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
         self.excluded_changes: set[InputChange] = set()
@@ -298,9 +300,10 @@ class Reference:
             seed=self._seed,
             inputs=inputs,
             outputs=outputs,
-            # Inputs are drawn, and results computed, on the host.
             device=self._target.device if inputs is not None else "",
             sealing=self._target.sealing,
+            results_on=self._target.device if inputs is None else "",
+            threads=self.threads if inputs is None else 0,
             queues=self._target.queues,
         )
 

@@ -14,9 +14,12 @@ a cryptanalyst, only the milliseconds in which an input waits for its key.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 STEP = 0x9E3779B97F4A7C15
@@ -25,8 +28,13 @@ _ROUNDS, _LAST = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)), 31
 """The shifts and factors of SplitMix64's finaliser (Steele, Lea and Flood, 2014)."""
 
 _MASK = (1 << 64) - 1
-_BLOCK = 8192
-"""Words that are sealed at a time: they fit into a near cache with two buffers."""
+_BLOCK = 1 << 15
+"""Words that are sealed at a time: they fit into a cache of a core with two buffers."""
+
+_SHARED = 4 << 20
+"""The least bytes that several threads seal or digest together."""
+_THREADS_MOST = 4
+"""NumPy takes Python's lock between any two operations, for which more threads would queue."""
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -60,11 +68,20 @@ def apply(source: Bytes, target: Bytes, key: int, *, first: int = 0) -> None:
     words, out = source.view(np.uint64), target.view(np.uint64)
     begin = _mixed(key + STEP)
     between = np.uint64(_mixed(begin + STEP))
+
+    def seal(start: int, stop: int) -> None:
+        _apply(words[start:stop], out[start:stop], begin + (first + start) * STEP, between)
+
+    _share(len(words), source.nbytes, seal)
+
+
+def _apply(words: Words, out: Words, begin: int, between: np.uint64) -> None:
+    """Seal words, of which the first has the number `begin` in the key stream."""
     stream, spare = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     for at in range(0, len(words), _BLOCK):
         part = words[at : at + _BLOCK]
         values, room = stream[: len(part)], spare[: len(part)]
-        start = np.uint64((begin + (first + at) * STEP) & _MASK)
+        start = np.uint64((begin + at * STEP) & _MASK)
         np.add(_steps(_BLOCK)[: len(part)], start, out=values)
         _mix(values, room)
         values ^= between
@@ -108,12 +125,35 @@ def _chained(words: Words, key: int, lanes: int) -> Words:
             held = _mixed((held ^ word) + STEP)
         return np.array([held], np.uint64)
     ends = _steps(lanes) + np.uint64(key & _MASK)
-    spare = np.empty_like(ends)
-    _mix(ends, spare)
-    for at in range(0, len(words), lanes):
-        row = words[at : at + lanes]
-        part, room = ends[: len(row)], spare[: len(row)]
-        part ^= row
-        part += np.uint64(STEP)
-        _mix(part, room)
+
+    def chain(start: int, stop: int) -> None:
+        held = ends[start:stop]
+        spare = np.empty_like(held)
+        _mix(held, spare)
+        for at in range(start, len(words), lanes):
+            row = words[at : min(at + stop - start, len(words))]
+            part, room = held[: len(row)], spare[: len(row)]
+            part ^= row
+            part += np.uint64(STEP)
+            _mix(part, room)
+
+    _share(lanes, words.nbytes, chain)
     return ends
+
+
+def _share(count: int, size: int, work: Callable[[int, int], None]) -> None:
+    """Do `work` on ranges that cover `count`, by the threads of torch if `size` bytes are many.
+
+    Only the judge may use several; a kernel's process opens numbers only.
+    """
+    threads = min(torch.get_num_threads(), _THREADS_MOST) if size >= _SHARED else 1
+    if threads == 1:
+        work(0, count)
+        return
+    places = [count * each // threads for each in range(threads + 1)]
+    list(_pool().map(work, *zip(*itertools.pairwise(places), strict=True)))
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS_MOST, thread_name_prefix="seal")
