@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _RULE = "─" * 8
+_BEGINS, _ENDS = f"{_RULE} ", f" {_RULE}"
 
 
 class NotJoinable(ValueError):
@@ -26,7 +27,7 @@ class Place(NamedTuple):
 
 def heading(name: str) -> str:
     """Return the line that precedes the text of a file."""
-    return f"{_RULE} {name} {_RULE}"
+    return f"{_BEGINS}{name}{_ENDS}"
 
 
 def join_files(texts: Mapping[str, str]) -> str:
@@ -44,7 +45,7 @@ def _with_heading(name: str, text: str) -> str:
 
 def is_heading(line: str) -> bool:
     """Return whether a line looks like the heading of a file."""
-    return line.startswith(f"{_RULE} ") and line.endswith(f" {_RULE}")
+    return line.startswith(_BEGINS) and line.endswith(_ENDS)
 
 
 def split_files(names: Sequence[str], text: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ from akg_tui.evaluate.reference import metrics_in
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
@@ -60,8 +61,8 @@ class Evaluations:
     def __init__(
         self, begin: Begin, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
     ) -> None:
-        # A second thread of the judge would keep spinning beside the kernel being timed.
-        torch.set_num_threads(1)
+        device, threads = adapters(begin.task)[0].device, begin.task.timing.threads
+        torch.set_num_threads(judge_threads(device, threads))
         self.pool = ChildPool(begin.task, scratch, zygote, offered)
         self.cases = judged_cases(self.pool, begin.reference)
         self.memory = Memory()

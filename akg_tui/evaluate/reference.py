@@ -52,6 +52,7 @@ from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.cpu import reference_threads
 from akg_tui.store.reference_constants import with_constants
 
 RESULTS_SHARE = 0.5
@@ -59,7 +60,10 @@ ALTERED_CPU_S = 1.0
 """The CPU time, in seconds for each thread, to find inputs that decide nothing."""
 
 POOLED_CPU_S = 0.5
-"""The CPU time, in seconds for each thread, to find how large results of few elements are."""
+"""The CPU time to find how large results of few elements are, in seconds for each thread of a call.
+
+Not for each thread that draws: drawing more than a few long inputs says little more.
+"""
 
 HALVINGS = 10
 """Halvings of an input that must leave the result as it is: a maximum survives every second one."""
@@ -291,7 +295,8 @@ class Reference:
         self.examined = False
         """Whether `examine` found nothing wrong."""
         self.rules = pool.task.correctness
-        self.threads = pool.task.timing.threads
+        self.threads = reference_threads(self._target.device, pool.task.timing.threads)
+        """The threads of a process that draws inputs."""
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
         self.excluded_changes: set[InputChange] = set()
@@ -306,9 +311,10 @@ class Reference:
             seed=self._seed,
             inputs=inputs,
             outputs=outputs,
-            # Inputs are drawn, and results computed, on the host.
             device=self._target.device if inputs is not None else "",
             sealing=self._target.sealing,
+            results_on=self._target.device if inputs is None else "",
+            threads=self.threads if inputs is None else 0,
             queues=self._target.queues,
         )
 
@@ -390,7 +396,7 @@ class Reference:
         draws = [(sample.results(0), sample.exact_results(0) if exact else None)]
         counts = [result.numel() for result in draws[0][0] if correctness.has_few(result)]
         needed = math.ceil(FEW / min(counts)) if counts else 0
-        deadline = CpuDeadline(loaded.worker.pid, POOLED_CPU_S * self.threads)
+        deadline = CpuDeadline(loaded.worker.pid, POOLED_CPU_S * self._pool.task.timing.threads)
         bits = Want.OUTPUT | (Want.EXACT if exact else 0)
         with closing(Draw.allocate(known, 1, exact=exact)) as one:
             fds = one.fds

@@ -8,7 +8,7 @@ result, half of the digits, and the result for inputs of which one is altered.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -34,17 +34,20 @@ class Item:
     terms: int = 1
     roundings: int = 1
     pooled: Sequence[Bound | None] = ()
+    _known: dict[float | None, list[Bound]] = field(default_factory=dict, compare=False, repr=False)
 
     def bounds(self, given: float | None) -> list[Bound]:
         """Return the bounds of a candidate's results; `given` is the task's own tolerance."""
-        return correctness.bounds(
-            self.results,
-            self.exact,
-            given,
-            self.terms,
-            roundings=self.roundings,
-            pooled=self.pooled,
-        )
+        if given not in self._known:
+            self._known[given] = correctness.bounds(
+                self.results,
+                self.exact,
+                given,
+                self.terms,
+                roundings=self.roundings,
+                pooled=self.pooled,
+            )
+        return self._known[given]
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,7 @@ def free_positions(
 
 def ignores(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> bool:
     """Return whether a kernel may return the results of an item for altered inputs too."""
-    held = item.bounds(given)
-    return not correctness.compare(altered, item.results, item.exact, held).message
+    return correctness.accepts(altered, item.results, item.exact, item.bounds(given))
 
 
 def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
@@ -222,8 +224,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
 def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
     if answer is None:
         return False
-    held = item.bounds(given)
-    return not correctness.compare(answer, item.results, item.exact, held).message
+    return correctness.accepts(answer, item.results, item.exact, item.bounds(given))
 
 
 def _passing_on(items: Sequence[Item], index: int) -> Answer:

@@ -28,7 +28,7 @@ from akg_tui.core.measurement import (
 from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.device.device_side import side_of
+from akg_tui.evaluate.device.device_side import around_a_call_s, side_of
 from akg_tui.evaluate.noise import Machine, Watch, warm_up
 from akg_tui.evaluate.prefetch import Need
 from akg_tui.evaluate.processes.child_pool import ChildPool
@@ -433,6 +433,7 @@ class TimingStage:
             case.call_s,
             known.inputs.size + known.outputs.size,
             share=prefetched.share,
+            around_s=around_a_call_s(reference.plan(known.inputs, known.outputs)),
         )
         need = Need(
             turns,
@@ -468,7 +469,7 @@ class TimingStage:
         reference = case.judged.reference
         plan = msgspec.structs.replace(reference.kernel_plan(""), kind="idle")
         side = side_of(self.pool, "idle process", plan, FailureKind.JUDGE)
-        with contextlib.closing(side), self.pool.child("") as worker:
+        with contextlib.closing(side), self.pool.child("", builds=bool(plan.device)) as worker:
             with side.blamed():
                 side.send_plan(worker, reference.state)
                 self.pool.await_load(worker)

@@ -15,7 +15,7 @@ import os
 import random
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
@@ -28,6 +28,7 @@ from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.kernel_server import CHANGED_RESULTS
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan, TensorSlot
 from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
 from akg_tui.evaluate.processes.worker import ChildFailed, TimedCall, Worker
@@ -103,14 +104,20 @@ LATE_RESULTS = "the kernel went on writing its result after it had returned"
 
 
 def cluster_size(
-    baseline_s: float, candidate_s: float, item_bytes: int, *, share: float = 1.0
+    baseline_s: float,
+    candidate_s: float,
+    item_bytes: int,
+    *,
+    share: float = 1.0,
+    around_s: float = AROUND_A_CALL_S,
 ) -> tuple[int, int]:
     """Return the pairs of calls that count in a cluster, and the turns to draw inputs for.
 
     Both lie within bounds of time, and of memory, of which the inputs may take a `share`. The
-    further turns are for warming up, and for taking disturbed calls again.
+    further turns are for warming up, and for taking disturbed calls again. Beside a call pass
+    `around_s` seconds.
     """
-    pair_s = baseline_s + candidate_s + 2 * AROUND_A_CALL_S
+    pair_s = baseline_s + candidate_s + 2 * around_s
     items = int(share * POOL_BYTES) // max(item_bytes, 1)
     wanted = min(max(PAIRS, int(SAMPLED_S / pair_s)), PAIRS_MOST)
     pairs = max(PAIRS_LEAST, min(wanted, int(CLUSTER_S / pair_s), items - WARMUPS))
@@ -174,7 +181,9 @@ class Side:
     def kept_arguments(self, draw: Draw, item: int) -> bool:
         """Return whether the last call, whose results were read, left its arguments unchanged."""
         size = draw.description.inputs.size
-        return np.array_equal(self._inputs.bytes[:size], draw.input_bytes(item))
+        # As words: every item is whole words.
+        ours, theirs = self._inputs.bytes[:size], draw.input_bytes(item)
+        return np.array_equal(ours.view(np.uint64), theirs.view(np.uint64))
 
     def results(self) -> list[torch.Tensor]:
         """Return the results of the stopped child's last call, valid until the next reading.
@@ -269,10 +278,17 @@ def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
         worker.pin(cpus)
     try:
         if others := set(usable) - set(cpus):
-            os.sched_setaffinity(0, others)
+            _move_judge(others)
         yield
     finally:
-        os.sched_setaffinity(0, usable)
+        _move_judge(usable)
+
+
+def _move_judge(cpus: Collection[int]) -> None:
+    """Move the judge with the threads that compare and seal, some of which may still spin."""
+    for thread in process_watch.threads(os.getpid()):
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread), cpus)
 
 
 @dataclass(frozen=True)

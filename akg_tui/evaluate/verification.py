@@ -287,7 +287,7 @@ class Verification:
         for other in self._called:
             if [slot.shape for slot in other.draw.description.outputs.tensors] == [
                 tuple(shape) for shape in shapes
-            ] and not other.compare(results).message:
+            ] and other.accepts(results):
                 if given.altered:
                     what = (
                         "the result did not change, so an input is ignored or something is cached"
@@ -314,12 +314,14 @@ class Verification:
             # The number is the candidate's word.
             self._lacking = names[position - 1] if 0 < position <= len(names) else ""
             self.load_s = time.monotonic() - start
-            usable = processors()
-            if builds or len(usable) <= self.pool.task.timing.threads:
+            usable, threads = processors(), self.pool.task.timing.threads
+            if builds or len(usable) <= threads:
                 yield side
                 return
-            # The judge compares results on one CPU while the candidate computes on the others.
-            with timing_samples.pinned([worker], usable[1:]):
+            # The judge compares results while the candidate computes: on one CPU, or on all but the
+            # candidate's where that computes on a device.
+            cpus = usable[:threads] if self.plan.device else usable[1:]
+            with timing_samples.pinned([worker], cpus):
                 yield side
 
     @contextlib.contextmanager

@@ -86,6 +86,12 @@ class VerificationInput:
         alternatives = self.draw.alternatives(self.item)
         return correctness.compare(results, expected, exact, self.held, alternatives)
 
+    def accepts(self, results: Sequence[torch.Tensor]) -> bool:
+        """Return whether `compare` finds no fault."""
+        expected, exact = self.draw.results(self.item), self.draw.exact_results(self.item)
+        alternatives = self.draw.alternatives(self.item)
+        return correctness.accepts(results, expected, exact, self.held, alternatives)
+
 
 @dataclass
 class Group:

@@ -95,8 +95,10 @@ class Document:
 def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     rows = text.split("\n")
     unfinished = rows.pop()
-    lines = [row.removesuffix("\r") for row in rows]
-    endings = ["\r\n" if row.endswith("\r") else "\n" for row in rows]
+    lines, endings = rows, ["\n"] * len(rows)
+    if "\r\n" in text:
+        endings = ["\r\n" if row.endswith("\r") else "\n" for row in rows]
+        lines = [row.removesuffix("\r") for row in rows]
     if unfinished:
         lines.append(unfinished)
         endings.append("")

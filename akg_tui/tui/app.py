@@ -333,7 +333,8 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def _pull(self) -> None:
         runs = self._runs
-        if runs is not None and runs.is_mounted and runs is self.screen_stack[-1]:
+        # No screen is left while the app ends.
+        if runs is not None and runs.is_mounted and runs in self.screen_stack[-1:]:
             runs.pull_runs(self.wall_clock())
         if self._handle is None or self._released:
             return

@@ -13,7 +13,7 @@ import sys
 
 YOUNG = 2_000  # new objects, less those freed, before a collection of generation 0: about 1 ms
 OLDER = 5  # collections of generation 0 before one of generation 1: 2 ms
-OLDEST = 24  # collections of generation 1 before a full one between frames: 5 to 10 ms
+OLDEST = 8  # collections of generation 1 before a full one between frames: 5 to 15 ms
 UNASKED = 128  # collections of generation 1 before Python starts a full one at any moment
 LONG_REST_S = 5.0
 TURN_S = 0.001

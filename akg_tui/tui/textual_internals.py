@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -49,8 +50,11 @@ WRITTEN_AGAINST = "8.2.8"
 
 T = TypeVar("T")
 
-COLUMNS = 40
-"""Width of a band: a screen of 80×24 has two."""
+CELLS = 2400
+"""What is painted in one step: half of a screen of 120×40."""
+
+STYLED_AT_ONCE = 16
+"""Widgets that get another theme in one turn of the loop: 3 ms."""
 
 PAUSE_S = 0.001
 
@@ -171,6 +175,16 @@ class SharedStylesheet(Stylesheet):
     def reparse(self) -> None:
         self.parse()  # which changes no rule if one is faulty
 
+    async def reparse_in_parts(self) -> None:
+        """Parse all rules again, those of one file in a turn of the loop."""
+        for place, (css, is_default, tie_breaker, scope) in list(self.source.items()):
+            parsed = len(self._parse_cache)
+            if css not in self._invalid_css:
+                self._parse_rules(css, place, is_default, tie_breaker, scope)
+            if len(self._parse_cache) > parsed:
+                await asyncio.sleep(0)
+        self.reparse()  # which finds them all parsed
+
 
 def _is_text(key: Key | Paste, widget: Widget | None) -> bool:
     """Return whether a widget has got a key as text."""
@@ -197,7 +211,7 @@ class AppInternals(App[T]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stylesheet = SharedStylesheet(variables=self.get_css_variables())
+        self.stylesheet: SharedStylesheet = SharedStylesheet(variables=self.get_css_variables())
         self._typed: deque[Key | Paste] = deque()
         self._key_works = False
         self._key_taken_at = 0.0
@@ -309,10 +323,13 @@ class AppInternals(App[T]):
         """
         with self.batch_update():
             self.stylesheet.set_variables(self.get_css_variables())
-            self.stylesheet.reparse()
+            await self.stylesheet.reparse_in_parts()
             for screen in self.screen_stack:
-                await asyncio.sleep(0)
-                self.stylesheet.update(screen)
+                nodes = screen.walk_children(with_self=True)
+                for at in range(0, len(nodes), STYLED_AT_ONCE):
+                    await asyncio.sleep(0)
+                    part = nodes[at : at + STYLED_AT_ONCE]
+                    self.stylesheet.update_nodes(node for node in part if node.is_attached)
                 screen._css_update_count = self._css_update_count
             await asyncio.sleep(0)
             self.stylesheet.update_nodes([self])
@@ -385,8 +402,11 @@ def run_newest(
     The coroutine is made by the worker: one that is replaced before it begins is not made, and
     writes no warning that it was never awaited.
     """
+    # Without a description Textual writes down the work: every character of a kernel bound to it.
     # Textual's union of types of work is resolved only with the type of the result.
-    newest: Worker[None] = node.run_worker(work, name=name, group=group, exclusive=True)
+    newest: Worker[None] = node.run_worker(
+        work, name=name, group=group, description=group, exclusive=True
+    )
     return newest
 
 
@@ -470,8 +490,57 @@ class SparingCompositor(Compositor):
         return cast("Sequence[Mapping[int, Strip]]", chops)
 
 
+class WaitingRows:
+    """The parts of rows that wait to be painted, those that wait longest first."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, set[tuple[int, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def add(self, regions: set[Region]) -> None:
+        """Add the rows of several regions, the upper ones first: a widget is rendered from the
+        first to the last row of a step.
+        """
+        spans: dict[int, set[tuple[int, int]]] = {}
+        for region in regions:
+            for y in region.line_range:
+                spans.setdefault(y, set()).add(region.column_span)
+        for y in sorted(spans):
+            self._rows.setdefault(y, set()).update(spans[y])
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many cells for one step."""
+        return sum(map(_width, self._rows.values())) > CELLS
+
+    def take(self, screen: Region) -> set[Region]:
+        """Remove and return the rows of the next step, as far as they are on the screen."""
+        taken: set[Region] = set()
+        cells = 0
+        for y, spans in list(self._rows.items()):
+            cells += _width(spans)
+            if taken and cells > CELLS:
+                break
+            del self._rows[y]
+            taken |= {Region(left, y, right - left, 1) for left, right in spans}
+        return set(filter(None, map(screen.intersection, taken)))
+
+    def clear(self) -> None:
+        self._rows.clear()
+
+
+def _width(spans: set[tuple[int, int]]) -> int:
+    """Return the columns from the first to the last of several spans."""
+    return max(right for _, right in spans) - min(left for left, _ in spans)
+
+
 class BandedScreen(Screen[T]):
-    """A screen painted in bands of columns; keys are read between two bands.
+    """A screen whose large changes are painted in bands of rows; keys are read between two bands.
 
     Textual renders every widget for every change, which at 200×60 takes longer than a key may
     wait. While the terminal lags, nothing is painted; once it has taken its writes, the current
@@ -484,17 +553,27 @@ class BandedScreen(Screen[T]):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._compositor = SparingCompositor()
-        self._bands: deque[Region] = deque()
+        self._bands = WaitingRows()
         self._put_off = False
         self._unpainted = False
 
+    async def _dispatch_message(self, message: Message) -> None:
+        """Let the loop turn after each message: a resize is followed by messages of all panes, and
+        Textual works off in one turn what has come meanwhile.
+        """
+        await super()._dispatch_message(message)
+        await asyncio.sleep(0)
+
     def after(self, seconds: float, callback: TimerCallback) -> None:
-        """Call `callback` once after `seconds`, however late.
+        """Call `callback` once after `seconds`, however late, and as a message of its own.
 
         Textual skips a timer that is overdue when its clock is first read, even without a repeat.
-        After a stall of a millisecond at that point, no further band would be painted.
+        After a stall of a millisecond at that point, no further band would be painted. And it calls
+        all that is due in one step: a pull, and the paint of a band.
         """
-        self.set_timer(seconds, callback)._skip = False
+        timer = self.set_timer(seconds, callback)
+        timer._skip = False
+        timer._callback = partial(self.call_later, callback)
 
     def _screen_resized(self, size: Size) -> None:
         # Arranged before Textual lays out and paints for this size: else it would do both twice.
@@ -528,12 +607,15 @@ class BandedScreen(Screen[T]):
             if not self._put_off:
                 self._put_off = True
                 self.after(SLOW_PAUSE_S, self._try_again)
-        elif self._compositor.size.region in dirty:
-            if not self._bands:  # the first band not in one step with the preceding layout
-                self.after(PAUSE_S, self._paint_band)
-            self._begin_anew()
         else:
-            super()._compositor_refresh()
+            # The first band of a whole screen is not painted in one step with a layout before it.
+            whole = self._compositor.size.region
+            later = whole in dirty
+            self._let_wait(dirty)
+            if not later:
+                if not dirty:
+                    dirty |= self._bands.take(whole)
+                super()._compositor_refresh()
 
     def _dirty(self) -> set[Region]:
         """Return the regions changed since the last paint, cut at the edge of the screen. The
@@ -566,16 +648,18 @@ class BandedScreen(Screen[T]):
         self._compositor_refresh()
         self._dirty_widgets |= later
 
-    def _begin_anew(self) -> None:
-        whole = self._compositor.size.region
-        self._compositor._dirty_regions.clear()
-        self._bands = deque(
-            Region(left, 0, min(COLUMNS, whole.width - left), whole.height)
-            for left in range(0, whole.width, COLUMNS)
-        )
+    def _let_wait(self, dirty: set[Region]) -> None:
+        """Let changed regions wait for the next bands, if they are too many for one step."""
+        changed = WaitingRows()
+        changed.add(dirty)
+        if changed.many or self._compositor.size.region in dirty:
+            if not self._bands:
+                self.after(PAUSE_S, self._paint_band)
+            self._bands.add(dirty)
+            dirty.clear()
 
     def _paint_band(self) -> None:
-        """Paint the next columns. A screen that is covered is painted whole when uncovered; the
+        """Paint the next rows. A screen that is covered is painted whole when uncovered; the
         screen below a dialog is painted by the dialog.
         """
         if not self._bands or not self.is_current:
@@ -590,10 +674,9 @@ class BandedScreen(Screen[T]):
             dirty.add(whole)
             self._compositor_refresh()
         elif not wait:
-            if whole in dirty:
-                self._begin_anew()
-            if band := self._bands.popleft().intersection(whole):
-                dirty.add(band)
+            self._let_wait(dirty)
+            dirty |= self._bands.take(whole)
+            if dirty:
                 super()._compositor_refresh()
         self._dirty_widgets |= later
         if self._bands:

@@ -107,7 +107,7 @@ class Texts:
         known = self._versions.get(blob)
         if known is None:
             lines = split_lines(text(blob))
-            known = lines, max(map(columns_of, lines), default=0)
+            known = lines, _widest(lines)
             self._versions[blob] = known
             _keep_newest(self._versions)
         return known
@@ -248,6 +248,13 @@ def _expanded(spans: Line) -> Line:
 
 def _on(role: str, ground: str) -> str:
     return f"{role}|{ground}" if ground else role
+
+
+def _widest(lines: Sequence[str]) -> int:
+    """Return the screen columns of the longest line of a file."""
+    text = "".join(lines)
+    plain = text.isascii() and text.isprintable()
+    return max(map(len if plain else columns_of, lines), default=0)
 
 
 def columns_of(text: str) -> int:

@@ -186,7 +186,9 @@ def test_a_digest_tells_every_byte_its_place_and_its_key(size: int) -> None:
     assert seal.joined([known, 1]) != seal.joined([1, known])
 
 
-@pytest.mark.parametrize(("waits", "least", "most"), [("", 0, 25), ("device.synchronize()", 50, 1e3)])
+@pytest.mark.parametrize(
+    ("waits", "least", "most"), [("", 0, 25), ("device.synchronize()", 50, 1e3)]
+)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
     judges: Judges, waits: str, least: float, most: float
@@ -200,3 +202,15 @@ async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None
     assert least < found.candidate_ms < most
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_queued_call_that_takes_long_leaves_no_work(judges: Judges) -> None:
+    text = kernel("""
+        spin(0.08)
+        return self.right(x, index)
+    """, task=ROWS)  # fmt: skip
+    found = await judges[ROWS].probe(text, timed=True, samples=4)
+    assert found.outcome is Outcome.CORRECT, found.message
+    assert found.candidate_ms is not None
+    assert found.candidate_ms > 80

@@ -339,3 +339,22 @@ def test_errors_are_kept_by_case_and_dtype_and_the_nearest_to_its_bound_wins() -
     wrong = correctness.compare([*far[:2], reference[2] + 1], reference, None, held)
     errors.add("as drawn", wrong)
     assert [each.dtype for each in errors.by_name if each.note] == ["int64"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_accepts_says_what_compare_says(dtype: torch.dtype) -> None:
+    rng = torch.Generator().manual_seed(0)
+    native = (torch.randn(300, 300, generator=rng) * 100).to(dtype)
+    others = [native.clone() for _ in range(4)]
+    others[1].view(-1)[-1] += 7
+    if dtype.is_floating_point:
+        others[2][0, 0] = torch.nan
+        others[3][5, 5] = torch.inf
+    with_nan = [each.clone() for each in others]
+    for each in with_nan if dtype.is_floating_point else ():
+        each[7, 7] = torch.nan
+    for reference, results in ((native, others), (with_nan[0], with_nan), (native, with_nan)):
+        held = correctness.bounds([reference], [reference.double()], None)
+        for result in results:
+            asked = [result], [reference], None, held
+            assert correctness.accepts(*asked) == (not correctness.compare(*asked).message)

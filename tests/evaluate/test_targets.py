@@ -13,7 +13,7 @@ from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Backend, Dsl, Target, Task
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.dsls import DSLS
-from akg_tui.evaluate.targets import TARGETS, adapters, ascend, cuda
+from akg_tui.evaluate.targets import TARGETS, adapters, ascend, cpu, cuda
 from akg_tui.evaluate.targets.ascend import Ascend, Npu, read_driver, read_npus
 from akg_tui.evaluate.targets.cuda import Cuda
 from tests.evaluate.ascend_records import NPU_SMI_A2, NPU_SMI_A3
@@ -48,6 +48,20 @@ def test_the_cpu_is_described_and_bounded_as_before() -> None:
     assert described["threads"] == "4"
     assert (cpu.lacking(), cpu.devices(), cpu.readable()) == ("", (), ())
     assert cpu.bounds_address_space
+
+
+@pytest.mark.parametrize(
+    ("device", "quota", "drawing", "judging"),
+    [("", 0, 2, 1), ("cuda", 0, 16, 14), ("cuda", 3.5, 3, 1), ("cuda", 0.5, 1, 1)],
+)
+def test_beside_a_device_the_judge_uses_the_cpus_that_a_call_leaves(
+    monkeypatch: pytest.MonkeyPatch, device: str, quota: float, drawing: int, judging: int
+) -> None:
+    monkeypatch.setattr(cpu, "processors", lambda: list(range(16)))
+    monkeypatch.setattr(cpu, "_quota", lambda: quota)
+    threads = 2
+    assert cpu.reference_threads(device, threads) == drawing
+    assert cpu.judge_threads(device, threads) == judging
 
 
 def test_a_machine_without_a_gpu_is_told_so_in_one_line(tmp_path: Path) -> None:

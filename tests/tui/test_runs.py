@@ -230,6 +230,8 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
             await stage.until(lambda: isinstance(stage.app.screen, Runs))
             await stage.app.workers.wait_for_complete()
             threads.shutdown()  # a kernel may still be coloured there, for a pane that is gone
+            pump = "message pump Deck()"
+            await stage.until(lambda: pump not in {each.get_name() for each in asyncio.all_tasks()})
             await stage.pilot.pause()
             stage.app.pull_now()  # the clock has named the screen in front, and does before a rest
             sweeper.rest(1.0)

@@ -47,7 +47,7 @@ import akg_tui.tui
 from akg_tui.tui import textual_internals as internals
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.command_line import Palette
-from akg_tui.tui.textual_internals import COLUMNS, FastScrollBar, SparingCompositor, dimmed
+from akg_tui.tui.textual_internals import CELLS, FastScrollBar, SparingCompositor, dimmed
 from akg_tui.tui.widgets.line_view import CACHED_ROWS, LineView
 
 from .script import FakeHandle
@@ -63,8 +63,8 @@ PRIVATE: dict[object, str] = {
     MessagePump: "_dispatch_message",
     Screen: "_compositor _compositor_refresh _dirty_widgets _screen_resized",
     ScrollView: "_scroll_update",
-    Stylesheet: "_parse_cache",
-    Timer: "_skip",
+    Stylesheet: "_invalid_css _parse_cache _parse_rules",
+    Timer: "_callback _skip",
     Widget: "_border_subtitle _border_title _vertical_scrollbar",
     linux_driver: "_in_band_window_resize _writer_thread",
     _writer_thread: "_queue",
@@ -174,7 +174,53 @@ async def test_another_size_is_painted_whole_in_several_steps(size: tuple[int, i
             await stage.pilot.pause()
         columns, rows = size
         assert painted.cells >= {(x, y) for x in range(columns) for y in range(rows)}
-        assert painted.updates >= -(-columns // COLUMNS)
+        assert painted.updates >= columns * rows / CELLS
+
+
+async def test_no_step_paints_more_than_its_part_of_what_changed_meanwhile() -> None:
+    async with on_stage(long_kernel(), size=(200, 60)) as stage:
+        deck = stage.deck
+        while deck._bands:
+            await stage.pilot.pause()
+        deck._compositor._dirty_regions.add(deck._compositor.size.region)
+        deck._compositor_refresh()
+        for pane in deck.panes.values():  # as after a resize: all panes are filled again
+            pane._set_dirty()
+            deck._dirty_widgets.add(pane)
+        painted = Painted(stage)
+        while deck._bands:
+            before = len(painted.cells)
+            deck._paint_band()
+            assert len(painted.cells) - before <= CELLS
+        assert len(painted.cells) == 200 * 60
+
+
+async def test_the_loop_turns_between_two_messages_of_a_screen() -> None:
+    async with on_stage(long_kernel()) as stage:
+        turns: list[str] = []
+        loop = asyncio.get_running_loop()
+
+        def first() -> None:
+            turns.append("first message")
+            loop.call_soon(turns.append, "turn")
+
+        stage.deck.call_later(first)
+        stage.deck.call_later(turns.append, "second message")
+        await stage.pilot.pause()
+        assert turns == ["first message", "turn", "second message"]
+
+
+async def test_a_worker_does_not_write_down_what_it_works_on() -> None:
+    class Kernel(str):
+        def __repr__(self) -> str:
+            raise AssertionError("a kernel of 20,000 lines was written down")
+
+    async def read(text: str) -> None:
+        assert text
+
+    async with on_stage(long_kernel()) as stage:
+        work = partial(read, Kernel("x = 1"))
+        await internals.run_newest(stage.deck, work, group="blame").wait()
 
 
 async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caught_up(

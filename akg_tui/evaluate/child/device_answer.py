@@ -67,7 +67,7 @@ def size(outputs: Layout) -> int:
 
 def words(block: Block, at: int, count: int = 1) -> memoryview[int]:
     """Return `count` words of the block, each of which is read and written as one."""
-    return memoryview(block[at : at + WORD * count]).cast("Q")
+    return block[at : at + WORD * count].data.cast("Q")
 
 
 def write(block: Block, outputs: Layout, answer: Answer, strides: Sequence[int]) -> None:

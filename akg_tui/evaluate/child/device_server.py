@@ -305,7 +305,15 @@ class DeviceIdleServer(OnDevice, IdleServer):
             for form in self._result_forms
         ]
         self.model = lambda *_: made
+        self._made = made
         return 0
+
+    def _place(self) -> None:
+        """Write the results too: a kernel's are in the cache when they are digested."""
+        super()._place()
+        for result in self._made:
+            result.zero_()
+        self.on.synchronize()
 
 
 def _view(slot: TensorSlot, flat: torch.Tensor) -> torch.Tensor:

@@ -6,12 +6,14 @@ any kernel. The judge checks everything it writes against the first description.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import hashlib
 import inspect
 import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -47,9 +49,17 @@ from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, Value
 HALF = (torch.float16, torch.bfloat16)
 
 Nudge = Callable[[object, object], object]
+Work = Callable[[Callable[..., object], Sequence[object]], None]
+"""Calls a model on inputs, and stores what it returns."""
 
 TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
+
+
+DEVICE_FROM_S = 0.01
+"""The least seconds of drawing inputs and calling the model on the host for which results are
+computed on the target's device: some hundred calls are saved, and to begin with it takes a second.
+"""
 
 
 class LongestReduction(TorchFunctionMode):
@@ -132,8 +142,14 @@ class ReferenceServer(Server):
         """Ordinary inputs, from which inputs of other shapes are cut."""
         self._drawn: list[object] = []
         """The inputs of the last ordinary item, which ALTER alters."""
-        self._converted: dict[torch.dtype, Callable[..., object]] = {}
-        """The model by the precision of a copy's weights."""
+        self._converted: dict[tuple[torch.dtype | None, str], Callable[..., object]] = {}
+        """Copies of the model by the precision of their weights, and by device ("": the host)."""
+        self._results_on = ""
+        """The type of the device that results are computed on; "": the host."""
+        self._refused: set[torch.dtype | None] = set()
+        """The precisions in which the device failed where the host did not."""
+        if plan.threads:
+            torch.set_num_threads(plan.threads)
 
     def start(self) -> int:
         """Load the reference, call it once, and report the memory layout of its data."""
@@ -145,10 +161,18 @@ class ReferenceServer(Server):
             self._trained = perturb_constant_parameters(self.model, self.plan.seed)
             state = self.model.state_dict()
             self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+        if self.plan.device:
+            # A baseline on a device draws nothing, and each of its processes would draw inputs.
+            self.bind()
+            return 0
         seed_all(self.plan.seed)
+        began_s = time.perf_counter()
         inputs = self._ask("get_inputs")
         with LongestReduction() as longest:
             results = self._as_tensors(self._run(inputs))
+        if self.plan.results_on and time.perf_counter() - began_s >= DEVICE_FROM_S:
+            self._results_on = self.plan.results_on
+            self._compute(None, inputs, self._begin)
         try:
             self._description = self._describe(inputs, results, longest)
         except layouts.Unsupported as error:
@@ -298,10 +322,12 @@ class ReferenceServer(Server):
     def _store_unusual(
         self, known: Description, inputs: list[object], seed: int, item: int, wanted: int
     ) -> int:
-        try:
+        def work(model: Callable[..., object], given: Sequence[object]) -> None:
             seed_all(seed)
-            result = self.model(*_copies(inputs))
-            self._keep(result, "outputs", known.outputs, item)
+            self._keep(model(*_copies(given)), "outputs", known.outputs, item)
+
+        try:
+            self._compute(None, inputs, work)
             layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
@@ -323,11 +349,14 @@ class ReferenceServer(Server):
             raise self._complaint(what, self.named("get_inputs"))
         layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         self._drawn = inputs
-        if wanted & Want.OUTPUT:
+
+        def work(model: Callable[..., object], given: Sequence[object]) -> None:
             seed_all(seed)
-            self._keep(self._run(inputs), "outputs", known.outputs, item)
-        if wanted & Want.TWICE:
-            self._keep(self._run(inputs), "outputs", known.outputs, item + 1)
+            for at in (item, item + 1) if wanted & Want.TWICE else (item,):
+                self._keep(self._run(given, model), "outputs", known.outputs, at)
+
+        if wanted & Want.OUTPUT:
+            self._compute(None, inputs, work)
         if wanted & Want.EXACT and not self._draw_all_exact(known, inputs, seed, item):
             wanted &= ~Want.EXACT
         return wanted
@@ -372,23 +401,61 @@ class ReferenceServer(Server):
         strange = nudge is not None and any(map(_is_half_and_not_finite, inputs))
         single = strange or (rounded and not any(map(_is_double, inputs)))
         dtype = torch.float32 if single else torch.float64
-        try:
-            if dtype not in self._converted:
-                self._converted[dtype] = _with_weights_in(dtype, self.model)
-            converted = [_in_precision(value, torch.float64) for value in inputs]
+
+        def work(model: Callable[..., object], given: Sequence[object]) -> None:
+            converted = [_in_precision(value, torch.float64) for value in given]
             if nudge is not None and not strange:
                 # Another seed for each item, so that no two nudges are equal.
                 seed_all(item_seed(seed, item))
-                converted = list(map(nudge, converted, inputs))
+                with _noise_beside(given):
+                    converted = list(map(nudge, converted, given))
             if single:
                 converted = [_in_precision(value, dtype) for value in converted]
             seed_all(seed)
-            self._keep(self._converted[dtype](*converted), "exact", wide, item, convert=True)
+            self._keep(model(*converted), "exact", wide, item, convert=True)
+
+        try:
+            self._compute(dtype, inputs, work)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
             # Without the EXACT flag the judge uses bounds that need no exact results.
-            self._converted.pop(dtype, None)
+            self._converted.pop((dtype, ""), None)
             return False
         return True
+
+    def _compute(self, dtype: torch.dtype | None, inputs: Sequence[object], work: Work) -> None:
+        """Do `work` with a model, its weights in `dtype` (None: their own), and with `inputs`.
+
+        Both are on the target's device if that is worth it, and on the host if the device fails: it
+        may lack double precision, an operator or memory, or a model may make tensors on the host.
+        """
+        device, failed = self._results_on, False
+        if device and dtype not in self._refused:
+            try:
+                _compute_in_full(device)
+                if dtype is not None and not _has_doubles(device):
+                    raise NotImplementedError(f"{device} rounds double precision")
+                work(self._model_in(dtype, device), [_moved(value, device) for value in inputs])
+            except Exception:  # noqa: BLE001 (what is wrong fails on the host too, and is told then)
+                failed = True
+                self._converted.pop((dtype, device), None)
+            else:
+                return
+        work(self._model_in(dtype, ""), inputs)
+        if failed:
+            # Not where the host fails too: a reference may refuse inputs.
+            self._refused.add(dtype)
+
+    def _begin(self, model: Callable[..., object], given: Sequence[object]) -> None:
+        """Begin with the device, which takes a second that no time limit of drawing may count."""
+        for result in self._as_tensors(self._run(given, model)):
+            result.cpu()
+
+    def _model_in(self, dtype: torch.dtype | None, device: str) -> Callable[..., object]:
+        if dtype is None and not device:
+            return self.model
+        if (dtype, device) not in self._converted:
+            self._converted[dtype, device] = _copied_model(self.model, dtype, device)
+        return self._converted[dtype, device]
 
     def _keep(
         self, result: object, where: str, layout: Layout, item: int, *, convert: bool = False
@@ -422,9 +489,9 @@ class ReferenceServer(Server):
             )
         return list(values)
 
-    def _run(self, inputs: Sequence[object]) -> object:
+    def _run(self, inputs: Sequence[object], model: Callable[..., object] | None = None) -> object:
         try:
-            return self.model(*_copies(inputs))
+            return (model or self.model)(*_copies(inputs))
         except BaseException as error:
             # A call with the wrong arguments fails before any line of the file runs.
             raise self.fault(error, Status.REFERENCE, self._forward) from error
@@ -502,12 +569,52 @@ def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) ->
     return tensors[0].clone(memory_format=torch.contiguous_format)
 
 
-def _with_weights_in(dtype: torch.dtype, model: Callable[..., object]) -> Callable[..., object]:
-    """Return a copy of a model whose real weights have `dtype`."""
+def _copied_model(
+    model: Callable[..., object], dtype: torch.dtype | None, device: str
+) -> Callable[..., object]:
+    """Return a copy of a model whose real weights have `dtype` (None: their own), on a device."""
     copied = copy.deepcopy(model)
-    if isinstance(copied, torch.nn.Module):
-        return copied.double() if dtype == torch.float64 else copied.float()
-    return copied
+    if not isinstance(copied, torch.nn.Module):
+        return copied
+    if device:
+        copied = copied.to(device)
+    if dtype is None:
+        return copied
+    return copied.double() if dtype == torch.float64 else copied.float()
+
+
+def _moved(value: object, device: str) -> object:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def _noise_beside(given: Sequence[object]) -> contextlib.AbstractContextManager[object]:
+    """Have new tensors made where the given ones are."""
+    places = {value.device for value in given if isinstance(value, torch.Tensor)}
+    return places.pop() if len(places) == 1 else contextlib.nullcontext()
+
+
+@functools.cache
+def _has_doubles(device: str) -> bool:
+    """Return whether a device computes in double precision, and does not round it in silence."""
+    value = torch.tensor([1 + 2**-40], dtype=torch.float64)
+    moved = value.to(device)
+    return torch.equal((moved * moved).cpu(), value * value)
+
+
+def _compute_in_full(device: str) -> None:
+    """Have a device round neither the factors of a product nor its sums to fewer bits.
+
+    By default convolutions do so on some GPUs (TF32) and NPUs (HF32), and sums in half precision.
+    """
+    products = torch.backends.cuda.matmul
+    torch.backends.cudnn.allow_tf32 = products.allow_tf32 = False
+    products.allow_fp16_reduced_precision_reduction = False
+    products.allow_bf16_reduced_precision_reduction = False
+    module = torch.get_device_module(device)
+    for part in ("matmul", "conv"):
+        settings = getattr(module, part, None)
+        if settings is not None and hasattr(settings, "allow_hf32"):
+            settings.allow_hf32 = False
 
 
 def _in_precision(value: object, dtype: torch.dtype) -> object:

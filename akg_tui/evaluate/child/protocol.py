@@ -188,6 +188,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The type of PyTorch's device that the model is called on; "": the host."""
     sealing: str = ""
     """The module that unseals and digests on that device."""
+    results_on: str = ""
+    """The type of the device that long expected results are computed on; "": the host."""
+    threads: int = 0
+    """The threads of a reference that draws inputs; 0: as many as a call may use."""
     queues: bool = False
     """Whether calls can be queued on that device, behind a wait for their key."""
 

@@ -6,7 +6,7 @@ Imports Triton, so a child imports it only on such a device.
 """
 
 # Triton has no types, and what it compiles has none of Python's.
-# mypy: disable-error-code="import-untyped, no-untyped-def, untyped-decorator"
+# mypy: disable-error-code="import-untyped, no-untyped-def, untyped-decorator, no-untyped-call"
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from akg_tui.evaluate.child import call_loop, child_main, protocol
+from akg_tui.evaluate.child import call_loop, child_main, protocol, seal
 from akg_tui.evaluate.dsls import DSLS, torch_headers
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
@@ -235,6 +235,8 @@ def fork_zygote(
         for name in TARGETS[target].preloaded():
             importlib.import_module(name)
     call_loop.library()
+    if TARGETS[target].device:
+        seal.library()
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
     headers = torch_headers.home()
     with contextlib.suppress(OSError):  # a rule for files needs a folder that is there

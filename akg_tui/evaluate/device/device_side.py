@@ -19,6 +19,7 @@ import msgspec
 import torch
 
 from akg_tui.core.measurement import FailureKind
+from akg_tui.evaluate import timing_samples
 from akg_tui.evaluate.child import device_answer, seal
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.device_answer import Answer
@@ -35,7 +36,8 @@ KEY_BITS = 62
 
 LATE_RESULTS = (
     "the results or arguments are not those of the answer: work was still running on the device "
-    "when the kernel returned, or they were written after the clock had stopped"
+    "when the kernel returned, on a stream that the current one does not wait for, or they were "
+    "written after the clock had stopped"
 )
 LEFT_S = 2e-3
 LEFT_CALLS = 2
@@ -51,6 +53,10 @@ QUEUE_S = 0.25
 
 STUCK_CALLS = 2
 """After so many calls in a row that could not be queued no more of a kernel are tried."""
+
+AROUND_S, AROUND_BYTES_S = 2e-3, 1e9
+"""The seconds beside a call for its requests, and the bytes a second that are sealed, copied and
+digested (measured on an H200 and its host)."""
 
 GROWTH_CALLS = 8
 """The fewest calls from which a growth of memory is told."""
@@ -176,6 +182,9 @@ class DeviceSide(Side):
         self._committed = seal.joined([d for d, size in zip(seen, given, strict=True) if size])
         beside_s = self.worker.cpu_wait_s() - waited_s
         answer = device_answer.read(block)
+        if call.value:
+            # The child waited for the call itself.
+            answer = answer._replace(left_ns=0)
         self._told.append(Told(call.seconds, call.waited_s, beside_s, answer))
         return call
 
@@ -311,6 +320,13 @@ def fault_of_device(pool: ChildPool, reference: Reference) -> str:
     except EvaluationFailure as failed:
         return failed.message
     return ""
+
+
+def around_a_call_s(plan: Plan) -> float:
+    """Return the approximate seconds beside a call, for its input, results and stops."""
+    if not plan.device or plan.inputs is None or plan.outputs is None:
+        return timing_samples.AROUND_A_CALL_S
+    return AROUND_S + (plan.inputs.size + plan.outputs.size) / AROUND_BYTES_S
 
 
 def side_of(pool: ChildPool, name: str, plan: Plan, fault: FailureKind | None = None) -> Side:

@@ -23,6 +23,8 @@ from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
 from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
 from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.targets import TARGETS
+from akg_tui.evaluate.targets.cpu import reference_threads
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
@@ -58,8 +60,9 @@ class ChildPool:
         stated = task.sandbox.memory_gb
         self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
         times = task.timing
+        threads = reference_threads(TARGETS[task.target.backend].device, times.threads)
         self._cpu_seconds = math.ceil(
-            times.threads * (times.build_timeout_s + CALLS_PER_CHILD * times.call_timeout_s)
+            threads * (times.build_timeout_s + CALLS_PER_CHILD * times.call_timeout_s)
             + times.budget_s
         )
 

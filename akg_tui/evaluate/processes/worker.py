@@ -40,7 +40,7 @@ ZYGOTE_END_S = 10.0
 EXIT_WAIT_S = 0.5
 LIMITS_CHECK_S = 0.25
 SPUN_S = 0.05
-"""The seconds for which the judge waits for a device in a loop; then it sleeps between its looks."""
+"""The seconds for which the judge waits for a device in a loop; then it sleeps between looks."""
 
 QUEUED_NAP_S = 0.00005
 STOP_SPIN_S = 0.0001
@@ -370,11 +370,12 @@ class Worker:
         release: Callable[[], None],
         done: Callable[[], bool],
     ) -> TimedCall | None:
-        """Have a device call the kernel once, on the judge's clock; the child is stopped afterwards.
+        """Have a device call the kernel once, on the judge's clock; stop the child afterwards.
 
         The child queues the call. Then `release` starts it and the clock, and the clock ends as
         soon as `done` is true: no work of the host is measured. Return None, and no time, if the
-        child had not queued the call within `queue_s`, because it waited for the device.
+        child had not queued the call within `queue_s`, because it waited for the device. The value
+        is 1 if the child was told to wait for its device before the call was done.
 
         Raises
         ------
@@ -401,15 +402,13 @@ class Worker:
             return None
         asked = self._await_device(done, start, deadline_s)
         taken_ns = time.perf_counter_ns() - start
-        waited_ns = (
-            self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
-        )
+        waited_ns = self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
         if not asked:
             self._continue(self._next_message(Op.SETTLE), "being called")
         self._await_answer(deadline_s, "being called")
         self._value()
         self.await_stop()
-        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, stopped_s=taken_ns / 1e9)
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, int(asked), stopped_s=taken_ns / 1e9)
 
     def _await_device(self, done: Callable[[], bool], start_ns: int, deadline_s: float) -> bool:
         """Wait until `done` is true; return whether the child was told to wait for its device.

@@ -51,6 +51,26 @@ def processors() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
+def reference_threads(device: str, threads: int) -> int:
+    """Return the threads that draw inputs and expected results, while nothing else runs.
+
+    Where kernels run on a device there are as many as this process may use, else the `threads` of
+    a call: results for the CPU are computed as a kernel computes them.
+    """
+    if not device:
+        return threads
+    usable = len(processors())
+    return min(usable, max(1, int(quota))) if (quota := _quota()) else usable
+
+
+def judge_threads(device: str, threads: int) -> int:
+    """Return the threads that compare results and seal inputs: those that a kernel leaves.
+
+    Where a kernel runs on the host there is one. A second one would keep spinning beside it.
+    """
+    return max(1, reference_threads(device, threads) - threads) if device else 1
+
+
 class Cpu(Target):
     """The processors of this machine."""
 
@@ -62,8 +82,12 @@ class Cpu(Target):
         Without fixed malloc thresholds page faults of temporaries, which depend on the history
         of the process, move a large elementwise kernel by a factor of three; huge pages halve
         the spread between processes near the limits of the last cache.
+
+        Threads that wait for others in a loop use up the CPU time of a reference that draws, and
+        disturb what the host does for a kernel on a device: there they sleep.
         """
         return {
+            **({"OMP_WAIT_POLICY": "PASSIVE"} if self.device else {}),
             **base_environment(),
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
@@ -131,7 +155,7 @@ def _lasting() -> dict[str, str]:
         "numa": str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or ""),
         "smt": {"0": "off", "1": "on"}.get(_text(CPU / "smt/active"), ""),
         "hypervisor": "yes" if " hypervisor" in _of_cpuinfo("flags") else "",
-        "quota": _quota(),
+        "quota": f"{quota:g} CPUs" if (quota := _quota()) else "",
         # The kernel puts the active setting in brackets.
         "huge pages": huge_pages.partition("[")[2].partition("]")[0],
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 20} MiB",
@@ -163,8 +187,8 @@ def _turbo() -> str:
     return {"0": "off", "1": "on"}.get(_text(CPU / "cpufreq/boost"), "")
 
 
-def _quota() -> str:
-    """Return the number of CPUs that this process's control group may use, or ""."""
+def _quota() -> float:
+    """Return the number of CPUs that this process's control group may use; 0: no limit is known."""
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
         inner = path.lstrip("/")
@@ -176,8 +200,8 @@ def _quota() -> str:
         else:
             continue
         if len(limit) == 2 and limit[0].isdigit() and limit[1].isdigit():
-            return f"{int(limit[0]) / int(limit[1]):g} CPUs"
-    return ""
+            return int(limit[0]) / int(limit[1])
+    return 0.0
 
 
 def _of_cpuinfo(field: str) -> str:

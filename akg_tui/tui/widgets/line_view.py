@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from akg_tui.tui.textual_internals import LinesView
@@ -58,6 +58,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self._picked = range(0)
         self._needle = ""
         self._gutter = 0
+        self._room_in_frame: int | None = None
         self._searched: tuple[bool, SearchText] | None = None  # of these rows, exact or not
         self.follows = follows
         self.follow = follows
@@ -202,6 +203,10 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         super().notify_style_update()
         self._strips.clear()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._room_in_frame = None
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         columns = self.size.width
         ground = self.ground
@@ -225,7 +230,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             painted = self._paint_row(self._rows[index], ground)
         self._keep(index, painted)
         strip, edge = painted
-        seen = self.room if self.show_vertical_scrollbar else columns
+        seen = self._in_sight
         more = strip.cell_length > across + seen
         if across and self._gutter < columns:
             code = strip.crop_extend(self._gutter + across, across + columns, edge)
@@ -237,6 +242,16 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip
+
+    @property
+    def _in_sight(self) -> int:
+        """The columns of a row in sight. Textual computes them anew, so they are cached for a frame
+        as the ground is.
+        """
+        if self._room_in_frame is None:
+            beside_bar = self.show_vertical_scrollbar
+            self._room_in_frame = self.room if beside_bar else self.size.width
+        return self._room_in_frame
 
     def _cut(self, strip: Strip, seen: int, edge: Style) -> Strip:
         """Return the strip with a mark in the last of the columns `seen`: the row goes on."""

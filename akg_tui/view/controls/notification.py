@@ -7,7 +7,7 @@ sent to the terminal is sanitized and of bounded length. Runs no command itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,29 +86,32 @@ def _asked(ask: Request, state: RunState) -> Notice:
     return Notice("ask", f"● {what}{gained}", f"{ask.who}: {ask.title}")
 
 
-def _happened(event: ev.AnyEvent, state: RunState) -> Notice | None:
-    """Return the notice of an event, or None; `state` is at or after the event."""
+def _happened(events: Iterable[ev.AnyEvent], state: RunState) -> list[Notice]:
+    """Return the notices of events; `state` is at or after the last one."""
+    # Not needed for the first frame; imported once for all events of a flood.
     from akg_tui.core import events as ev
     from akg_tui.core.phases import Verdict
     from akg_tui.core.summary import best_of
     from akg_tui.view import formatting
 
     op = state.task.op
-    match event:
-        case ev.Decided(verdict=Verdict.KEEP):
-            kept = next((a for a in state.attempts if a.number == event.attempt), None)
-            gained = f" {formatting.times(kept.over_seed)}" if kept and kept.over_seed else ""
-            told = f"{op}: KEEP {event.item}, {retold(one_line(event.reason))}"
-            return Notice("keep", f"✓ KEEP {op}{gained}", told)
-        case ev.RunFinished():
-            kind, sign = ("end", "■") if event.ok else ("fail", "✗")
-            over = tr("the run is over: ") + retold(one_line(event.reason))
-            best = best_of(state) if event.ok else None
-            gained = f" {formatting.times(best.over_seed.ratio)}" if best else ""
-            return Notice(kind, f"{sign} {op}{gained}", f"{op}: {over}")
-        case ev.ApiFailed() | ev.SessionBroke():
-            return Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}")
-    return None
+    notices: list[Notice] = []
+    for event in events:
+        match event:
+            case ev.Decided(verdict=Verdict.KEEP):
+                kept = next((a for a in state.attempts if a.number == event.attempt), None)
+                gained = f" {formatting.times(kept.over_seed)}" if kept and kept.over_seed else ""
+                told = f"{op}: KEEP {event.item}, {retold(one_line(event.reason))}"
+                notices.append(Notice("keep", f"✓ KEEP {op}{gained}", told))
+            case ev.RunFinished():
+                kind, sign = ("end", "■") if event.ok else ("fail", "✗")
+                over = tr("the run is over: ") + retold(one_line(event.reason))
+                best = best_of(state) if event.ok else None
+                gained = f" {formatting.times(best.over_seed.ratio)}" if best else ""
+                notices.append(Notice(kind, f"{sign} {op}{gained}", f"{op}: {over}"))
+            case ev.ApiFailed() | ev.SessionBroke():
+                notices.append(Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}"))
+    return notices
 
 
 class Notifier:
@@ -147,13 +150,13 @@ class Notifier:
         """Tell what is new since the last look; call at every refresh."""
         many = len(records)
         since = many if self._read is None or self._read > many else self._read
-        new = [_happened(records[n].event, state) for n in range(since, many)]
+        happened = _happened((records[n].event for n in range(since, many)), state)
         fresh = [ask for ask in asks if ask.ident not in self._told]
         self._read, self._told = many, {ask.ident for ask in asks}
         if focused and not self.wanted.always:
             self.rest()
             return
-        notices = [each for each in new if each] + [_asked(ask, state) for ask in fresh]
+        notices = happened + [_asked(ask, state) for ask in fresh]
         notices = [each for each in notices if each.kind in self.wanted.on]
         if self._titled == "ask" and not asks:
             self.rest()

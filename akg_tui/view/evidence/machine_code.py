@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.evaluate.evidence.compiler_remarks import condensed
@@ -65,11 +66,12 @@ def part_name(part: str) -> str:
     return tr(_PARTS[part]) if part in _PARTS else clean(part)
 
 
-class CodeRow(NamedTuple):
+class CodeRow(Struct, frozen=True, gc=False):
     """One row: a function's name, a line of the kernel's file, a remark, a fact, an instruction.
 
     `key` is what a comparison reads: without labels and line numbers, which shift. `line` is a line
     of the kernel's file. `hot`: the row is part of the likeliest hot loop. A fact has a `value`.
+    There are thousands; none keeps another object that the garbage collector would have to visit.
     """
 
     kind: str
