@@ -123,6 +123,7 @@ UNSEEN = {
     "evaluate/sandbox/run_confined": "a process that the agent's scripts run in",
     "evaluate/child/child_main": "code",
     "evaluate/child/call_loop:": "code",
+    "evaluate/child/seal": "code",
     "evaluate/child/faults:": "patterns",
     "evaluate/correctness:conditioned": "the command line",
     "evaluate/correctness:_half": "the command line",

@@ -433,7 +433,7 @@ class ReferenceServer(Server):
             try:
                 _compute_in_full(device)
                 if dtype is not None and not _has_doubles(device):
-                    raise NotImplementedError(f"{device} rounds double precision")
+                    raise NotImplementedError
                 work(self._model_in(dtype, device), [_moved(value, device) for value in inputs])
             except Exception:  # noqa: BLE001 (what is wrong fails on the host too, and is told then)
                 failed = True

@@ -429,8 +429,7 @@ class Worker:
                 self._value()
                 raise self._killed("the device ended a call without its digests")
             if now > stop:
-                message = f"no answer after {round(deadline_s, 1):g} s of being called"
-                raise self._killed(message, FailureKind.TIMEOUT)
+                raise self._killed(_no_answer(deadline_s, "being called"), FailureKind.TIMEOUT)
         return asked
 
     def cpu_wait_s(self) -> float:
@@ -579,8 +578,7 @@ class Worker:
         while True:
             now = time.monotonic()
             if now >= limit:
-                message = f"no answer after {round(limit - start, 1):g} s of {activity}"
-                raise self._killed(message, FailureKind.TIMEOUT)
+                raise self._killed(_no_answer(limit - start, activity), FailureKind.TIMEOUT)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return
@@ -649,6 +647,10 @@ class Worker:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {activity}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+
+
+def _no_answer(seconds: float, activity: str) -> str:
+    return f"no answer after {round(seconds, 1):g} s of {activity}"
 
 
 OOM_KILLS = Path("/proc/vmstat")
