@@ -26,8 +26,8 @@ from benchmarks.judge.records import clopper_pearson
 SAMPLES = 8
 """Timed samples of each side, where a kernel is only refused for its times."""
 
-PARTS = 20
-GAIN_PARTS = 2
+PARTS = 10
+GAIN_PARTS = 1
 GAIN = GAIN_PARTS / PARTS
 """The planted gain: the slower kernel computes so many of its equal parts a second time."""
 
