@@ -379,6 +379,7 @@ class IdleProcess:
         self._draw = draw
         self._cold = side.cold_calls
         self._calls: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
+        self._disturbed: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
 
     def wake(self, timeout_s: float) -> None:
         """Run, because the CPUs may sleep and the code around a call may be in no cache.
@@ -396,12 +397,14 @@ class IdleProcess:
                 self.side.timed_call(self._draw, 0, timeout_s)
             self._cold = 0
             call = self.side.timed_call(self._draw, 0, timeout_s)
-        if not is_disturbed(call):
-            self._calls.append(call)
+        (self._disturbed if is_disturbed(call) else self._calls).append(call)
 
     @property
     def fixed_s(self) -> float:
-        """The fixed cost of a call in seconds."""
+        """The fixed cost of a call in seconds; without its waits, if every call was disturbed."""
+        if not self._calls:
+            quiet = [max(0.0, call.seconds - call.waited_s) for call in self._disturbed]
+            return statistics.median(quiet) if quiet else 0.0
         return self._median(lambda call: call.seconds)
 
     @property

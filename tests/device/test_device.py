@@ -56,7 +56,8 @@ server.Device.flush, server.OnDevice._call_model = flushed, called
 @pytest.mark.parametrize("honest", HONEST, ids=lambda each: each.name)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_an_honest_kernel_is_correct_on_the_device(judges: Judges, honest: Honest) -> None:
-    timed = honest.text == PLAIN
+    # A call through the host is longer than the device's own clock tells, by the fixed cost.
+    timed = honest.text == PLAIN or honest.name == "through the host"
     found = await judges[honest.task].probe(honest.text, timed=timed, samples=8)
     assert found.outcome is Outcome.CORRECT, found.message
     if timed:
