@@ -51,7 +51,7 @@ WRITTEN_AGAINST = "8.2.8"
 T = TypeVar("T")
 
 CELLS = 2400
-"""What is painted in one step: half of a screen of 120×40."""
+"""The most cells that one step paints: half of a screen of 120×40."""
 
 STYLED_AT_ONCE = 16
 """Widgets that get another theme in one turn of the loop: 3 ms."""

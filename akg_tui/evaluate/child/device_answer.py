@@ -21,6 +21,8 @@ _HEADER = struct.Struct("<3Q")
 _MASK = (1 << 64) - 1
 
 WORD = 8
+"""The bytes of a word of a seal or a digest."""
+
 KEY_AT = 64
 DIGESTS_AT = 128
 """The offsets of the key and of the digests, in bytes: each in a cache line of its own, because a

@@ -21,7 +21,7 @@ import torch
 
 from akg_tui.evaluate.child import device_answer, seal
 from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.device_answer import Answer
+from akg_tui.evaluate.child.device_answer import WORD, Answer
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import (
@@ -35,9 +35,6 @@ from akg_tui.evaluate.child.kernel_server import (
     result_forms,
 )
 from akg_tui.evaluate.child.protocol import Layout, Op, Plan, Status, TensorSlot
-
-WORD = 8
-"""The bytes of a word of a seal or a digest."""
 
 
 class Device:

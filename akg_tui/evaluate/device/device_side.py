@@ -170,7 +170,7 @@ class DeviceSide(Side):
             key[0] = self._key
 
         def done() -> bool:
-            # What is there when the clock stops is what counts.
+            # The child is committed to the digests that are there when the clock stops.
             seen[:] = digests.tolist()
             return all(seen)
 

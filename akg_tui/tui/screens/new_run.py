@@ -423,7 +423,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self.fault.display = False
         if event.input.id == "field-kernel":
             self._look_at_kernel()
-        # What stands there now: the event of an earlier value may come after the DSL was found.
+        # The field's value, not the event's: an earlier event may come after the DSL was found.
         elif event.input.id == "field-dsl" and event.input.value != self._found_dsl:
             self._names_dsl = True
         if event.input.id == "field-agent":
