@@ -25,7 +25,7 @@ from textual.cache import LRUCache
 from textual.color import Color
 from textual.content import Content
 from textual.css.stylesheet import Stylesheet
-from textual.events import Key, Paste
+from textual.events import Key, Paste, Resize
 from textual.geometry import Offset, Region, Size
 from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
@@ -289,6 +289,9 @@ class AppInternals(App[T]):
             await opening.wait()
         await self._follow(iter((self,)), place)
 
+    def get_default_screen(self) -> Screen[Any]:
+        return SteadyScreen(id="_default")
+
     def report_fault(self, error: BaseException) -> None:
         """Show an exception of an action or a worker to the person."""
         raise NotImplementedError
@@ -539,7 +542,20 @@ def _width(spans: set[tuple[int, int]]) -> int:
     return max(right for _, right in spans) - min(left for left, _ in spans)
 
 
-class BandedScreen(Screen[T]):
+class SteadyScreen(Screen[T]):
+    """A screen that takes no other size than that of the app.
+
+    A screen that Textual lays out for another size posts that size to itself. Two sizes that wait
+    in its queue together would be laid out in turn for ever, and nothing would be painted.
+    """
+
+    async def _on_resize(self, event: Resize) -> None:
+        if event.size != self.app.size:  # the app has posted its present size after this one
+            event.stop()
+            event.prevent_default()
+
+
+class BandedScreen(SteadyScreen[T]):
     """A screen whose large changes are painted in bands of rows; keys are read between two bands.
 
     Textual renders every widget for every change, which at 200×60 takes longer than a key may

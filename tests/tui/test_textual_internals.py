@@ -32,7 +32,8 @@ from textual.color import Color
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.drivers import _writer_thread, linux_driver
-from textual.geometry import Region
+from textual.events import Resize
+from textual.geometry import Region, Size
 from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
@@ -175,6 +176,23 @@ async def test_another_size_is_painted_whole_in_several_steps(size: tuple[int, i
         columns, rows = size
         assert painted.cells >= {(x, y) for x in range(columns) for y in range(rows)}
         assert painted.updates >= columns * rows / CELLS
+
+
+async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
+    async with on_stage(long_kernel(), size=(120, 40)) as stage:
+        screens = stage.app.screen_stack
+        assert len(screens) == 2
+        for screen in screens:  # as after two resizes while the app was busy
+            for size in (Size(211, 69), stage.app.size):
+                screen.post_message(Resize(size, size))
+                screen.call_later(lambda: None)  # Textual unites two neighbours in the queue
+        painted = Painted(stage)
+        await stage.pilot.pause()
+        while stage.deck._bands:
+            await stage.pilot.pause()
+        assert all(screen.size == (120, 40) for screen in screens)
+        assert len(painted.cells) == 120 * 40
+        assert all(screen._message_queue.empty() for screen in screens)
 
 
 async def test_no_step_paints_more_than_its_part_of_what_changed_meanwhile() -> None:
