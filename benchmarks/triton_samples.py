@@ -28,9 +28,9 @@ from akg_tui.store.task_folder import TaskFolder, load_task
 ARCHES = ("sm_80", "sm_90", "sm_100", "gfx942")
 STEPS: dict[str, dict[str, dict[str, str]]] = {
     "hybrid_attention_mask_triton": {
-        "merged accesses": {"ACCESS": "merged"},
+        "merged accesses, a branch dropped": {"ACCESS": "merged", "SKIP_GAP": "False"},
         "and `ones` with `triu`": {"MASK_FROM": "triangle"},
-        "and no mask where nothing is hidden": {"MASK_FOR": "edges"},
+        "and no check for hidden rows": {"HIDDEN": "finite"},
     },
     "rms_norm_triton": {"a kept row": {"BLOCK": "512", "KEEP": "True"}},
     "layer_norm_triton": {"a kept row": {"BLOCK": "512", "MOMENTS": "kept"}},

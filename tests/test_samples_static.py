@@ -107,6 +107,7 @@ ALSO_GOOD: dict[str, dict[str, object]] = {
     "hybrid_attention_mask_triton": {
         "BLOCK_QUERIES": 64,
         "BLOCK_KEYS": 16,
+        "HIDDEN": "finite",
         "MASK_FOR": "edges",
         "SKIP_GAP": False,
     },

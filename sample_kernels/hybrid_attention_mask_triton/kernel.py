@@ -16,6 +16,8 @@ ACCESS = "halves"  # tune: ["halves", "merged"]
 MASK_FROM = "arange"  # tune: ["arange", "triangle"]
 # The mask is made for every block of keys, or left out where all queries see all keys.
 MASK_FOR = "every block"  # tune: ["every block", "edges"]
+# The score of a hidden key. With -inf every block checks for rows without a visible key so far.
+HIDDEN = "-inf"  # tune: ["-inf", "finite"]
 # Blocks of keys in the gap between prefix and window are skipped, or masked like the others.
 SKIP_GAP = True  # tune: [True, False]
 # Warps per program, and pipeline stages. They matter only on a GPU.
@@ -65,6 +67,7 @@ def attend(
     MERGED: tl.constexpr,
     LOAD_MASK: tl.constexpr,
     EDGES: tl.constexpr,
+    FINITE: tl.constexpr,
     SKIP_GAP: tl.constexpr,
 ):
     # All tensors are contiguous: (batch x heads, length, WIDTH).
@@ -73,7 +76,8 @@ def attend(
     row = first + tl.arange(0, BLOCK_QUERIES)
     # Block sizes are powers of two: columns beyond the width are zero and add nothing.
     q = load_rows(q_ptr + head, row, length, WIDTH, PADDED, BLOCK_QUERIES, MERGED)
-    high = tl.full((BLOCK_QUERIES,), -float("inf"), tl.float32)
+    hidden: tl.constexpr = -1e30 if FINITE else -float("inf")
+    high = tl.full((BLOCK_QUERIES,), hidden, tl.float32)
     total = tl.zeros((BLOCK_QUERIES,), tl.float32)
     kept = tl.zeros((BLOCK_QUERIES, PADDED), tl.float32)
     for start in range(0, tl.minimum(first + BLOCK_QUERIES, length), BLOCK_KEYS):
@@ -96,10 +100,12 @@ def attend(
                     behind = row[:, None] - column[None, :]
                     seen = (behind >= 0) & ((behind < window) | (column[None, :] < prefix))
                     seen = seen & columns_in
-                scores = tl.where(seen, scores, -float("inf"))
+                scores = tl.where(seen, scores, hidden)
             higher = tl.maximum(high, tl.max(scores, axis=1))
-            # A row without a visible key so far keeps -inf, and -inf - -inf is NaN.
-            base = tl.where(higher == -float("inf"), 0.0, higher)
+            base = higher
+            if not FINITE:
+                # A row without a visible key so far keeps -inf, and -inf - -inf is NaN.
+                base = tl.where(higher == hidden, 0.0, higher)
             powers = tl.exp(scores - base[:, None])
             shrink = tl.exp(high - base)
             total = total * shrink + tl.sum(powers, axis=1)
@@ -151,6 +157,7 @@ class ModelNew(nn.Module):
             MERGED=ACCESS == "merged",
             LOAD_MASK=MASK_FROM == "triangle",
             EDGES=MASK_FOR == "edges",
+            FINITE=HIDDEN == "finite",
             SKIP_GAP=SKIP_GAP,
             num_warps=WARPS,
             num_stages=STAGES,
