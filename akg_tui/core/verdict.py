@@ -101,6 +101,8 @@ def decide_by_estimate(
     verdict, told = Verdict.DISCARD, "correct, but no lower estimate"
     if found.us * (1 + min_gain) < base.us:
         verdict, told = Verdict.SHORTLIST, "lower estimate"
+    elif found.us < base.us:
+        told = f"lower estimate, but not by more than {min_gain * 100:g} %"
     reason = (
         f"{told}: ~{found.us:.3g} µs for {found.arch}, the best so far ~{base.us:.3g} µs; "
         f"what binds: {found.binds}"

@@ -38,7 +38,8 @@ def finished(run: SimulatedRun) -> str:
     ("measured", "verdict", "words"),
     [
         (estimated(9.0), Verdict.SHORTLIST, "lower estimate: ~9 µs for sm_90"),
-        (estimated(9.95), Verdict.DISCARD, "no lower estimate"),
+        (estimated(9.95), Verdict.DISCARD, "lower estimate, but not by more than 1 %: ~9.95 µs"),
+        (estimated(10.0), Verdict.DISCARD, "no lower estimate: ~10 µs"),
         (estimated(12.0), Verdict.DISCARD, "the best so far ~10 µs; what binds: memory"),
         (failed("sm_90: attend: out of shared memory"), Verdict.FAIL, "out of shared memory"),
         (faster(3.0), Verdict.DISCARD, "no estimate"),  # a time is no estimate, and no KEEP here
