@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.footer import MESSAGE_S, told_line
-from akg_tui.view.code_rows import Colours
+from akg_tui.view.code_rows import CodeRows, Colours
 from akg_tui.view.controls.notification import note, title
+from akg_tui.view.diff import Compared
 from akg_tui.view.run_rows import RunScanner
 from akg_tui.view.spans import Line, cells, plain
 
@@ -245,6 +247,28 @@ async def test_kernels_that_cannot_be_coloured_are_compared_without(
         assert "without colours: RuntimeError: the parser is ill" in stage.text()
         assert "FLAGS" in stage.text()
         assert stage.app._exception is None
+
+
+@pytest.mark.parametrize(("key", "screen"), [("r", Review), ("v", Rounds)])
+async def test_a_comparison_is_freed_when_its_screen_closes_and_not_by_the_collector(
+    key: str, screen: type[Review | Rounds]
+) -> None:
+    def alive() -> int:
+        return sum(len(e) for e in gc.get_objects() if isinstance(e, Compared | CodeRows))
+
+    async with on_stage(worked(Mode.REVIEW if key == "r" else Mode.AUTO)) as stage:
+        gc.collect()
+        before = alive()
+        gc.disable()
+        try:
+            await stage.press(key)
+            assert isinstance(stage.app.screen, screen)
+            assert alive() > before
+            await stage.press("escape")
+            assert stage.app.screen is stage.deck
+            assert alive() == before
+        finally:
+            gc.enable()
 
 
 async def test_a_folder_of_runs_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ class Rounds(RunScreen):
         self.view.focus()
         self.call_after_refresh(self._show)
 
+    def on_unmount(self) -> None:
+        self._compared, self._colours = None, Colours()  # see `LineView.on_unmount`
+
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
 

@@ -60,6 +60,11 @@ class DiffView(LineView):
     def on_mount(self) -> None:
         self.run_worker(self._colour(), group="colour")
 
+    def on_unmount(self) -> None:
+        self._texts = ("", "")  # see `LineView.on_unmount`
+        self.compared = compare((), ())
+        self.shown, self.hunks = self.compared, ()
+
     def on_resize(self) -> None:
         self.attempt(self.lay_out)
 

@@ -63,6 +63,13 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self.follows = follows
         self.follow = follows
 
+    def on_unmount(self) -> None:
+        # A closed screen is a cycle that waits for the collector. Freed by it, a large kernel's
+        # rows would stop the screen for 20 ms.
+        self._rows = ()
+        self._strips.clear()
+        self._searched = None
+
     @property
     def rows(self) -> Sequence[Line]:
         return self._rows
