@@ -138,8 +138,13 @@ HONEST = (
         return y.div_(y.sum(-1, keepdim=True))
     """)),
     Honest("on a stream of its own", kernel("""
+        begun, done = torch.Event(), torch.Event()
+        begun.record()
         with self.side:
+            begun.wait()
             y = self.right(x, factor)
+            done.record()
+        done.wait()
         return y
     """)),
     Honest("two streams that wait for each other by events", kernel("""
@@ -210,12 +215,15 @@ HONEST = (
         return rows.add_(1), sums
     """, task=ROWS), ROWS),
     Honest("several results on two streams", kernel("""
-        begun = torch.Event()
+        begun, done = torch.Event(), torch.Event()
         begun.record()
         with self.side:
             begun.wait()
             sums = x.float().sum(-1).index_select(0, index)
-        return x.index_select(0, index) * 2 + 1, sums
+            done.record()
+        wide = x.index_select(0, index) * 2 + 1
+        done.wait()
+        return wide, sums
     """, task=ROWS), ROWS),
     Honest("a buffer for each result", kernel("""
         if not self.kept:
