@@ -53,7 +53,7 @@ T = TypeVar("T")
 CELLS = 2400
 """The most cells that one step paints: half of a screen of 120×40."""
 
-STYLED_AT_ONCE = 16
+STYLED_AT_ONCE = 8
 """Widgets that get another theme in one turn of the loop: 3 ms."""
 
 PAUSE_S = 0.001

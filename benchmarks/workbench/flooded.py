@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Task
@@ -132,9 +134,8 @@ class Flood(FakeHandle):
         new.replace(path)
 
 
-async def _code(self: EvidenceReader, task: Task, kernel: str) -> KernelFindings:
-    """As much machine code as a pane gets, for two kernels that differ in every ninth row."""
-    odd = len(kernel) % 2
+def _findings(odd: bool) -> bytes:
+    """As much machine code as a pane gets, as the answer of a process. Every ninth row is `odd`."""
     rows = tuple(
         Instruction(
             f"vaddps %ymm{n % 16},%ymm{(n + (n % 9 == 0) * odd) % 16},%ymm1",
@@ -149,7 +150,15 @@ async def _code(self: EvidenceReader, task: Task, kernel: str) -> KernelFindings
     )
     function = CodeFunction("row_softmax", rows)
     code = MachineCode(compiler="g++", functions=(function,), loops=loops, remarks=remarks)
-    return KernelFindings(code=code, ran=True)
+    return msgspec.json.encode(KernelFindings(code=code, ran=True))
+
+
+_FOUND = (_findings(False), _findings(True))
+
+
+async def _code(self: EvidenceReader, task: Task, kernel: str) -> KernelFindings:
+    """The answer about a kernel, decoded as that of a process is."""
+    return msgspec.json.decode(_FOUND[len(kernel) % 2], type=KernelFindings)
 
 
 async def _roofs(self: EvidenceReader, task: Task) -> tuple[Roof, ...]:

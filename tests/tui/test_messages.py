@@ -14,6 +14,7 @@ from textual.worker import WorkerFailed
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.store.errors import HistoryError
+from akg_tui.syntax import Highlighted
 from akg_tui.tui import messages
 from akg_tui.tui.app import OPENING, WorkbenchApp
 from akg_tui.tui.messages import Notices
@@ -253,8 +254,13 @@ async def test_kernels_that_cannot_be_coloured_are_compared_without(
 async def test_a_comparison_is_freed_when_its_screen_closes_and_not_by_the_collector(
     key: str, screen: type[Review | Rounds]
 ) -> None:
-    def alive() -> int:
-        return sum(len(e) for e in gc.get_objects() if isinstance(e, Compared | CodeRows))
+    def alive() -> tuple[int, int]:
+        """The rows of comparisons, and the syntax trees that are not the deck's."""
+        kept = stage.deck.colours
+        deck = {id(e) for e in (*kept._versions.values(), *kept._newest.values())}
+        found = gc.get_objects()
+        rows = sum(len(e) for e in found if isinstance(e, Compared | CodeRows))
+        return rows, sum(isinstance(e, Highlighted) and id(e) not in deck for e in found)
 
     async with on_stage(worked(Mode.REVIEW if key == "r" else Mode.AUTO)) as stage:
         gc.collect()
@@ -263,7 +269,9 @@ async def test_a_comparison_is_freed_when_its_screen_closes_and_not_by_the_colle
         try:
             await stage.press(key)
             assert isinstance(stage.app.screen, screen)
-            assert alive() > before
+            open_ = alive()
+            assert open_[0] > before[0]
+            assert open_[1] == before[1], "the trees are shared, and freed with the deck"
             await stage.press("escape")
             assert stage.app.screen is stage.deck
             assert alive() == before

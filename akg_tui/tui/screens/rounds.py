@@ -64,6 +64,7 @@ class Rounds(RunScreen):
         *,
         sides: tuple[Side, Side] | None = None,
         tag_key: bytes = b"",
+        colours: Colours | None = None,
         texts: Texts | None = None,
         evidence: EvidenceReader | None = None,
     ) -> None:
@@ -72,7 +73,7 @@ class Rounds(RunScreen):
         self._chosen = {"left": left, "right": right}
         self._sides = sides
         self._tag_key = snapshot.tag_key if snapshot else tag_key
-        self._colours, self._texts = Colours(), texts or Texts()
+        self._colours, self._texts = colours or Colours(), texts or Texts()
         self._compared: tuple[tuple[str, str], Compared] | None = None
         self._whole = False
         self._evidence = evidence
