@@ -58,6 +58,12 @@ DROPOUT = (
 NO_GPU = "active drivers"
 """A part of what Triton says where it finds no GPU."""
 
+IGNORED = re.compile(
+    r"(?:'(?P<name>\w+)'|input (?P<place>\d+)) decides nothing: with other values the result is "
+    "the same in every bit"
+)
+"""The fault of an input that the reference ignores, as `task_lint.undecided` words it."""
+
 Tell = Callable[[str], None]
 
 
@@ -139,6 +145,7 @@ class _Making:
         self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
         self._cases = problem.cases
         self._tolerance = problem.tolerance
+        self._free: tuple[int | str, ...] = problem.free_inputs
         self._generated: str | None = None
         self._dsl = wanted.dsl or ("cpp" if wanted.inductor else problem.dsl or "torch")
         self.decisions: list[str] = []
@@ -257,7 +264,7 @@ class _Making:
             constants=self._values,
             cases=self._cases,
             tolerance=self._tolerance,
-            free_inputs=problem.free_inputs,
+            free_inputs=self._free,
             editable=[problem.kernel_name, *dict(problem.beside)]
             if self._is_own
             else ["kernel.py"],
@@ -402,7 +409,7 @@ class _Making:
                 self._examine_normal_draws(search, error)
                 return
             if "decides nothing" in str(error):
-                self._examine_smaller(search, error)
+                self._examine_undecided(search, error)
                 return
             if self._tolerance is None or "too loose" not in str(error):
                 raise
@@ -428,6 +435,29 @@ class _Making:
         self.problem = dataclasses.replace(
             problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
         )
+
+    def _examine_undecided(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Make the inputs matter, or declare those free that change nothing; else raise `refused`.
+
+        An input that changes them within the tolerance, as one of a million numbers of a mean, is
+        not declared: a kernel could then return a constant.
+        """
+        try:
+            self._examine_smaller(search, refused)
+            return
+        except ReferenceRefused:
+            found = IGNORED.search(str(refused))
+            name = found and (found["name"] or int(found["place"]))
+            if name is None or name in self._free:
+                raise
+        self._free = (*self._free, name)
+        self.decide(f"input {name} changes no result here: a kernel may ignore it (free_inputs)")
+        try:
+            self._examine_cases(search)
+        except ReferenceRefused as error:
+            if "decides nothing" not in str(error):
+                raise
+            self._examine_undecided(search, error)
 
     def _examine_smaller(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Find smaller sizes that make a task of it; else raise `refused`.

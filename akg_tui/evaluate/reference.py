@@ -53,6 +53,7 @@ from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import reference_threads
+from akg_tui.evaluate.task_lint import Effect
 from akg_tui.store.reference_constants import with_constants
 
 RESULTS_SHARE = 0.5
@@ -459,30 +460,34 @@ class Reference:
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         with closing(Draw.allocate(description, 1, exact=False)) as drawn:
 
-            def decides(change: InputChange) -> bool:
-                ignored = False
+            def effect(change: InputChange) -> Effect:
+                found = None
                 halves = change.alteration is Alteration.HALVED
                 for variant in [change.variant] * HALVINGS if halves else range(CHANGES):
                     if deadline.exceeded():
-                        return True
+                        return Effect.DECIDES
                     one = change._replace(variant=variant if halves else variant % VARIANTS)
                     made = loaded.alter(0, one, Want.OUTPUT, drawn.fds)
                     if made == Want.UNALTERED:
                         if halves:
-                            return True
+                            return Effect.DECIDES
                         continue
-                    if not made or not task_lint.ignores(
-                        item, drawn.results(0), self.rules.tolerance
-                    ):
-                        return True
-                    ignored = True
-                return not ignored
+                    if not made:
+                        return Effect.DECIDES
+                    one_effect = task_lint.effect(item, drawn.results(0), self.rules.tolerance)
+                    if one_effect is Effect.DECIDES:
+                        return one_effect
+                    found = max(found or one_effect, one_effect)
+                return Effect.DECIDES if found is None else found
 
             # A reference whose process dies of altered inputs depends on them.
             with suppress(ChildFailed):
                 for change in wanted:
-                    if not decides(change):
-                        fault = task_lint.undecided(change, description.parameters)
+                    if (found := effect(change)) is not Effect.DECIDES:
+                        whole = InputChange(change.argument, Alteration.CHANGED)
+                        of_all = effect(whole)
+                        told = (change, found) if of_all is Effect.DECIDES else (whole, of_all)
+                        fault = task_lint.undecided(*told, description.parameters)
                         self._refuse(self._filename, fault)
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:

@@ -7,6 +7,7 @@ result, half of the digits, and the result for inputs of which one is altered.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -101,12 +102,26 @@ def free_positions(
     return found
 
 
-def ignores(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> bool:
-    """Return whether a kernel may return the results of an item for altered inputs too."""
-    return correctness.accepts(altered, item.results, item.exact, item.bounds(given))
+class Effect(enum.IntEnum):
+    """What an altered input does to the results."""
+
+    NONE = 0  # the same bits
+    LITTLE = 1  # within the tolerance
+    DECIDES = 2
 
 
-def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
+def effect(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> Effect:
+    """Return what altered inputs of an item have done to its results.
+
+    But for `DECIDES` a kernel may return the item's results for the altered inputs too.
+    """
+    if not correctness.accepts(altered, item.results, item.exact, item.bounds(given)):
+        return Effect.DECIDES
+    same = all(torch.equal(one, other) for one, other in zip(altered, item.results, strict=True))
+    return Effect.NONE if same else Effect.LITTLE
+
+
+def undecided(change: InputChange, found: Effect, parameters: Sequence[str]) -> Fault:
     """Return the fault of a task with an input that decides nothing."""
     name = input_name(change.argument, parameters)
     free = name.removeprefix("input ").replace("'", '"')
@@ -116,6 +131,12 @@ def undecided(change: InputChange, parameters: Sequence[str]) -> Fault:
             "stays within the tolerance, so a kernel could leave them out; draw it so that they "
             "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
             f"free_inputs = [{free}]"
+        )
+    if found is Effect.NONE:
+        return Fault(
+            f"{name} decides nothing: with other values the result is the same in every bit, so a "
+            "kernel could ignore it; draw it so that it matters, remove it, or declare "
+            f"[correctness] free_inputs = [{free}]"
         )
     return Fault(
         f"{name} decides nothing: with other values the result stays within the tolerance, so a "

@@ -412,7 +412,7 @@ def task_text(
     constants: Mapping[str, int | float] | None = None,
     cases: Sequence[Case] = (),
     tolerance: float | None = None,
-    free_inputs: Sequence[int] = (),
+    free_inputs: Sequence[int | str] = (),
     editable: Sequence[str] = ("kernel.py",),
     min_gain: float = 0.01,
     max_rounds: int = 20,
@@ -430,7 +430,7 @@ def task_text(
         changed += f'\n[[cases]]\nname = "{case.name}"\nsizes = {{ {sizes} }}\n'
     rules = f"tolerance = {tolerance!r}\n" if tolerance is not None else ""
     if free_inputs:
-        rules += f"free_inputs = {list(free_inputs)}  # a kernel may ignore them\n"
+        rules += f"free_inputs = {json.dumps(free_inputs)}  # a kernel may ignore them\n"
     rules = f"\n[correctness]\n{rules}" if rules else ""
     names, tuned = json.dumps(editable[0], ensure_ascii=False), "the only file that is tuned"
     if len(editable) > 1:

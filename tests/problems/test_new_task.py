@@ -261,6 +261,34 @@ def test_memory_for_a_result_is_an_input_that_a_kernel_may_ignore(
     assert task.task.correctness.free_inputs == (1,)
 
 
+def test_inputs_that_change_no_result_are_declared_free_and_those_that_change_it_little_are_not(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = tmp_path / "p.py"
+    drawn = '"two", torch.rand(32, 32), torch.randn(32)'
+    ignoring = PLAIN.replace("self, x, mask, index", "self, x, mask, index, hint, *more").replace(
+        "(8,))]", f"(8,)), {drawn}]"
+    )
+    origin.write_text(ignoring)
+    task, told = made(probe, tmp_path / "task", origin)
+    assert set(task.task.correctness.free_inputs) == {4, 5}
+    assert "input 5 changes no result here: a kernel may ignore it (free_inputs)" in told
+    assert "input 5 changes no result here" in (tmp_path / "task/README.md").read_text()
+    named = tmp_path / "named.py"
+    named.write_text(ignoring.replace("hint, *more", "hint, table, row"))
+    task, _ = made(probe, tmp_path / "named", named)
+    assert set(task.task.correctness.free_inputs) == {"table", "row"}
+    # The mean of so many numbers is nearly that of others: a kernel could return a constant.
+    mean = tmp_path / "mean.py"
+    mean.write_text(
+        UNDECIDED.replace("x):", "x, scale):")
+        .replace("relu(x)", "mean(x + 9) * scale")
+        .replace("torch.rand(1024, 1024)", "torch.rand(1 << 20), torch.rand(1) + 1")
+    )
+    with pytest.raises(BadTask, match=r"'x' decides nothing: .* stays within the tolerance"):
+        made(probe, tmp_path / "mean", mean)
+
+
 PLAIN = """import torch
 import torch.nn as nn
 
