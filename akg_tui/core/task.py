@@ -138,7 +138,8 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
 
     For a KEEP the lower confidence bound of the ratio must exceed 1 by the fraction `min_gain`, and
     no case of the task may be slower by more than the fraction `max_regression` beyond doubt.
-    `budget_s` bounds the sampling of one comparison, `call_timeout_s` one call of a kernel, and
+    `budget_s` bounds the sampling of one comparison, `call_timeout_s` one call of a kernel,
+    `verify_timeout_s` all calls of its verification together, in every case, and
     `build_timeout_s` its compilation and loading. `reads_all_inputs` states that a correct kernel
     must read every byte of its inputs, so that the judge refuses a time too short to read them;
     without it the judge counts only the outputs.
@@ -149,6 +150,7 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     max_regression: Fraction = 0.02
     budget_s: Seconds = 20.0
     call_timeout_s: Seconds = 10.0
+    verify_timeout_s: Seconds = 300.0
     build_timeout_s: Seconds = 120.0
     reads_all_inputs: bool = False
 

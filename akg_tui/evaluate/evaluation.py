@@ -32,7 +32,7 @@ from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
-from akg_tui.evaluate.verification import Errors, Verification
+from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
 from akg_tui.kernel_files import split_files
 
 VERIFICATION_SPARES = 2
@@ -137,6 +137,7 @@ class Evaluation:
         self._sandbox: tuple[str, ...] = ()
         self._sandbox_missing: tuple[str, ...] = ()
         self._errors = Errors()
+        self._allowance = CallAllowance(self._task.timing.verify_timeout_s)
         self._metrics: list[dict[str, float | None]] = []
         """The numbers of the task's metrics, for each ordinary input of each case."""
         self._timing = TimingResult()
@@ -202,6 +203,7 @@ class Evaluation:
             self._errors,
             self._stage,
             warmups=self.request.warmups,
+            allowance=self._allowance,
         )
         try:
             verification.build(meanwhile=self._reserve_verifier)

@@ -76,6 +76,34 @@ class Errors:
         self._skipped[at] = InputError(name, note=f"not tried: {why}", case=self._case)
 
 
+@dataclass
+class CallAllowance:
+    """The time that the calls of one verification may take together, in all cases.
+
+    Each call has a limit too, but a kernel a little below that one would hold the judge for ten
+    minutes a case.
+    """
+
+    limit_s: float
+    _spent_s: float = 0.0
+    _calls: int = 0
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """Count the time of the block as that of a call; raise ChildFailed if none is left."""
+        start = time.monotonic()
+        yield
+        self._spent_s += time.monotonic() - start
+        self._calls += 1
+        if self._spent_s > self.limit_s:
+            why = (
+                f"the calls of the verification took {self._spent_s:.1f} s, the first "
+                f"{self._calls} of them: the limit of all is {self.limit_s:g} s, which is "
+                "verify_timeout_s under [timing] in task.toml"
+            )
+            raise ChildFailed(FailureKind.TIMEOUT, why)
+
+
 @dataclass(frozen=True)
 class Returned:
     """The results of a call on a verification input."""
@@ -99,6 +127,7 @@ class Verification:
     stage: Callable[[str, int, int], None]
     _: KW_ONLY
     warmups: int
+    allowance: CallAllowance
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
     outputs: SharedMemory | None = None
@@ -227,7 +256,7 @@ class Verification:
                 self._begin(side, given)
             if returned is not None:
                 self._compare(returned)
-            with self._named(given):
+            with self._named(given), self.allowance.call():
                 returned = self._finish(side, given, compiles=compiles)
         if returned is not None:
             self._compare(returned)
@@ -298,7 +327,8 @@ class Verification:
 
     def _call(self, side: Side, given: VerificationInput) -> float:
         timeout_s = self.pool.task.timing.call_timeout_s
-        return side.timed_call(given.draw, given.item, timeout_s).seconds
+        with self.allowance.call():
+            return side.timed_call(given.draw, given.item, timeout_s).seconds
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[Side]:

@@ -272,3 +272,19 @@ def test_a_process_is_ended_when_it_makes_more_files_than_a_build_cache_may_have
 def test_the_engine_side_imports_no_torch() -> None:
     code = "import sys, akg_tui.evaluate; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+async def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge(
+    tmp_path: Path,
+) -> None:
+    task = quick_task(verify_timeout_s=0.5)
+    async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
+        slow = kernel("time.sleep(0.3)", "return torch.softmax(x, -1)")
+        found = await judge.evaluate(slow)
+        assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+        assert found.message.startswith("the calls of the verification took ")
+        assert (
+            "the limit of all is 0.5 s, which is verify_timeout_s under [timing]" in found.message
+        )
+        found = await judge.evaluate(kernel("return torch.softmax(x, -1)"))
+        assert found.outcome is Outcome.CORRECT, found
