@@ -383,6 +383,11 @@ def loosened(held: Sequence[Bound]) -> list[Bound]:
     ]
 
 
+def widened(held: Sequence[Bound], factor: float) -> list[Bound]:
+    """Return bounds with `factor` times the tolerance."""
+    return [replace(b, tolerance=factor * b.tolerance) for b in held]
+
+
 def compare(
     results: Sequence[torch.Tensor],
     reference: Sequence[torch.Tensor],

@@ -339,10 +339,11 @@ class Reference:
             queues=self._target.queues,
         )
 
-    def examine(self, altered_cpu_s: float = ALTERED_CPU_S) -> None:
+    def examine(self, altered_cpu_s: float = ALTERED_CPU_S, margin: float = 1.0) -> None:
         """Load the reference once and check that the task tells right results from wrong ones.
 
-        `altered_cpu_s` is the CPU time to find inputs that decide nothing.
+        `altered_cpu_s` is the CPU time to find inputs that decide nothing. A half of an input must
+        change the results by `margin` times the tolerance.
 
         Raises
         ------
@@ -379,7 +380,7 @@ class Reference:
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
-            self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s)
+            self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs, self.steady = free_inputs, steady
         self.is_finite = correctness.all_finite(inexact)
@@ -437,7 +438,7 @@ class Reference:
         return found
 
     def _refuse_undecided(
-        self, loaded: Loaded, item: task_lint.Item, free: Set[int], cpu_s: float
+        self, loaded: Loaded, item: task_lint.Item, free: Set[int], cpu_s: float, margin: float
     ) -> None:
         """Refuse the task if an input can be altered without an effect on the result.
 
@@ -474,7 +475,12 @@ class Reference:
                         continue
                     if not made:
                         return Effect.DECIDES
-                    one_effect = task_lint.effect(item, drawn.results(0), self.rules.tolerance)
+                    one_effect = task_lint.effect(
+                        item,
+                        drawn.results(0),
+                        self.rules.tolerance,
+                        margin if halves else 1.0,
+                    )
                     if one_effect is Effect.DECIDES:
                         return one_effect
                     found = max(found or one_effect, one_effect)

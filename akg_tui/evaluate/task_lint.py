@@ -110,12 +110,16 @@ class Effect(enum.IntEnum):
     DECIDES = 2
 
 
-def effect(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> Effect:
+def effect(
+    item: Item, altered: Sequence[torch.Tensor], given: float | None, margin: float = 1.0
+) -> Effect:
     """Return what altered inputs of an item have done to its results.
 
-    But for `DECIDES` a kernel may return the item's results for the altered inputs too.
+    But for `DECIDES` a kernel may return the item's results for the altered inputs too. An effect
+    below `margin` times the tolerance is little.
     """
-    if not correctness.accepts(altered, item.results, item.exact, item.bounds(given)):
+    held = correctness.widened(item.bounds(given), margin)
+    if not correctness.accepts(altered, item.results, item.exact, held):
         return Effect.DECIDES
     same = all(torch.equal(one, other) for one, other in zip(altered, item.results, strict=True))
     return Effect.NONE if same else Effect.LITTLE

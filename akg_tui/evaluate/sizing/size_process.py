@@ -39,9 +39,14 @@ from akg_tui.store.reference_constants import with_constants
 CHILDREN = Path("children")
 """The folder of the children's files, in the process's current folder."""
 
-EXAMINED_CPU_S = 5.0
+EXAMINED_CPU_S = 20.0
 """More CPU time than the judge has to find inputs that decide nothing, so that what passes here is
 not refused by it."""
+
+EXAMINED_MARGIN = 3.0
+"""How many times the tolerance a random half of an input must change here. Halves whose effect is
+about the tolerance pass ten tries at one time and not at another: a mean of 4,000,000 numbers
+passed in two of three tries, and the judge then refused it in one of six."""
 
 
 def main(arguments: list[str]) -> None:
@@ -105,7 +110,7 @@ def _serve(
 def _answer(pool: ChildPool, ask: Ask) -> Answer:
     if ask.question == "examine":
         reference = Reference(pool, ask.source, ask.filename, ask.task.constants())
-        reference.examine(EXAMINED_CPU_S)
+        reference.examine(EXAMINED_CPU_S, EXAMINED_MARGIN)
         return Answer()
     kinds = {"estimate": FAKE, "measure": REAL, "generate": GENERATE}
     plan = Plan(
