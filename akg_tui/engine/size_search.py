@@ -17,9 +17,10 @@ from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.problems.fitting import shrunk, sizes_of
 from akg_tui.store.reference_constants import Constant
 
-FIT_SHARE = 1 / 8
-"""The share of the free memory that the tensors of a fitted reference may hold: the judge holds
-several draws at once, and results in double precision."""
+FIT_SHARE = 1 / 24
+"""The share of the free memory that the tensors of a fitted reference may hold: a process that
+draws several items, with results in double precision, holds twelve times as much, and may use half
+of the memory."""
 
 HOPELESS_SHARE = 1 / 2
 """The share from which no evaluation can succeed: one child may use half of the memory."""
