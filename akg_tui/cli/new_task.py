@@ -38,7 +38,7 @@ def add_new(add: Callable[..., Any]) -> None:
     new.add_argument(
         "--fit",
         action="store_true",
-        help="halve sizes until the tensors take a 24th of the free memory at most, "
+        help="halve sizes until the tensors take a twelfth of what a process may use at most, "
         "and a call of the reference 50 ms",
     )
     new.add_argument(

@@ -6,6 +6,7 @@ Decides by figures only; the reference runs in confined children of that process
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -17,10 +18,9 @@ from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.problems.fitting import shrunk, sizes_of
 from akg_tui.store.reference_constants import Constant
 
-FIT_SHARE = 1 / 24
-"""The share of the free memory that the tensors of a fitted reference may hold: a process that
-draws several items, with results in double precision, holds twelve times as much, and may use half
-of the memory."""
+DRAWN_TIMES = 12
+"""How many times its tensors a process of the judge holds that draws several items of a fitted
+reference, with results in double precision."""
 
 HOPELESS_SHARE = 1 / 2
 """The share from which no evaluation can succeed: one child may use half of the memory."""
@@ -67,7 +67,7 @@ class SizeSearch:
         self._fixed = fixed
         self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
-        self.limit = self.free * FIT_SHARE
+        self.limit = min(self.free, _usable_memory(task)) / DRAWN_TIMES
         self.is_faked = True
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
         self._estimated = False
@@ -197,6 +197,14 @@ def _work(needs: Needs) -> float:
 def is_out_of_memory(error: ReferenceRefused) -> bool:
     """Return whether a call failed only because its sizes are too large for this machine."""
     return any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+def _usable_memory(task: Task) -> float:
+    """Return the bytes that the processes of one kernel may use."""
+    stated = task.sandbox.memory_gb
+    if stated is not None:
+        return stated * GIB
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
 
 
 def free_memory() -> int:

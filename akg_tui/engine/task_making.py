@@ -375,7 +375,7 @@ class _Making:
             raise self._refusal(message)
         else:
             self.decide(
-                "that is more than a 24th of what is free: if an evaluation runs out of memory, "
+                "that is more than a twelfth of what a process may use: if an evaluation runs out of memory, "
                 "use --fit"
             )
 
