@@ -375,8 +375,8 @@ class _Making:
             raise self._refusal(message)
         else:
             self.decide(
-                "that is more than a twelfth of what a process may use: if an evaluation runs out of memory, "
-                "use --fit"
+                "that is more than a twelfth of what a process may use: if an evaluation runs out "
+                "of memory, use --fit"
             )
 
     def _fit_time(self, search: SizeSearch) -> None:
