@@ -43,7 +43,6 @@ from akg_tui.evaluate.child.unusual_values import (
     Alteration,
     InputChange,
     ValueKind,
-    same_value,
 )
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension
@@ -277,8 +276,6 @@ class Reference:
     """The dimensions that can differ; none if the task fixes its shape."""
     free_inputs: Set[int]
     """The positions of the inputs that need not influence the result."""
-    steady: Set[int]
-    """The positions of the inputs that are equal in every draw."""
 
     def __init__(
         self,
@@ -374,15 +371,13 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             last = self._lint(loaded, sample, pooled)
-            first = _item(sample, 0, pooled).inputs
-            steady = {at for at, was in enumerate(first) if same_value(was, last.inputs[at])}
             held = sample.bounds(0, self.rules.tolerance, pooled)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
             self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
-        self.free_inputs, self.steady = free_inputs, steady
+        self.free_inputs = free_inputs
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.

@@ -46,11 +46,19 @@ reference try all of them."""
 UNUSUAL_IDLE_CPU_S = 5.0
 """The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
 
+LATE_TIMES = 16
+"""How many times the CPU time for unusual inputs may be used before the least of them is skipped:
+one of the declared shape with unusual values, and one in which one argument alone is altered. With
+a slow reference there would be none, and a kernel that knows the declared shape would be right."""
+
 NEXT_TIME = "; the next evaluation may come to it"
 
 FEW_TIMES = 5
-"""How often one argument alone is altered in very few elements. A kernel that looks at each second
+"""How often one tensor alone is altered in very few elements. A kernel that looks at each second
 element misses all of these alterations in 3 of 100 evaluations."""
+
+FEW_TIMES_OF_FLOATS = 2
+"""The same for a tensor of floats, of which most kernels must read every element to be right."""
 
 ALTERED_INPUTS = {
     Alteration.CHANGED: 4,
@@ -177,21 +185,24 @@ def draw(
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
-    plan = _plan(reference, rng)
-    altered_at = rng.randint(0, len(plan))
-    for variation, wanted in plan[:altered_at]:
+    small, rest = _plan(reference, rng)
+    for variation, wanted in small:
+        unusual.add(variation, wanted)
+    altered_at = rng.randint(0, len(rest))
+    for variation, wanted in rest[:altered_at]:
         unusual.add(variation, wanted)
     unusual.alter(_alterations(reference, rng), rng)
-    for variation, wanted in plan[altered_at:]:
+    for variation, wanted in rest[altered_at:]:
         unusual.add(variation, wanted)
+    rng.shuffle(inputs.unusual)
     return inputs
 
 
 def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
-    """Return some alterations of one input alone, in random order.
+    """Return some alterations of one input alone, in random order, other values before REPEATED.
 
     A kernel that caches its result by one input, or ignores one that is the same in every draw, is
-    right for all ordinary inputs.
+    right for all ordinary inputs. So is one that looks at a part of an input.
     """
     slots = dict(enumerate(reference.description.inputs.slots))
     varying = {at: slot for at, slot in slots.items() if not isinstance(slot, ConstantSlot)}
@@ -212,8 +223,8 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
             add(InputChange(at, Alteration.CHANGED))
         if reference.rules.values != "drawn" and discrete:
             add(InputChange(at, Alteration.PART))
-        if reference.rules.values != "drawn" and (discrete or (tensor and at in reference.steady)):
-            for _ in range(FEW_TIMES):
+        if reference.rules.values != "drawn" and tensor:
+            for _ in range(FEW_TIMES if discrete else FEW_TIMES_OF_FLOATS):
                 add(InputChange(at, Alteration.FEW))
     chosen = [
         change
@@ -221,6 +232,10 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
         for change in rng.sample(possible[alteration], min(len(possible[alteration]), most))
     ]
     rng.shuffle(chosen)
+    first = next((each for each in chosen if each.alteration is not Alteration.REPEATED), None)
+    if first is not None:
+        chosen.remove(first)
+        chosen.insert(0, first)
     return chosen[: max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))]
 
 
@@ -230,28 +245,35 @@ def _item_bytes(reference: Reference) -> int:
     return known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
 
 
-def _plan(
-    reference: Reference, rng: random.Random
-) -> list[tuple[Variation | None, list[ValueKind]]]:
-    """Return groups of inputs: shapes (None for the declared ones) and kinds of values."""
+Planned = list[tuple[Variation | None, list[ValueKind]]]
+
+
+def _plan(reference: Reference, rng: random.Random) -> tuple[Planned, Planned]:
+    """Return groups of inputs, those to draw first and the others in random order.
+
+    Shapes (None for the declared ones) and kinds of values.
+    """
     dtypes = [DTYPES[slot.dtype] for slot in reference.description.inputs.tensors]
     possible = unusual_values.possible(reference.rules.values, dtypes)
     values = [kind for kind in possible if kind not in reference.excluded_kinds]
     rng.shuffle(values)
     hidden = hidden_shapes(reference.description.shapes, reference.free_dimensions, rng)
-    plan: list[tuple[Variation | None, list[ValueKind]]] = []
+    small: Planned = []
+    plan: Planned = []
     if reference.rules.noncontiguous:
         at = hidden[0] if hidden else reference.description.shapes
         plan.append((Variation(at, strided=True), [ValueKind.DRAWN]))
     if hidden:
         plan += [(Variation(other), [ValueKind.DRAWN]) for other in hidden[1:]]
-        # The first hidden shape is small, so all kinds of values are tried on it.
-        plan.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
+        # The first hidden shape is small, so all kinds of values are tried on it, before a large
+        # one can use up the time.
+        small.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
         if declared := _at_declared(reference, values, rng):
             plan.append((Variation(reference.description.shapes), declared))
     elif values:
         plan.append((None, values))
-    return plan
+    rng.shuffle(plan)
+    return small, plan
 
 
 def _at_declared(
@@ -282,6 +304,7 @@ class _Unusual:
         self._inputs = inputs
         self._cpu_s = cpu_s * reference.threads
         self._deadline = CpuDeadline(loaded.worker.pid, self._cpu_s)
+        self._late = CpuDeadline(loaded.worker.pid, LATE_TIMES * self._cpu_s)
         self._lost = False
 
     def alter(self, wanted: Sequence[InputChange], rng: random.Random) -> None:
@@ -294,7 +317,7 @@ class _Unusual:
         self._inputs.unusual.append(group)
         for item, change in enumerate(wanted):
             name = self._altered_name(change)
-            if why := self._ended() or deadline.exceeded():
+            if why := self._ended(late=item == 0) or (item and deadline.exceeded()):
                 self._inputs.skipped[name] = why + NEXT_TIME
                 continue
             try:
@@ -364,7 +387,11 @@ class _Unusual:
         """Draw one group of inputs; record those that were not drawn, with the reason."""
         reference, skipped = self._reference, self._inputs.skipped
         kind = wanted[0]
-        if self._skip(variation, wanted):
+        # Of the declared shape one is drawn although the time is used up.
+        declared = variation is None or (
+            variation.shapes == reference.description.shapes and not variation.strided
+        )
+        if self._skip(variation, wanted, late=declared):
             return
         try:
             known: Description | None = self._loaded.description
@@ -379,7 +406,7 @@ class _Unusual:
             self._inputs.unusual.append(group)
             fds = drawn.fds
             for item, kind in enumerate(wanted):
-                if self._skip(variation, wanted[item:]):
+                if self._skip(variation, wanted[item:], late=declared and not group.inputs):
                     return
                 name = self._name(kind, variation)
                 bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
@@ -398,9 +425,11 @@ class _Unusual:
             self._skip(variation, wanted)
             skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
 
-    def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
+    def _skip(
+        self, variation: Variation | None, wanted: Sequence[ValueKind], *, late: bool = False
+    ) -> bool:
         """Record `wanted` as skipped, and return True, if the reference's time or process ended."""
-        why = self._ended()
+        why = self._ended(late=late)
         if why:
             why += NEXT_TIME
             drawn = {given.name for group in self._inputs.unusual for given in group.inputs}
@@ -408,8 +437,10 @@ class _Unusual:
             self._inputs.skipped = dict.fromkeys(names, why) | self._inputs.skipped
         return bool(why)
 
-    def _ended(self) -> str:
-        return "the reference's process ended" if self._lost else self._deadline.exceeded()
+    def _ended(self, *, late: bool = False) -> str:
+        if self._lost:
+            return "the reference's process ended"
+        return (self._late if late else self._deadline).exceeded()
 
     def _fair(self, drawn: NudgedDraw, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
         """Return the bounds for a candidate, or why the input would be unfair."""

@@ -11,10 +11,10 @@ import torch
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from akg_tui.evaluate import task_lint
+from akg_tui.evaluate import prefetch, task_lint, verification_inputs
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.unusual_values import Alteration, InputChange
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from akg_tui.evaluate.engine_protocol import Begin
 from akg_tui.evaluate.evaluation import Evaluations
 from akg_tui.evaluate.processes.worker import Zygote
@@ -227,6 +227,7 @@ def test_each_input_alone_is_told_of(evaluated: Evaluated) -> None:
     alone = {each.name for each in found.errors if "'" in each.name}
     assert alone == {
         "'x' repeated while the others change",
+        "'x' alone with other values in few elements",
         "'mask' repeated while the others change",
         "'mask' alone flipped at random",
         "'mask' alone flipped in one short run",
@@ -260,6 +261,26 @@ def drawn_inputs(
     (case,) = shared.cases
     case.reference.examine()
     return shared, case.prefetched.verification_inputs()
+
+
+def test_a_slow_reference_still_draws_one_unusual_and_one_altered_input_of_its_shape(
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetch, "UNUSUAL_CPU_S", 1e-6)
+    monkeypatch.setattr(verification_inputs, "LATE_TIMES", 1e8)
+    shared, drawn = drawn_inputs(zygote, tmp_path, MASKED)
+    names = [
+        given.name
+        for group in drawn.unusual
+        for given in group.inputs
+        if given.name != ValueKind.DRAWN.label
+    ]
+    assert len(names) == 2, names
+    assert sum("'" in name for name in names) == 1
+    assert not any("shape" in name or "repeated" in name for name in names)
+    assert drawn.skipped
+    drawn.close()
+    shared.clean_up(keep=False)
 
 
 def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
