@@ -442,14 +442,13 @@ class _Making:
         An input that changes them within the tolerance, as one of a million numbers of a mean, is
         not declared: a kernel could then return a constant.
         """
-        try:
+        found = IGNORED.search(str(refused))
+        if found is None:
             self._examine_smaller(search, refused)
             return
-        except ReferenceRefused:
-            found = IGNORED.search(str(refused))
-            name = found and (found["name"] or int(found["place"]))
-            if name is None or name in self._free:
-                raise
+        name = found["name"] or int(found["place"])
+        if name in self._free:
+            raise refused
         self._free = (*self._free, name)
         self.decide(f"input {name} changes no result here: a kernel may ignore it (free_inputs)")
         try:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from textual.events import MouseMove
@@ -204,6 +205,18 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
 
 
+def holders(kept: object) -> list[str]:
+    """What refers to an object that should be gone, and what refers to that in turn."""
+    found = []
+    for one in gc.get_referrers(kept)[:20]:
+        if isinstance(one, FrameType):
+            found.append(f"frame {one.f_code.co_qualname} {one.f_lineno}")
+            continue
+        above = [type(other).__name__ for other in gc.get_referrers(one)[:6]]
+        found.append(f"{type(one).__name__} {str(one)[:80]!r} in {above}")
+    return found
+
+
 async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
     """The sweeper freezes all objects while the run is open, so it must look at frozen ones too.
 
@@ -235,7 +248,8 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
             await stage.pilot.pause()
             stage.app.pull_now()  # the clock has named the screen in front, and does before a rest
             sweeper.rest(1.0)
-            assert (deck(), handle()) == (None, None)
+            assert deck() is None, holders(deck())
+            assert handle() is None, holders(handle())
             assert gc.get_freeze_count() > 0, "the rest stays out of the looks"
         finally:
             gc.set_threshold(*thresholds)
