@@ -6,13 +6,13 @@ Decides by figures only; the reference runs in confined children of that process
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from akg_tui.core.task import ReferenceChanges, Task
+from akg_tui.evaluate.processes.process_watch import usable_memory
 from akg_tui.evaluate.sizing.needs import Needs, Question
 from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.problems.fitting import shrunk, sizes_of
@@ -67,7 +67,7 @@ class SizeSearch:
         self._fixed = fixed
         self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
-        self.limit = min(self.free, _usable_memory(task)) / DRAWN_TIMES
+        self.limit = min(self.free, usable_memory(task.sandbox.memory_gb)) / DRAWN_TIMES
         self.is_faked = True
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
         self._estimated = False
@@ -197,14 +197,6 @@ def _work(needs: Needs) -> float:
 def is_out_of_memory(error: ReferenceRefused) -> bool:
     """Return whether a call failed only because its sizes are too large for this machine."""
     return any(words in str(error) for words in OUT_OF_MEMORY)
-
-
-def _usable_memory(task: Task) -> float:
-    """Return the bytes that the processes of one kernel may use."""
-    stated = task.sandbox.memory_gb
-    if stated is not None:
-        return stated * GIB
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
 
 
 def free_memory() -> int:

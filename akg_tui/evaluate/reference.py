@@ -478,7 +478,7 @@ class Reference:
                     )
                     if one_effect is Effect.DECIDES:
                         return one_effect
-                    found = max(found or one_effect, one_effect)
+                    found = one_effect if found is None else max(found, one_effect)
                 return Effect.DECIDES if found is None else found
 
             # A reference whose process dies of altered inputs depends on them.

@@ -103,7 +103,7 @@ def free_positions(
 
 
 class Effect(enum.IntEnum):
-    """What an altered input does to the results."""
+    """How far the results move when one input is altered."""
 
     NONE = 0  # the same bits
     LITTLE = 1  # within the tolerance

@@ -206,7 +206,7 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
 
 
 def holders(kept: object) -> list[str]:
-    """What refers to an object that should be gone, and what refers to that in turn."""
+    """Return a line for each referrer of a kept object, with the types of its own referrers."""
     found = []
     for one in gc.get_referrers(kept)[:20]:
         if isinstance(one, FrameType):

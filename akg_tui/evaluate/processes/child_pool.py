@@ -20,7 +20,7 @@ from akg_tui.core.task import Task
 from akg_tui.evaluate.child.protocol import Assignment, Fork
 from akg_tui.evaluate.dsls import DSLS, torch_headers
 from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
-from akg_tui.evaluate.processes.process_watch import ResourceLimits
+from akg_tui.evaluate.processes.process_watch import ResourceLimits, usable_memory
 from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import TARGETS
@@ -31,9 +31,6 @@ WITHOUT_KERNEL = "a process without a kernel"
 CALLS_PER_CHILD = 64
 """An upper limit of a child's calls that each last until their deadline. The RLIMIT_CPU of a child
 follows from it: deadlines end a child long before, but a child that escapes them still ends."""
-
-MEMORY_SHARE = 0.5
-"""The share of the machine's memory that one child may use: two are alive during timing."""
 
 
 class ChildPool:
@@ -56,9 +53,7 @@ class ChildPool:
         self._vacated: list[Path] = []
         """The folders of children that are ending."""
         self._free_folders: list[Path] = []
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        stated = task.sandbox.memory_gb
-        self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
+        self._memory_bytes = usable_memory(task.sandbox.memory_gb)
         times = task.timing
         threads = reference_threads(TARGETS[task.target.backend].device, times.threads)
         self._cpu_seconds = math.ceil(

@@ -287,6 +287,17 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:", b"HugetlbPages:")
 page of zeros, would else be memory that nobody counts."""
 
 
+MEMORY_SHARE = 0.5
+"""The share of the machine's memory that one child may use: two are alive during timing."""
+
+
+def usable_memory(stated_gb: float | None) -> int:
+    """Return the bytes that the processes of a kernel may use. `stated_gb`: the task's limit."""
+    if stated_gb is not None:
+        return int(stated_gb * _GIB)
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
+
+
 class ResourceLimits:
     """Bounds memory and disk use of one child and all its descendants together.
 
