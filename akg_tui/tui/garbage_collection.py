@@ -16,6 +16,11 @@ OLDER = 5  # collections of generation 0 before one of generation 1: 2 ms
 OLDEST = 8  # collections of generation 1 before a full one between frames: 5 to 15 ms
 UNASKED = 128  # collections of generation 1 before Python starts a full one at any moment
 LONG_REST_S = 5.0
+LEFT_REST_S = 1.0
+"""Seconds of rest before the objects of a run that was left are collected. asyncio keeps a
+cancelled timer, and with its context the screen, until the time that the timer was set for: half a
+second for the cursor of a text field.
+"""
 TURN_S = 0.001
 """Seconds that a thread which colours a kernel or reads the past holds the interpreter while the
 screen waits. Python's default is five times as long."""
@@ -43,8 +48,8 @@ class Sweeper:
         sys.setswitchinterval(TURN_S)
 
     def run_left(self) -> None:
-        """Plan a full collection for the next rest, because many frozen objects are garbage now.
-        That collection takes a tenth of a second; the surviving objects are frozen again.
+        """Plan a full collection, because many frozen objects are garbage now. It takes a tenth of
+        a second; the objects that survive it are frozen again.
         """
         self._left = True
 
@@ -61,7 +66,7 @@ class Sweeper:
         """Collect after `seconds` without a change or a key press."""
         if not self._modules:
             return
-        if self._left:
+        if self._left and seconds >= LEFT_REST_S:
             self._left = False
             gc.unfreeze()
             gc.collect()

@@ -275,7 +275,7 @@ def test_code_that_came_later_is_not_looked_at_again_and_what_the_run_left_is() 
         "told.append(gc.get_freeze_count() - frozen >= 1000)\n"
         "mine.append(mine); mine = None; kept = gc.get_freeze_count(); look()\n"
         "told.append(gc.get_freeze_count() == kept)\n"
-        "sweeper.run_left(); sweeper.rest(0.0); told.append(kept - gc.get_freeze_count() >= 1000)\n"
+        "sweeper.run_left(); sweeper.rest(1.0); told.append(kept - gc.get_freeze_count() >= 1000)\n"
         "print(told)\n"
     )
     assert printed(script) == "[0, True, True, True]\n"
