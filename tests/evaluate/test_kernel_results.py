@@ -20,6 +20,7 @@ from akg_tui.evaluate.child.kernel_server import IdleServer, ResultForm, Server,
 from akg_tui.evaluate.child.protocol import Plan
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.timing_samples import Results
 
 DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64]
@@ -117,6 +118,28 @@ def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_first_large_results_lie_in_memory_whose_pages_exist() -> None:
+    program = (
+        "import resource, torch\n"
+        "from akg_tui.evaluate.child.kernel_server import POISON, warm_heap\n"
+        "torch.empty(1 << 20, dtype=torch.uint8).add_(1)\n"  # its code has pages, too
+        "warm_heap(8 << 20)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "results = [torch.empty(8 << 20, dtype=torch.uint8).add_(1) for _ in range(5)]\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
+        "assert all((result[4096:] == POISON + 1).all() for result in results)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **Cpu().environment(1)},
+    )
+    # The largest page has 2 MiB, so that memory without pages costs 20 faults.
+    assert int(done.stdout) < 5
 
 
 def test_what_lies_there_at_the_next_look_only_is_computed_before_it_is_told() -> None:

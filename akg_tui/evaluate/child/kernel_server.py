@@ -41,6 +41,12 @@ CHANGED_RESULTS = (
     "that of an input (return newly allocated memory)"
 )
 
+WARMED = 6
+WARMED_FROM = 4 << 20
+WARMED_BYTES = 512 << 20
+"""For how many results memory is warmed before the first call, the bytes of a result from which it
+is, and the most bytes."""
+
 _M_PERTURB = -6
 
 PLAN_FDS = ("plan", "report", "state", "inputs", "addresses")
@@ -177,6 +183,8 @@ class Server:
         self.numbers = layouts.numbers(plan.inputs, inputs, 0)
         self._result_forms = result_forms(plan.outputs)
         self._address_format = layouts.address_format(plan.outputs)
+        if not plan.poisoned and not plan.device:
+            warm_heap(plan.outputs.size)
 
     def _poison(self) -> None:
         # On a device results lie in its own memory, and memory of the host is the driver's.
@@ -404,6 +412,18 @@ def _lacks(model: object, name: str, wanted: Mapping[str, torch.Tensor]) -> str:
         f"{name!r} is missing in ModelNew; the reference's weights are given after __init__, by "
         f"name: {known}"
     )
+
+
+def warm_heap(result_bytes: int) -> None:
+    """Have the C library hold memory whose pages exist, for results of this size and temporaries.
+
+    A large block that was freed between others is too small for an aligned one of its size (in
+    glibc before 2.38), so the first calls would take new memory again and again. Of large tensors
+    few calls are timed, and a kernel that makes its results in `__init__` would seem faster. The
+    memory holds `POISON`.
+    """
+    if result_bytes >= WARMED_FROM:
+        torch.empty(min(WARMED * result_bytes, WARMED_BYTES), dtype=torch.uint8).fill_(POISON)
 
 
 def poison() -> None:
