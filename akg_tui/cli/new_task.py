@@ -38,8 +38,8 @@ def add_new(add: Callable[..., Any]) -> None:
     new.add_argument(
         "--fit",
         action="store_true",
-        help="halve sizes until the tensors take a twelfth of what a process may use at most, "
-        "and a call of the reference 50 ms",
+        help="halve sizes until the tensors take 128 MiB, or four times the last cache, and a call "
+        "of the reference 50 ms",
     )
     new.add_argument(
         "--sizes",

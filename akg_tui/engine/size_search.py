@@ -15,6 +15,7 @@ from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.evaluate.processes.process_watch import usable_memory
 from akg_tui.evaluate.sizing.needs import Needs, Question
 from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
+from akg_tui.evaluate.targets.cpu import caches
 from akg_tui.problems.fitting import shrunk, sizes_of
 from akg_tui.store.reference_constants import Constant
 
@@ -26,6 +27,11 @@ HOPELESS_SHARE = 1 / 2
 """The share from which no evaluation can succeed: one child may use half of the memory."""
 
 FIT_CALL_S = 0.05
+FIT_BYTES = 128 << 20
+FIT_CACHES = 4
+"""The tensors of a fitted reference take at most these bytes, or this many times the last cache, so
+that they do not lie in it. Larger ones take longer to draw than to time."""
+
 ATTEMPTS = 8
 """The most real calls with which a time that fits is sought."""
 
@@ -68,6 +74,7 @@ class SizeSearch:
         self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
         self.limit = min(self.free, usable_memory(task.sandbox.memory_gb)) / DRAWN_TIMES
+        """The most bytes of tensors with which an evaluation does not run out of memory."""
         self.is_faked = True
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
         self._estimated = False
@@ -134,9 +141,19 @@ class SizeSearch:
             raise ReferenceRefused(f"{self._filename}: its needs were not told")
         return found
 
+    @property
+    def fit_limit(self) -> float:
+        """The bytes of tensors that are sought where `limit` allows more."""
+        return min(self.limit, max(FIT_BYTES, FIT_CACHES * max(caches().values(), default=0)))
+
     def fitting_memory(self, values: Values) -> dict[str, int | float] | None:
         """Return sizes whose tensors fit into the memory; None if no size makes them smaller."""
-        return self._shrunk(values, lambda needs: needs.held, self.limit)
+
+        def held(needs: Needs) -> float:
+            return needs.held
+
+        found = self._shrunk(values, held, self.fit_limit)
+        return found or self._shrunk(values, held, self.limit)
 
     def fitting_time(self, values: Values) -> tuple[dict[str, int | float], Needs]:
         """Return sizes with which a call takes at most `FIT_CALL_S`, or the nearest to it.

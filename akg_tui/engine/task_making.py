@@ -359,7 +359,7 @@ class _Making:
         if needs is not None:
             self._check_usable(needs)
             self._tell(f"{_told(needs)}; {_size(search.free)} free")
-            if needs.held <= search.limit:
+            if needs.held <= (search.fit_limit if self._wanted.fit else search.limit):
                 return
         found = search.fitting_memory(self._values)
         hopeless = needs is None or needs.held > search.free * HOPELESS_SHARE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -37,9 +37,9 @@ BYTES = {
 """The bytes of the inputs of some of the files."""
 
 
-def search(probe: SizeProbe, path: Path) -> SizeSearch:
+def search(probe: SizeProbe, path: Path, fixed: Collection[str] = ()) -> SizeSearch:
     source = path.read_text()
-    return SizeSearch(probe, TASK, source, path.name, constants(source))
+    return SizeSearch(probe, TASK, source, path.name, constants(source), fixed=fixed)
 
 
 @pytest.mark.parametrize("path", KERNELBENCH, ids=lambda path: path.stem)
@@ -72,6 +72,19 @@ def test_a_file_of_any_size_is_sized_and_fitted_without_allocating(
     fitted = sizes.fitting_memory({})
     assert fitted is not None
     assert sizes.needs(fitted).held <= sizes.limit
+
+
+def test_sizes_are_sought_that_are_drawn_quickly_and_else_any_that_fit(probe: SizeProbe) -> None:
+    sizes = search(probe, SETS / "kernelbench" / "4_softmax.py")
+    sizes.limit = 4096 * MIB
+    fitted = sizes.fitting_memory({})
+    assert fitted is not None
+    assert sizes.fit_limit / 4 < sizes.needs(fitted).held <= sizes.fit_limit < sizes.limit
+    # Where no size lowers it that far, what fits into the memory does.
+    least = {"batch_size": 1, "dim": 1 << 28}
+    fixed = search(probe, SETS / "kernelbench" / "4_softmax.py", ("dim",))
+    fixed.limit = 4096 * MIB
+    assert fixed.fitting_memory(least) == least
 
 
 def test_a_file_that_looks_at_values_is_sized_by_a_real_call(probe: SizeProbe) -> None:
