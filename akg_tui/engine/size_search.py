@@ -29,8 +29,8 @@ HOPELESS_SHARE = 1 / 2
 FIT_CALL_S = 0.05
 FIT_BYTES = 128 << 20
 FIT_CACHES = 4
-"""The tensors of a fitted reference take at most these bytes, or this many times the last cache, so
-that they do not lie in it. Larger ones take longer to draw than to time."""
+"""The tensors of a fitted reference, temporaries included, take at most these bytes, or this many
+times the last cache if that is more. Larger ones take longer to draw than to time."""
 
 ATTEMPTS = 8
 """The most real calls with which a time that fits is sought."""
