@@ -49,6 +49,13 @@ def add_new(add: Callable[..., Any]) -> None:
         help="other values for numbers at the top level of the reference",
     )
     new.add_argument(
+        "--free-inputs",
+        type=_inputs,
+        default=(),
+        metavar="NAME,…",
+        help="inputs that a kernel may ignore, by name in forward or by position from 0",
+    )
+    new.add_argument(
         "--seed",
         metavar="FILE|reference|inductor|write",
         help="the first kernel: a file, what the reference does, as ModelNew (the default), what "
@@ -84,6 +91,14 @@ def _sizes(text: str) -> dict[str, int | float]:
     return found
 
 
+def _inputs(text: str) -> tuple[int | str, ...]:
+    names = tuple(each.strip() for each in text.split(","))
+    for name in names:
+        if not name.isdigit() and not name.isidentifier():
+            raise argparse.ArgumentTypeError(f"{name!r} is no input, expected NAME or a position")
+    return tuple(int(name) if name.isdigit() else name for name in names)
+
+
 def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plan.knobs import find_knobs
     from akg_tui.evaluate.targets.adapters import lacking
@@ -110,9 +125,9 @@ def _from_files(arguments: argparse.Namespace) -> Any:
 
     if arguments.reference is None or arguments.kernel is None:
         raise UsageError("new needs --from PROBLEM, or --reference FILE and --kernel FILE")
-    for option in ("format", "fit", "sizes", "seed"):
+    for option in ("format", "fit", "sizes", "free_inputs", "seed"):
         if getattr(arguments, option):
-            raise UsageError(f"--{option} needs --from PROBLEM")
+            raise UsageError(f"--{option.replace('_', '-')} needs --from PROBLEM")
     return write_task(
         arguments.folder,
         reference=arguments.reference,
@@ -136,6 +151,7 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         format=arguments.format or "",
         fit=arguments.fit,
         sizes=arguments.sizes,
+        free_inputs=arguments.free_inputs,
         seed=Path(seed) if seed is not None and seed not in NAMED_SEEDS else None,
         own_seed=seed is None,
         unwritten=seed == WRITE_SEED,

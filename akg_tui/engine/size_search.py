@@ -80,9 +80,9 @@ class SizeSearch:
         self._estimated = False
         """Whether it did: then a refusal is of the sizes."""
 
-    def use(self, source: str) -> None:
-        """Go on with another text of the reference, which has the same sizes."""
-        self._source = source
+    def use(self, source: str, known: Mapping[str, Constant]) -> None:
+        """Go on with another text of the reference and its constants."""
+        self._source, self._known = source, known
         self._found.clear()
 
     def needs(self, values: Values) -> Needs:

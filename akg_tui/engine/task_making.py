@@ -26,9 +26,11 @@ from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, Size
 from akg_tui.evaluate.targets.adapters import lacking
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
-from akg_tui.problems.module_text import with_normal_draws
+from akg_tui.problems.input_groups import FUNCTIONS
+from akg_tui.problems.module_text import with_named_numbers, with_normal_draws
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
+from akg_tui.problems.wrapped_models import COPIED, with_copies
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -60,9 +62,12 @@ NO_GPU = "active drivers"
 
 IGNORED = re.compile(
     r"(?:'(?P<name>\w+)'|input (?P<place>\d+)) decides nothing: with other values the result is "
-    "the same in every bit"
+    "the same (?:in every bit|but for rounding)"
 )
-"""The fault of an input that the reference ignores, as `task_lint.undecided` words it."""
+"""The fault of an input that the results do not depend on, as `task_lint.undecided` words it."""
+
+FREE = re.compile(r'declare \[correctness\] free_inputs = \["?(\w+)"?\]')
+"""What `task_lint.undecided` says of an input; there is no task.toml yet."""
 
 Tell = Callable[[str], None]
 
@@ -82,6 +87,7 @@ class NewTask:
     format: str = ""
     fit: bool = False
     sizes: Mapping[str, int | float] = field(default_factory=dict)
+    free_inputs: tuple[int | str, ...] = ()
     seed: Path | None = None
     own_seed: bool = True
     unwritten: bool = False
@@ -145,7 +151,9 @@ class _Making:
         self._values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
         self._cases = problem.cases
         self._tolerance = problem.tolerance
-        self._free: tuple[int | str, ...] = problem.free_inputs
+        self._free: tuple[int | str, ...] = (*problem.free_inputs, *wanted.free_inputs)
+        self._copying: tuple[Problem, tuple[int, ...]] | None = None
+        """The problem before its `Model` got copies of inputs, and the places of these."""
         self._generated: str | None = None
         self._dsl = wanted.dsl or ("cpp" if wanted.inductor else problem.dsl or "torch")
         self.decisions: list[str] = []
@@ -341,7 +349,7 @@ class _Making:
             if not is_out_of_memory(error):
                 raise
             return _need(None), None
-        self._check_usable(needs)
+        self._check_usable(search, needs)
         if needs.held > search.limit:
             return _need(needs), needs
         limit_s = 2 * FIT_CALL_S if self._wanted.fit else self.task().timing.call_timeout_s
@@ -357,15 +365,17 @@ class _Making:
                 raise
             needs = None
         if needs is not None:
-            self._check_usable(needs)
+            self._check_usable(search, needs)
             self._tell(f"{_told(needs)}; {_size(search.free)} free")
             if needs.held <= (search.fit_limit if self._wanted.fit else search.limit):
                 return
         found = search.fitting_memory(self._values)
         hopeless = needs is None or needs.held > search.free * HOPELESS_SHARE
         if self._wanted.fit:
+            if found is None and self._name_numbers(search):
+                found = search.fitting_memory(self._values)
             if found is None:
-                raise self._refusal(f"{_need(needs)}, and no number at its top level lowers that")
+                raise self._refusal(f"{_need(needs)}, and no number lowers that")
             self._values = found
         elif hopeless:
             stated = {n: v for n, v in (found or {}).items() if v != self._values.get(n)}
@@ -383,19 +393,21 @@ class _Making:
         before = dict(self._values)
         if self._wanted.fit:
             self._values, needs = search.fitting_time(self._values)
+            if (needs.call_s or 0.0) > 2 * FIT_CALL_S and self._name_numbers(search):
+                self._values, needs = search.fitting_time(self._values)
             changed = {n: v for n, v in self._values.items() if v != self._stated().get(n)}
             said = f"fitted: {self._changes(changed)}" if changed else "it fits as it is"
             self.decide(f"{said}; {_size(needs.held)}, {_time(needs)} a call")
         else:
             needs = search.measured(before)
-        self._check_usable(needs)
+        self._check_usable(search, needs)
         call_s = needs.call_s or 0.0
         limit = self.task().timing.call_timeout_s
         if call_s > limit:
             remedy = "no size at its top level helps" if self._wanted.fit else "use --fit"
             raise self._refusal(f"one call takes {call_s:.1f} s, at most {limit:g} s: {remedy}")
         if self._wanted.fit and call_s > 2 * FIT_CALL_S:
-            self.decide("no number at its top level shortens a call further")
+            self.decide("no number shortens a call further")
         elif not self._wanted.fit:
             slow = ": an evaluation makes hundreds, see --fit" if call_s > SLOW_CALL_S else ""
             self.decide(f"one call takes {_time(needs)}{slow}")
@@ -424,7 +436,7 @@ class _Making:
         reference = with_normal_draws(problem.reference)
         if reference == problem.reference:
             raise refused
-        search.use(reference)
+        search.use(reference, self._known)
         try:
             self._examine_cases(search)
         except ReferenceRefused:
@@ -432,15 +444,31 @@ class _Making:
         what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
         passing = str(refused).partition("a kernel would pass that returns ")[2].partition(":")[0]
         told = f"{what}: a kernel would pass that returns {passing}"
+        self._change_reference(reference, told)
+
+    def _change_reference(self, reference: str, told: str) -> None:
+        problem = self.problem
         self.problem = dataclasses.replace(
             problem, reference=reference, verbatim=False, changed=(*problem.changed, told)
         )
+        self._known = constants(reference)
+
+    def _name_numbers(self, search: SizeSearch) -> bool:
+        """Make sizes of the numbers in the functions that draw inputs; return whether any are."""
+        functions = ("get_inputs", "get_init_inputs", *FUNCTIONS)
+        reference, named = with_named_numbers(self.problem.reference, functions)
+        if not named:
+            return False
+        self._change_reference(reference, f"numbers of get_inputs() got names: {', '.join(named)}")
+        search.use(reference, self._known)
+        return True
 
     def _examine_undecided(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Make the inputs matter, or declare those free that change nothing; else raise `refused`.
 
-        An input that changes them within the tolerance, as one of a million numbers of a mean, is
-        not declared: a kernel could then return a constant.
+        One that cancels, such as a bias before a softmax, changes the rounding only and is free
+        too. One that changes the results within the tolerance, as one of a million numbers of a
+        mean, is not declared: a kernel could then return a constant.
         """
         found = IGNORED.search(str(refused))
         if found is None:
@@ -512,11 +540,18 @@ class _Making:
         if refused:
             self._keep_cases(kept)
 
-    def _check_usable(self, needs: Needs) -> None:
+    def _check_usable(self, search: SizeSearch, needs: Needs) -> None:
+        """Refuse what is empty; let a forward that writes to inputs write to copies."""
         if needs.written:
-            place = needs.written[0]
-            message = f"forward() writes to its input {place}: let it work on a copy (x.clone())"
-            raise self._refusal(message, _line_of(self.problem.reference, "forward"))
+            base, before = self._copying or (self.problem, ())
+            places = tuple(sorted({*before, *needs.written}))
+            if places == before:
+                message = f"forward() writes to its inputs {places}, and to no copies of them"
+                raise self._refusal(message, _line_of(self.problem.reference, "forward"))
+            self.problem, self._copying = base, (base, places)
+            reference = with_copies(base.reference, places)
+            self._change_reference(reference, COPIED.format(places=", ".join(map(str, places))))
+            search.use(reference, self._known)
         if needs.empty:
             name = "forward" if needs.empty.startswith("output") else "get_inputs"
             raise self._refusal(needs.empty, _line_of(self.problem.reference, name))
@@ -550,6 +585,7 @@ class _Making:
                 number, message = dropout, DROPOUT
             elif NO_GPU in message:
                 message = "it calls a Triton kernel, which needs a GPU"
+            message = FREE.sub(lambda found: f"state --free-inputs {found[1]}", message)
             raise self._refusal(one_line(message, 400), number) from error
 
 

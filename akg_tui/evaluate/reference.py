@@ -177,6 +177,24 @@ class Draw:
                 block.close()
 
 
+class NudgedDraw(Draw):
+    """A draw with several exact results for each item: of its inputs, and of nudged inputs."""
+
+    @classmethod
+    def exact_count(cls, description: Description) -> int:
+        """Return the number of exact results of an item."""
+        return super().exact_count(description) + description.nudges
+
+    def nudged_results(self, item: int) -> list[list[torch.Tensor]] | None:
+        """Return the results in double precision for inputs that differ by a rounding."""
+        return self._exact(item, range(1, 1 + self.description.nudges)) or None
+
+    def near_ties(self, item: int) -> list[list[torch.Tensor]]:
+        """Return results whose integers show which of them rounding decides."""
+        known = self.description
+        return self._exact(item, range(1 + known.nudges, self.exact_count(known)))
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A loaded reference child with its description."""
@@ -487,9 +505,26 @@ class Reference:
                     if (found := effect(change)) is not Effect.DECIDES:
                         whole = InputChange(change.argument, Alteration.CHANGED)
                         of_all = effect(whole)
+                        if of_all is Effect.LITTLE and self._only_rounds(loaded, item, whole):
+                            of_all = Effect.ROUNDING
                         told = (change, found) if of_all is Effect.DECIDES else (whole, of_all)
                         fault = task_lint.undecided(*told, description.parameters)
                         self._refuse(self._filename, fault)
+
+    @staticmethod
+    def _only_rounds(loaded: Loaded, item: task_lint.Item, change: InputChange) -> bool:
+        """Return whether a change of an input moves the exact results by rounding alone."""
+        with closing(NudgedDraw.allocate(loaded.description, 1, exact=True)) as drawn:
+            fds, bits = drawn.fds, Want.OUTPUT | Want.EXACT
+            for variant in range(VARIANTS):
+                made = loaded.alter(0, change._replace(variant=variant), bits, fds)
+                fds = ()
+                if made == Want.UNALTERED:
+                    continue
+                exact = drawn.exact_results(0) if made & Want.EXACT else None
+                if exact is None or not task_lint.only_rounds(item, exact):
+                    return False
+        return True
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
         """Return the dimensions for which the reference accepts other extents."""

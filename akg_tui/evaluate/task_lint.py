@@ -18,6 +18,8 @@ from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, same_
 from akg_tui.evaluate.correctness import FLOORS, Bound
 
 PERTURBATION = 0.1
+ROUNDED = 1e-9
+"""The difference of two results in double precision that comes from rounding alone."""
 WIDE = (torch.float32, torch.float64)
 
 
@@ -106,8 +108,9 @@ class Effect(enum.IntEnum):
     """How far the results move when one input is altered."""
 
     NONE = 0  # the same bits
-    LITTLE = 1  # within the tolerance
-    DECIDES = 2
+    ROUNDING = 1  # in double precision the same but for rounding
+    LITTLE = 2  # within the tolerance
+    DECIDES = 3
 
 
 def effect(
@@ -125,6 +128,17 @@ def effect(
     return Effect.NONE if same else Effect.LITTLE
 
 
+def only_rounds(item: Item, altered: Sequence[torch.Tensor]) -> bool:
+    """Return whether results in double precision for altered inputs are an item's but for rounding.
+
+    So a bias that a later subtraction of the mean removes decides nothing.
+    """
+    if item.exact is None:
+        return False
+    held = [Bound(ROUNDED)] * len(item.exact)
+    return correctness.accepts(altered, item.exact, None, held)
+
+
 def undecided(change: InputChange, found: Effect, parameters: Sequence[str]) -> Fault:
     """Return the fault of a task with an input that decides nothing."""
     name = input_name(change.argument, parameters)
@@ -136,15 +150,13 @@ def undecided(change: InputChange, found: Effect, parameters: Sequence[str]) -> 
             "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
             f"free_inputs = [{free}]"
         )
-    if found is Effect.NONE:
-        return Fault(
-            f"{name} decides nothing: with other values the result is the same in every bit, so a "
-            "kernel could ignore it; draw it so that it matters, remove it, or declare "
-            f"[correctness] free_inputs = [{free}]"
-        )
+    what = {
+        Effect.NONE: "is the same in every bit",
+        Effect.ROUNDING: "is the same but for rounding",
+    }.get(found, "stays within the tolerance")
     return Fault(
-        f"{name} decides nothing: with other values the result stays within the tolerance, so a "
-        "kernel could ignore it; draw it so that it matters, remove it, or declare [correctness] "
+        f"{name} decides nothing: with other values the result {what}, so a kernel could ignore "
+        "it; draw it so that it matters, remove it, or declare [correctness] "
         f"free_inputs = [{free}]"
     )
 

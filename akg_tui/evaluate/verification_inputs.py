@@ -36,7 +36,7 @@ from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.worker import ChildFailed
-from akg_tui.evaluate.reference import Draw, Loaded, Reference
+from akg_tui.evaluate.reference import Draw, Loaded, NudgedDraw, Reference
 
 UNUSUAL_CPU_S = 0.5
 """While an evaluation waits, unusual inputs are drawn until each thread of the reference has used
@@ -147,24 +147,6 @@ class VerificationInputs:
         """Close all draws."""
         for group in (self.ordinary, *self.unusual):
             group.draw.close()
-
-
-class NudgedDraw(Draw):
-    """A draw with several exact results for each item: of its inputs, and of nudged inputs."""
-
-    @classmethod
-    def exact_count(cls, description: Description) -> int:
-        """Return the number of exact results of an item."""
-        return super().exact_count(description) + description.nudges
-
-    def nudged_results(self, item: int) -> list[list[torch.Tensor]] | None:
-        """Return the results in double precision for inputs that differ by a rounding."""
-        return self._exact(item, range(1, 1 + self.description.nudges)) or None
-
-    def near_ties(self, item: int) -> list[list[torch.Tensor]]:
-        """Return results whose integers show which of them rounding decides."""
-        known = self.description
-        return self._exact(item, range(1 + known.nudges, self.exact_count(known)))
 
 
 def draw(

@@ -15,6 +15,7 @@ from akg_tui.problems.json_files import Line, check_version, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, without
 from akg_tui.problems.problem import Problem
+from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
@@ -94,6 +95,10 @@ def read(path: Path) -> Problem:
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
         where=where, sizes=sizes, arguments=arguments, copies=copies
     )  # fmt: skip
+    named = _named(module)
+    reference, was_nested = flattened(reference, named)
+    # The places of inputs after a dictionary depend on how many keys it has.
+    overwritten = [place for place in overwritten if place < min(named, default=place + 1)]
     check_reference(reference_path, reference.encode())
     if plain.get("ranking_by"):
         kept_out.append(f"ranking_by: {plain['ranking_by']}")
@@ -106,6 +111,7 @@ def read(path: Path) -> Problem:
         changed=(
             "the harness's imports were replaced, and Model calls ref_kernel(data)",
             "a seed is drawn at every call instead of the one in task.yml",
+            *([FLATTENED] if was_nested else []),
         ),
         kept_out=tuple(kept_out),
         cases=cases,
@@ -145,18 +151,11 @@ def _written(module: ast.Module) -> tuple[list[int], list[int]]:
 
     Second, the places of those that are only assigned to, as memory for a result is, or never read.
     """
-    kernel = next(
-        s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
-    )
-    parameter = kernel.args.args[0].arg if kernel.args.args else ""
-    places: dict[str, int] = {parameter: 0}
+    kernel, parameter, places = _unpacked(module)
     assigned: set[str] = set()
     changed: set[str] = set()
     for node in ast.walk(kernel):
         match node:
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
-                if name == parameter:
-                    places = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
             case ast.AugAssign(target=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
                 changed.add(name)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
@@ -170,6 +169,32 @@ def _written(module: ast.Module) -> tuple[list[int], list[int]]:
     unread = {name for name in places if name != parameter and not _reads(kernel, name)}
     free = (assigned - changed) & places.keys() | unread
     return written, sorted(places[name] for name in free)
+
+
+def _unpacked(module: ast.Module) -> tuple[ast.FunctionDef, str, dict[str, int]]:
+    """Return `ref_kernel`, its parameter, and the places in that of the names it unpacks it to."""
+    kernel = next(
+        s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
+    )
+    parameter = kernel.args.args[0].arg if kernel.args.args else ""
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
+                if name == parameter:
+                    found = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
+                    return kernel, parameter, found
+    return kernel, parameter, {parameter: 0}
+
+
+def _named(module: ast.Module) -> set[int]:
+    """Return the places in `data` of the dictionaries: `ref_kernel` reads them as `d["x"]`."""
+    kernel, _, places = _unpacked(module)
+    found = set()
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
+                found |= {places[name]} if name in places else set()
+    return found
 
 
 def _reads(kernel: ast.FunctionDef, name: str) -> bool:

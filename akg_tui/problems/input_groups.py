@@ -12,7 +12,7 @@ from pathlib import Path
 
 from akg_tui.problems.case_lists import GROUP, groups
 from akg_tui.problems.kernelbench import op_of
-from akg_tui.problems.module_text import bound_by
+from akg_tui.problems.module_text import bound_by, used_by, without
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -31,6 +31,17 @@ INPUT_GROUP = 0
 def get_inputs():
     """Return one input group."""
     return list({function}()[INPUT_GROUP])
+'''
+
+_ONE_BY_ONE = '''
+
+# Added by `akg-tui new`: the groups of {function}() one by one, drawn anew at every call.
+INPUT_GROUP = 0
+
+
+def get_inputs():
+    """Return one input group."""
+{branches}    raise IndexError(INPUT_GROUP)
 '''
 
 _WITH_FILE = '''
@@ -78,6 +89,10 @@ def read(path: Path, label: str = "MultiKernelBench") -> Problem:
         count = _listed(module, function)
         if not count:
             kept_out.append(f"how many groups {function}() gives is not known: one is tuned")
+        elif branches := _branches(module, function):
+            added = _ONE_BY_ONE.format(function=function, branches=branches)
+            text = without(text, lambda each: getattr(each, "name", "") == function)
+            changed = [f"get_inputs() took the place of {function}(): it draws only group {GROUP}"]
     else:
         head, lines = _cases_in(beside)
         listed = "".join(f"    {line!r},\n" for line in lines)
@@ -130,6 +145,47 @@ def _listed(module: ast.Module, function: str) -> int:
                 starred = any(isinstance(each, ast.Starred) for each in returned[0].elts)
                 return 0 if starred else len(returned[0].elts)
     return 0
+
+
+def _branches(module: ast.Module, function: str) -> str:
+    """Return code that makes only the group `INPUT_GROUP` of those that a function lists, or "".
+
+    Of a function that only binds names before it returns its list, each group gets the statements
+    that it needs: all groups together may not fit into memory.
+    """
+    found = next(s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == function)
+    called_elsewhere = any(function in used_by(s) for s in module.body if s is not found)
+    *bindings, last = [s for s in found.body if not _is_text(s)]
+    if called_elsewhere or not isinstance(last, ast.Return) or not isinstance(last.value, ast.List):
+        return ""
+    if not all(_only_binds(statement) for statement in bindings):
+        return ""
+    code = ""
+    for number, group in enumerate(last.value.elts):
+        values = ast.unparse(group)
+        returned = values if isinstance(group, ast.List) else f"list({values})"
+        names, needed = used_by(group), [f"return {returned}"]
+        for statement in reversed(bindings):
+            if bound_by(statement) & names:
+                names |= used_by(statement)
+                needed.insert(0, ast.unparse(statement))
+        lines = "\n".join(needed).splitlines()
+        code += f"    if INPUT_GROUP == {number}:\n"
+        code += "".join(f"        {line}\n" for line in lines)
+    return code
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _only_binds(statement: ast.stmt) -> bool:
+    """Return whether a statement binds names to values and, at a glance, changes no other value."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    names = [name for each in targets for name in getattr(each, "elts", [each])]
+    return all(isinstance(name, ast.Name) for name in names)
 
 
 def _cases_in(path: Path) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 Statement = ast.stmt
 
@@ -189,3 +189,42 @@ def with_normal_draws(source: str) -> str:
     for at, column in sorted(places, reverse=True):
         lines[at] = lines[at][:column] + b"n" + lines[at][column:]
     return b"\n".join(lines).decode()
+
+
+LEAST_NAMED = 16
+"""A smaller number is more often a dimension, a count of groups or a kernel's width."""
+
+
+def with_named_numbers(source: str, functions: Collection[str]) -> tuple[str, dict[str, int]]:
+    """Return a module's text with the large integers of some functions as constants of the module.
+
+    Equal numbers get one name, `SIZE_4096`: they are mostly one dimension of several tensors. Also
+    returns the names and their values.
+    """
+    module = ast.parse(source)
+    bound = {name for statement in module.body for name in bound_by(statement)}
+    lines = source.encode().split(b"\n")
+    places: list[tuple[int, int, int, bytes]] = []
+    named: dict[str, int] = {}
+    for function in module.body:
+        if isinstance(function, ast.FunctionDef) and function.name in functions:
+            for node in ast.walk(function):
+                match node:
+                    case ast.Constant(value=int() as value) if value >= LEAST_NAMED:
+                        name = f"SIZE_{value}"
+                        at, start, end = node.lineno - 1, node.col_offset, node.end_col_offset or 0
+                        # A number of another base, or a part of an f-string, stays.
+                        if name not in bound and lines[at][start:end] == str(value).encode():
+                            places.append((at, start, end, name.encode()))
+                            named[name] = value
+    for at, start, end, new in sorted(places, reverse=True):
+        lines[at] = lines[at][:start] + new + lines[at][end:]
+    text = b"\n".join(lines).decode().rstrip("\n")
+    if not named:
+        return source, {}
+    added = "".join(f"{name} = {value}\n" for name, value in sorted(named.items(), key=_value))
+    return f"{text}\n\n\n# Added by `akg-tui new`: numbers of the functions above.\n{added}", named
+
+
+def _value(named: tuple[str, int]) -> int:
+    return named[1]

@@ -18,7 +18,7 @@ from akg_tui.problems.case_lists import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.problems.problem import Problem
-from akg_tui.problems.tensor_lists import CHANGED, without_lists
+from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
@@ -72,7 +72,7 @@ def read(path: Path) -> Problem:
     listed = "".join(f"    {row!r},\n" for row in rows)
     cases, told = groups(len(rows))
     joined = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
-    reference, flattened = without_lists(joined)
+    reference, was_nested = flattened(joined)
     check_reference(folder / MODULE, reference.encode())
     origin = folder.parent if folder.name == "validation" else folder
     kept_out = ["what is compiled for the NPU (question/, answer/) is not used", *told]
@@ -84,7 +84,7 @@ def read(path: Path) -> Problem:
         filename=f"{MODULE} (as made)",
         changed=(
             f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",
-            *([CHANGED] if flattened else []),
+            *([FLATTENED] if was_nested else []),
         ),
         kept_out=tuple(kept_out),
         cases=cases,

@@ -27,8 +27,7 @@ from akg_tui.evaluate.child import input_generator
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.protocol import KIND_SHIFT, Op, Plan, Want
 from akg_tui.evaluate.child.unusual_values import ValueKind
-from akg_tui.evaluate.reference import Draw
-from akg_tui.evaluate.verification_inputs import NudgedDraw
+from akg_tui.evaluate.reference import Draw, NudgedDraw
 
 REFERENCE = '''
 import torch

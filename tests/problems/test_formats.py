@@ -15,6 +15,7 @@ from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import kernel_from
+from akg_tui.problems.wrapped_models import FLATTENED
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import constants
 from tests.problems.conftest import SETS
@@ -39,6 +40,7 @@ FOUND = {
     "sol_execbench/gather_scale": ("SOL-ExecBench", "gather_scale", 64 * 32 * 4 + 64 * 8),
     "gpu_mode/vector_scale_py": ("GPU MODE", "vector_scale_py", 2 * 96 * 96 * 4),
     "gpu_mode/grey_py": ("GPU MODE", "grey_py", 24 * 24 * 3 * 4),
+    "gpu_mode/gated_py": ("GPU MODE", "gated_py", (24 * 32 + 2 * 48 * 32 + 48) * 4),
     "ai_bench/23_Softmax.yaml": ("KernelBench with sizes of AI-bench", "Softmax", 64 * 96 * 4),
     "ai_bench/40_Linear.yaml": ("KernelBench with sizes of AI-bench", "Linear", 32 * 64 * 4),
     "akg/relu_sum": ("AKG", "relu_sum", 64 * 96 * 4),
@@ -104,6 +106,8 @@ def test_what_is_not_carried_over_is_told_in_a_line(name: str, line: str) -> Non
         ("flashinfer/definitions/gemm/gemm_n96_k64.json", {"m48": 48, "m256": 256, "m1024": 1024}),
         ("sol_execbench/row_log_softmax", {"num_rows32": 32, "num_rows512": 512}),
         ("gpu_mode/vector_scale_py", {"size96": 96, "size1024": 1024}),
+        ("gpu_mode/gated_py", {"rows24": 24, "rows96": 96}),
+        ("akg/cat_scale", {"group1": 0, "group2": 1}),
         ("kernelbench/4_softmax.py", {}),
         ("multikernelbench/pairs.py", {}),
     ],
@@ -128,6 +132,75 @@ def test_of_many_cases_some_are_taken() -> None:
     assert cases_of([{"N": 1}, {"N": 1}]) == ((), ())
     long = cases_of([{"A_VERY_LONG_NAME_OF_A_SIZE_INDEED": n} for n in (1, 2)])[0]
     assert [each.name for each in long] == ["case1", "case2"]
+
+
+def ran(reference: str, group: int) -> tuple[dict[str, Any], list[Any]]:
+    """Return the names of a reference without Model, and what its `get_inputs` returns."""
+    names: dict[str, Any] = {}
+    exec(reference.replace("INPUT_GROUP = 0", f"INPUT_GROUP = {group}"), names)
+    return names, names["get_inputs"]()
+
+
+GROUPS = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y): return x + y
+def get_inputs_dyn_list():
+    'Three groups.'
+    small, large = 4, 1 << 40
+    # Comments go.
+    x1, y1 = torch.rand(small), torch.rand(small)
+    x1 = x1 + 1
+    x2 = torch.rand(large)
+    y2 = torch.rand(small)
+    return [[x1, y1], [x2, y2], (y2, torch.rand(5))]
+"""
+
+
+def test_of_several_input_groups_only_the_wanted_one_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(GROUPS)
+    found = read_problem(path)
+    names, first = ran(found.reference, 0)
+    assert [list(each.shape) for each in first] == [[4], [4]]
+    assert float(first[0].min()) >= 1
+    assert "get_inputs_dyn_list" not in names
+    _, third = ran(found.reference, 2)
+    assert [list(each.shape) for each in third] == [[4], [5]]
+    with pytest.raises(RuntimeError, match="allocate"):
+        ran(found.reference, 1)
+    assert [each.name for each in found.cases] == ["group1", "group2", "group3"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    x1 = x1 + 1\n", "    x1.add_(1)\n"),
+        ("    x1 = x1 + 1\n", "    x1[0] = 1\n"),
+        ("    x1 = x1 + 1\n", "    for _ in range(2):\n        x1 = x1 + 1\n"),
+        ("def get_inputs_dyn", "def again(): return get_inputs_dyn_list()\ndef get_inputs_dyn"),
+    ],
+)
+def test_groups_of_a_function_that_does_more_are_drawn_together(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(GROUPS.replace("1 << 40", "8").replace(old, new))
+    found = read_problem(path)
+    names, second = ran(found.reference, 1)
+    assert [list(each.shape) for each in second] == [[8], [4]]
+    assert "get_inputs_dyn_list" in names
+    assert len(found.cases) == 3
+
+
+def test_a_dictionary_of_tensors_is_passed_as_its_keys_and_values() -> None:
+    found = problem("gpu_mode/gated_py")
+    names, inputs = ran(found.reference, 0)
+    x, keys, gate, up, config, shift = inputs
+    assert keys == ["gate.weight", "up.weight"]
+    assert config == {"scale": 0.5, "scaled": True}
+    weights = dict(zip(keys, (gate, up), strict=True))
+    assert names["Model"]()(*inputs).equal(names["ref_kernel"]((x, weights, config, shift)))
+    assert FLATTENED in found.changed
 
 
 def test_settings_that_the_schema_has_are_carried_over() -> None:
@@ -194,7 +267,7 @@ DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json")
 
 def test_rows_have_numbers_and_truth_values_and_lists_of_tensors_are_passed_one_by_one() -> None:
     found = problem("npukernelbench/ForeachScale")
-    assert "a list of tensors is passed as its length and then its tensors" in found.changed
+    assert FLATTENED in found.changed
     namespace: dict[str, Any] = {}
     exec(found.reference, namespace)
     assert namespace["get_init_inputs"]() == [2.0, False]

@@ -1,0 +1,120 @@
+"""A `Model` around the problem's own, where the judge can't pass what that takes or does.
+
+The judge passes tensors, not lists or dictionaries of them, and no call may change its inputs. The
+wrapper is appended to the text of the reference; the problem's own `Model` gets another name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+
+from akg_tui.problems.module_text import renamed
+
+LISTS = ("list", "List", "tuple", "Tuple", "Sequence")
+"""Annotations of several values."""
+
+DICTIONARIES = ("dict", "Dict", "Mapping")
+"""Annotations of values by name."""
+
+FLATTENED = (
+    "a list of tensors is passed as its length and then its tensors, a dictionary of tensors as "
+    "the list of its keys and then its values"
+)
+
+COPIED = "Model gets copies of inputs that its forward() writes to: {places}"
+
+_FLATTENING = '''
+
+# Added by `akg-tui new`: {flattened}.
+_NESTED = {places!r}
+
+
+def _grouped(values):
+    """Return the arguments of forward() with their lists and dictionaries."""
+    values, arguments = list(values), []
+    while values:
+        value = values.pop(0)
+        if len(arguments) in _NESTED and isinstance(value, int):
+            value, values = values[:value], values[value:]
+        elif len(arguments) in _NESTED and isinstance(value, list):
+            value, values = dict(zip(value, values)), values[len(value) :]
+        arguments.append(value)
+    return arguments
+
+
+class Model(NestedModel):
+    """Takes the tensors of lists and dictionaries one by one."""
+
+    def forward(self, *values):
+        return super().forward(*_grouped(values))
+
+
+def get_inputs():
+    """Return the inputs, those of lists and dictionaries one by one."""
+    flat = []
+    for place, value in enumerate(draw_nested()):
+        if place not in _NESTED or value is None:
+            flat.append(value)
+        elif not isinstance(value, dict):
+            flat += [len(value), *value]
+        elif any(isinstance(each, torch.Tensor) for each in value.values()):
+            flat += [list(value), *value.values()]
+        else:
+            flat.append(value)
+    return flat
+'''
+
+_COPYING = '''
+
+# Added by `akg-tui new`: forward() writes to some of its inputs, which a reference must not do.
+class Model(WritingModel):
+    """Passes copies of these inputs on."""
+
+    def forward(self, *values):
+        values = list(values)
+        for place in {places}:
+            if place < len(values) and isinstance(values[place], torch.Tensor):
+                values[place] = values[place].clone()
+        return super().forward(*values)
+'''
+
+
+def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
+    """Return a reference that takes no lists or dictionaries of tensors, and if that is a change.
+
+    The parameters are those that the annotations of `Model.forward` tell, and `places`.
+    """
+    nested = tuple(sorted({*places, *_places(ast.parse(reference))}))
+    if not nested:
+        return reference, False
+    inner = renamed(renamed(reference, "Model", "NestedModel"), "get_inputs", "draw_nested")
+    added = _FLATTENING.format(flattened=FLATTENED, places=nested)
+    return inner.rstrip("\n") + "\n" + added, True
+
+
+def with_copies(reference: str, places: Sequence[int]) -> str:
+    """Return a reference whose `Model` writes to copies of the inputs in these places."""
+    inner = renamed(reference, "Model", "WritingModel").rstrip("\n")
+    return inner + "\n" + _COPYING.format(places=tuple(places))
+
+
+def _places(module: ast.Module) -> tuple[int, ...]:
+    """Return the places of the parameters of `Model.forward` that hold several tensors."""
+    for statement in module.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == "Model":
+            for each in statement.body:
+                if isinstance(each, ast.FunctionDef) and each.name == "forward":
+                    arguments = [*each.args.posonlyargs, *each.args.args][1:]
+                    return tuple(i for i, a in enumerate(arguments) if _holds_tensors(a))
+    return ()
+
+
+def _holds_tensors(argument: ast.arg) -> bool:
+    for node in ast.walk(argument):
+        match node:
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
+                held = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(inner)}
+                if name in (*LISTS, *DICTIONARIES) and "Tensor" in held:
+                    return True
+    return False
