@@ -15,6 +15,7 @@ from typing import Any
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case
+from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
 from akg_tui.problems.module_text import ON_THE_CPU, on_the_cpu, renamed
@@ -28,14 +29,17 @@ NEWEST = 1
 DEFINITION, WORKLOAD = "definition.json", "workload.jsonl"
 PARENTS = 4
 
-UNSTATED_EXTENT = 64
-"""The extent of an axis that varies, for a definition that comes without workloads."""
+SCALES = ("sm_scale", "scale")
+"""Names of the factor of attention's scores, one over the root of the extent of a query's row."""
 
 SAMPLES = "multinomial"
 """A function of torch whose results the judge can't compare."""
 
 PROBABILITIES = "probs"
 """The name of an input of the definitions that sample."""
+
+NEGATIVE = "negative values"
+"""Words of a description: state space models explode with others."""
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -53,6 +57,10 @@ def read(path: Path, label: str = "") -> Problem:
     name = typed(found, plain, line, "name", str)
     code = typed(found, plain, line, "reference", str)
     inputs = typed(found, plain, line, "inputs", dict)
+    for part, specs in (("axes", typed(found, plain, line, "axes", dict)), ("inputs", inputs)):
+        for each, spec in specs.items():
+            if not isinstance(spec, dict):
+                raise BadTask(found, line(each), f"{part}.{each}", "expected an object")
     _check_run(found, code, line)
     workloads = _workloads_of(found, name)
     if workloads:
@@ -60,7 +68,7 @@ def read(path: Path, label: str = "") -> Problem:
     else:
         workload, where, kept_out = _assumed(found, plain, line)
     axes = _axes(found, plain, line, workload, where)
-    custom = plain.get("custom_inputs_entrypoint")
+    custom = plain.get(index_inputs.CUSTOM)
     if code != (on_cpu := on_the_cpu(code)):
         code = on_cpu
         kept_out.append(ON_THE_CPU)
@@ -68,7 +76,7 @@ def read(path: Path, label: str = "") -> Problem:
         # The reference made of it has these names.
         code = renamed(code, taken, f"definition_{taken}")
         custom = f"definition_{taken}" if custom == taken else custom
-    drawn = _drawn(found, inputs, line, workload, axes=axes, custom=str(custom or ""))
+    drawn = _drawn(found, plain, line, workload, axes=axes, custom=str(custom or ""))
     reference = _reference(plain, code, axes, inputs, drawn)
     check_reference(found, reference.encode())
     label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
@@ -78,9 +86,12 @@ def read(path: Path, label: str = "") -> Problem:
     kept_out += told
     if plain.get("constraints"):
         kept_out.append(f"constraints between axes: {one_line(json.dumps(plain['constraints']))}")
+    pointing = index_inputs.drawn(plain)
     integers = [n for n, spec in inputs.items() if spec.get("dtype") in INTEGERS]
-    if integers and not custom:
-        kept_out.append(f"integer inputs are drawn from 0 to 7: {', '.join(integers)}")
+    if others := [name for name in integers if name not in pointing and not custom]:
+        kept_out.append(f"integer inputs are drawn from 0 to 7: {', '.join(others)}")
+    if pointing:
+        kept_out.append(f"offsets and indices are drawn at random: {', '.join(pointing)}")
     return Problem(
         format=label,
         origin=found,
@@ -145,14 +156,17 @@ def _first_usable(
             if kind == "safetensors":
                 stored.append(name)
         zero = next((n for n, size in workload["axes"].items() if size == 0 and n in extents), "")
-        integers = (n for n in stored if inputs.get(n, {}).get("dtype") not in FLOATS)
+        known = index_inputs.drawn(plain)
+        integers = (
+            n for n in stored if n not in known and inputs.get(n, {}).get("dtype") not in FLOATS
+        )
         if zero:
             empty = empty or zero
         elif integer := next(integers, ""):
             unusable = unusable or integer
         else:
-            told = ", ".join(stored)
-            return workload, where, [f"stored inputs are drawn instead: {told}"] if stored else []
+            told = ", ".join(name for name in stored if name not in known)
+            return workload, where, [f"stored inputs are drawn instead: {told}"] if told else []
     if unusable:
         message = "is stored in a file (safetensors) in every workload, and can't be drawn"
         raise BadTask(path, line(unusable), f"inputs.{unusable}", f"{message} at random")
@@ -164,16 +178,28 @@ def _assumed(
     path: Path, plain: dict[str, Any], line: Line
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return a workload for a definition that comes without, as `_first_usable` does."""
+    known = index_inputs.drawn(plain)
     for name, spec in plain["inputs"].items():
-        if isinstance(spec, dict) and spec.get("dtype") in INTEGERS:
+        if spec.get("dtype") in INTEGERS and name not in known:
             message = "has integers, and there is no workload that says how they are drawn"
             raise BadTask(path, line(name), f"inputs.{name}", message)
-    axes = typed(path, plain, line, "axes", dict).items()
-    varying = [n for n, axis in axes if isinstance(axis, dict) and axis.get("type") == "var"]
-    listed = ", ".join(f"{name} = {UNSTATED_EXTENT}" for name in varying)
-    told = [f"there is no workload beside it: {listed} is assumed, --sizes changes it"]
-    workload = {"axes": dict.fromkeys(varying, UNSTATED_EXTENT), "inputs": {}}
-    return workload, path.name, told if varying else []
+    varying = [n for n, axis in plain["axes"].items() if axis.get("type") == "var"]
+    extents = {name: index_inputs.assumed_extent(plain, name) for name in varying}
+    scales = {n: found for n, each in plain["inputs"].items() if (found := _scale(plain, n, each))}
+    listed = [f"{name} = {each:.4g}" for name, each in {**extents, **scales}.items()]
+    told = f"there is no workload beside it: {', '.join(listed)} is assumed, --sizes changes axes"
+    given = {name: {"type": "scalar", "value": scale} for name, scale in scales.items()}
+    return {"axes": extents, "inputs": given}, path.name, [told] if listed else []
+
+
+def _scale(plain: dict[str, Any], name: str, spec: dict[str, Any]) -> float | None:
+    """Return the scale of attention's scores that is usual, None for any other input."""
+    if name not in SCALES or spec.get("shape") is not None:
+        return None
+    rows = (s.get("shape") for n, s in plain["inputs"].items() if n == "q" or n.startswith("q_"))
+    extents = [plain["axes"].get(str(shape[-1]), {}).get("value") for shape in rows if shape]
+    found = next((each for each in extents if isinstance(each, int) and each > 0), None)
+    return found and found**-0.5
 
 
 def _extents(plain: dict[str, Any]) -> set[str]:
@@ -220,6 +246,7 @@ def _axes(
     found: dict[str, str] = {}
     later: dict[str, str] = {}
     extents = _extents(plain)
+    derived = index_inputs.derived_axes(plain)
     for name, axis in typed(path, plain, line, "axes", dict).items():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise BadTask(path, line("axes"), "axes", f"{name!r} can't be the name of a number")
@@ -227,6 +254,9 @@ def _axes(
         field = f"axes.{name}"
         if kind == "expr":
             later[name] = _expression(path, line(name), field, axis.get("expression"))
+            continue
+        if kind == "var" and name in derived:
+            later[name] = derived[name]
             continue
         if kind not in ("const", "var"):
             message = f"type {json.dumps(kind)} is not known to this reader"
@@ -254,7 +284,7 @@ def _expression(path: Path, line: int | None, field: str, text: object) -> str:
 
 def _drawn(
     path: Path,
-    inputs: dict[str, Any],
+    plain: dict[str, Any],
     line: Line,
     workload: dict[str, Any],
     *,
@@ -266,22 +296,24 @@ def _drawn(
     `custom` is the definition's own function for inputs that it draws itself, or "".
     """
     given = workload.get("inputs") or {}
-    parts = []
-    for name, spec in inputs.items():
+    known, parts = index_inputs.drawn(plain), []
+    for name, spec in plain["inputs"].items():
         kind = given.get(name, {}).get("type", "custom" if custom else "")
         if kind == "custom" and custom:
             parts.append(f"custom[{json.dumps(name)}]")
+        elif name in known:
+            parts.append(known[name])
         else:
             parts.append(_one_drawn(path, name, spec, line, given=given.get(name, {}), axes=axes))
-    body = "return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
+    body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
     if not custom:
-        return body
-    known = {name: name for name in axes}
+        return index_inputs.preparation(plain) + body
+    passed = {name: name for name in axes}
     stated = {name: value for name, value in workload["axes"].items() if name not in axes}
     stated |= {name: each["value"] for name, each in given.items() if "value" in each}
-    known |= {name: repr(value) for name, value in stated.items() if isinstance(value, int | float)}
-    values = ", ".join(f"{json.dumps(name)}: {value}" for name, value in known.items())
-    return f'custom = {custom}({{{values}}}, torch.device("cpu"))\n    {body}'
+    passed |= {n: repr(value) for n, value in stated.items() if isinstance(value, int | float)}
+    values = ", ".join(f"{json.dumps(name)}: {value}" for name, value in passed.items())
+    return f'    custom = {custom}({{{values}}}, torch.device("cpu"))\n{body}'
 
 
 def _one_drawn(
@@ -308,7 +340,8 @@ def _one_drawn(
     if dtype in FLOATS:
         # Rows of probabilities, as the sets draw them.
         rows = ".softmax(-1)" if name == PROBABILITIES else ""
-        return f"torch.randn({size}, dtype=torch.{dtype}){rows}"
+        drawn = f"torch.randn({size}, dtype=torch.{dtype}){rows}"
+        return f"-{drawn}.abs()" if NEGATIVE in str(spec.get("description")) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
     if dtype == "bool":
@@ -329,9 +362,12 @@ def _reference(
     sizes = "".join(f"{name} = {value}\n" for name, value in axes.items())
     future = "from __future__ import annotations"
     code = "\n".join(line for line in code.strip().splitlines() if line.strip() != future)
+    imports = "import torch"
+    if index_inputs.totals(plain):
+        imports, code = "import random\n\nimport torch", code + index_inputs.HELPER
     return f'''"""{about.replace(chr(92), "/")}"""
 
-import torch
+{imports}
 
 {sizes}
 {code}
@@ -343,7 +379,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    {drawn}
+{drawn}
 
 
 def get_init_inputs():

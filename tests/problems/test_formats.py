@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
 from akg_tui.problems.problem import Problem, readme
@@ -35,6 +40,10 @@ FOUND = {
     "flashinfer/definitions/norm/scaled_rms_norm_h128.json": (
         *("FlashInfer Trace", "scaled_rms_norm_h128"),
         41 * 128 * 4,
+    ),
+    "flashinfer/definitions/attention/paged_attention_h2.json": (
+        *("FlashInfer Trace", "paged_attention_h2"),
+        (64 * 2 * 16 + 2 * 64 * 4 * 2 * 16) * 4 + (9 + 9 + 64 + 8) * 4,
     ),
     "sol_execbench/row_log_softmax": ("SOL-ExecBench", "row_log_softmax", 32 * 256 * 4),
     "sol_execbench/gather_scale": ("SOL-ExecBench", "gather_scale", 64 * 32 * 4 + 64 * 8),
@@ -343,7 +352,7 @@ def test_a_definition_without_workloads_gets_extents_that_can_be_changed(tmp_pat
     (folder / "workload.jsonl").unlink()
     found = read_problem(folder)
     assert constants(found.reference)["num_rows"].value == 64
-    told = "there is no workload beside it: num_rows = 64 is assumed, --sizes changes it"
+    told = "there is no workload beside it: num_rows = 64 is assumed, --sizes changes axes"
     assert found.kept_out == (told,)
     assert found.cases == ()
 
@@ -406,11 +415,87 @@ def test_probabilities_are_drawn_as_such(tmp_path: Path) -> None:
     assert drawn.sum(-1).tolist() == pytest.approx([1.0] * 32)
 
 
+def test_values_that_are_told_to_be_negative_are(tmp_path: Path) -> None:
+    told = {"description": "Decay matrix (negative values)."}
+    inputs = {"x": {"shape": ["num_rows", "width"], "dtype": "bfloat16", **told}}
+    code = "def run(x):\n    return x.exp()\n"
+    _, (drawn,) = ran(
+        read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference, 0
+    )
+    assert float(drawn.max()) <= 0
+
+
 def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:
     folder = definition(tmp_path, inputs={"x": {"shape": ["num_rows"], "dtype": "int32"}})
     (folder / "workload.jsonl").unlink()
     with pytest.raises(BadTask, match=r"inputs\.x: has integers, and there is no workload"):
         read_problem(folder)
+
+
+PAGED = SETS / "flashinfer/definitions/attention/paged_attention_h2.json"
+
+
+@given(
+    length=st.integers(2, 20),
+    counts=st.lists(st.integers(0, 200), min_size=1, max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_offsets_cover_each_total_and_sequences_only_grow(
+    length: int, counts: list[int], seed: int
+) -> None:
+    names: dict[str, Any] = {"random": random.Random(seed)}
+    exec(index_inputs.HELPER, names)
+    found = names["_offsets"](length, *counts)
+    lengths = [[b - a for a, b in pairwise(offsets)] for offsets in found]
+    assert [(offsets[0], offsets[-1]) for offsets in found] == [(0, count) for count in counts]
+    assert all(
+        len(offsets) == length and min(each) >= 0
+        for offsets, each in zip(found, lengths, strict=True)
+    )
+    if counts[0] >= length - 1:
+        assert min(lengths[0]) >= 1
+    for (count, before), (after, later) in pairwise(zip(counts, lengths, strict=True)):
+        assert after < count or all(a <= b for a, b in zip(before, later, strict=True))
+
+
+def test_integers_that_point_into_other_inputs_are_drawn(tmp_path: Path) -> None:
+    found = read_problem(PAGED)
+    assert (
+        "there is no workload beside it: batch_size = 8, total_q = 64, num_pages = 64, "
+        "len_indptr = 9, num_kv_indices = 64, sm_scale = 0.25 is assumed, --sizes changes axes"
+    ) in found.kept_out
+    drawn = "qo_indptr, kv_indptr, kv_indices, kv_last_page_len"
+    assert f"offsets and indices are drawn at random: {drawn}" in found.kept_out
+    # The length of the offsets follows the batch.
+    _, inputs = ran(found.reference.replace("batch_size = 8", "batch_size = 5"), 0)
+    _, _, _, queries, keys, pages, last, scale = inputs
+    assert (queries.tolist()[::5], keys.tolist()[::5], scale) == ([0, 64], [0, 64], 0.25)
+    assert sorted(pages.tolist()) == list(range(64))
+    assert set(last.tolist()) <= {1, 2, 3, 4}
+    assert last.shape == (5,)
+    # Those that a workload has in a file are drawn too.
+    path = tmp_path / PAGED.name
+    shutil.copy(PAGED, path)
+    axes = {"batch_size": 2, "total_q": 9, "num_pages": 40, "len_indptr": 3, "num_kv_indices": 30}
+    stored = {n: {"type": "safetensors"} for n in ("kv_indptr", "kv_indices", "k_cache")}
+    workload = {"axes": axes, "inputs": {**stored, "sm_scale": {"type": "scalar", "value": 0.5}}}
+    path.with_suffix(".jsonl").write_text(json.dumps(workload))
+    found = read_problem(path)
+    _, inputs = ran(found.reference, 0)
+    assert inputs[4].tolist()[::2] == [0, 30]
+    assert inputs[7] == 0.5
+    assert "stored inputs are drawn instead: k_cache" in found.kept_out
+
+
+def test_indices_of_rows_may_be_padding(tmp_path: Path) -> None:
+    shape = {"shape": ["num_rows", "width"], "dtype": "int64", "description": "-1 is padding"}
+    inputs = {"x": {"shape": ["num_pages"], "dtype": "float32"}, "sparse_indices": shape}
+    axes = DEFINITION["axes"] | {"num_pages": {"type": "const", "value": 7}}
+    code = "import torch\ndef run(x, sparse_indices):\n    return x[sparse_indices]\n"
+    folder = definition(tmp_path, axes=axes, inputs=inputs, reference=code)
+    (folder / "workload.jsonl").unlink()
+    _, (_, indices) = ran(read_problem(folder).reference, 0)
+    assert set(indices.unique().tolist()) == set(range(-1, 7))
 
 
 def test_the_first_workload_whose_tensors_have_elements_is_used(tmp_path: Path) -> None:
