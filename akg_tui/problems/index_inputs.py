@@ -1,14 +1,21 @@
 """Inputs of a definition that point into others: offsets of sequences, pages of a cache, slots.
 
 Workloads store such integers in files, or there is no workload. Here they are drawn, anew at every
-call. Names, axes and constraints of FlashInfer Trace tell what they point to. Pure.
+call. The names of inputs and axes in FlashInfer Trace tell what they point to. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+TOTALS = {
+    "qo_indptr": ("total_q",),
+    "kv_indptr": ("num_kv_indices", "total_kv"),
+    "cu_seqlens": ("total_seq_len",),
+}
+"""Offsets of sequences, each with the axes one of which its last element is."""
 
 POOLS = ("num_pages", "state_cache_size", "pool_size", "max_seq_len")
 """The axes of which indices choose elements."""
@@ -27,7 +34,6 @@ ELEMENTS = 512
 EXTENT = 64
 """The extent of any other axis that varies, for such a definition."""
 
-_LAST = re.compile(r"(\w+) == (\w+)\[-1\]\.item\(\)")
 _ONE_MORE = re.compile(r"(\w+) == (\w+) \+ 1")
 
 HELPER = '''
@@ -56,17 +62,18 @@ def totals(plain: Definition) -> dict[str, str]:
     """Return the inputs that are offsets, each with the axis that its last element is."""
     if plain.get(CUSTOM):
         return {}
-    found = (_LAST.fullmatch(each) for each in _constraints(plain))
-    ends = {each[2]: each[1] for each in found if each}
+    axes = plain["axes"]
     return {
-        name: ends[name] for name, spec in plain["inputs"].items() if name in ends and _is_row(spec)
+        name: next(each for each in TOTALS[name] if each in axes)
+        for name, spec in plain["inputs"].items()
+        if len(spec.get("shape") or ()) == 1 and set(TOTALS.get(name, ())) & axes.keys()
     }
 
 
 def derived_axes(plain: Definition) -> dict[str, str]:
     """Return the axes that a constraint gives as another axis and one, as expressions."""
-    found = (_ONE_MORE.fullmatch(each) for each in _constraints(plain))
-    axes = plain["axes"]
+    stated, axes = plain.get("constraints"), plain["axes"]
+    found = map(_ONE_MORE.fullmatch, map(str, stated) if isinstance(stated, list) else ())
     return {m[1]: f"{m[2]} + 1" for m in found if m and m[1] in axes and m[2] in axes}
 
 
@@ -78,10 +85,10 @@ def assumed_extent(plain: Definition, axis: str) -> int:
         return SEQUENCES + 1
     if offsets and axis in ("batch_size", "num_seqs"):
         return SEQUENCES
-    *_, last = [*offsets.values(), ""]
     paged = plain["axes"].get(PAGE, {}).get("value", 1) > 1
-    if axis and axis in (last, "num_pages") and not paged:
-        return ELEMENTS if offsets else EXTENT
+    *_, keys = ("", *offsets.values())
+    if offsets and not paged and axis in (keys, "num_pages"):
+        return ELEMENTS
     return EXTENT
 
 
@@ -133,12 +140,3 @@ def preparation(plain: Definition) -> str:
         targets = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
         lines += f"    {targets} = _offsets({length}, {ends})\n"
     return lines
-
-
-def _is_row(spec: Mapping[str, Any]) -> bool:
-    return len(spec.get("shape") or ()) == 1
-
-
-def _constraints(plain: Definition) -> Sequence[str]:
-    stated = plain.get("constraints")
-    return [str(each) for each in stated] if isinstance(stated, list) else []

@@ -473,6 +473,12 @@ def test_integers_that_point_into_other_inputs_are_drawn(tmp_path: Path) -> None
     assert sorted(pages.tolist()) == list(range(64))
     assert set(last.tolist()) <= {1, 2, 3, 4}
     assert last.shape == (5,)
+    # Without pages of several tokens there are more keys.
+    path = tmp_path / "single" / PAGED.name
+    path.parent.mkdir()
+    path.write_text(PAGED.read_text().replace('"value": 4', '"value": 1'))
+    known = constants(read_problem(path).reference)
+    assert [known[name].value for name in ("total_q", "num_kv_indices")] == [64, 512]
     # Those that a workload has in a file are drawn too.
     path = tmp_path / PAGED.name
     shutil.copy(PAGED, path)
