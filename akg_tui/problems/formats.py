@@ -49,12 +49,14 @@ FOLDERS = (
 
 
 _SUFFIXES = (".py", ".json")
+_SIZES = ".yaml"
 
 
 def problems_in(folder: Path) -> list[Path]:
     """Return the problems below a folder: folders of a known format, and files of Python or JSON.
 
-    A file inside a folder of a known format belongs to that folder.
+    A file inside a folder of a known format belongs to that folder. Of a module with a file of
+    sizes beside it (AI-bench) that file is the problem.
     """
     whole = {
         path.parent
@@ -69,7 +71,8 @@ def problems_in(folder: Path) -> list[Path]:
     }
     # The cases of a module lie beside it in a file of its name.
     files = {path for path in files if path.suffix == ".py" or path.with_suffix(".py") not in files}
-    return sorted(whole | files)
+    sized = {path for path in files if is_file(path.with_suffix(_SIZES))}
+    return sorted(whole | files - sized | {path.with_suffix(_SIZES) for path in sized})
 
 
 def is_problem(folder: Path) -> bool:
