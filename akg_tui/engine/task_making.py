@@ -545,7 +545,9 @@ class _Making:
         if needs.written:
             base, before = self._copying or (self.problem, ())
             places = tuple(sorted({*before, *needs.written}))
-            if places == before:
+            # The copies of a reference that was changed since are not made anew.
+            changed = before and self.problem.reference != with_copies(base.reference, before)
+            if places == before or changed:
                 message = f"forward() writes to its inputs {places}, and to no copies of them"
                 raise self._refusal(message, _line_of(self.problem.reference, "forward"))
             self.problem, self._copying = base, (base, places)
