@@ -150,13 +150,21 @@ def undecided(change: InputChange, found: Effect, parameters: Sequence[str]) -> 
             "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
             f"free_inputs = [{free}]"
         )
-    what = {
-        Effect.NONE: "is the same in every bit",
-        Effect.ROUNDING: "is the same but for rounding",
-    }.get(found, "stays within the tolerance")
+    if found is Effect.NONE:
+        return Fault(
+            f"{name} decides nothing: with other values the result is the same in every bit, so a "
+            "kernel could ignore it; draw it so that it matters, remove it, or declare "
+            f"[correctness] free_inputs = [{free}]"
+        )
+    if found is Effect.ROUNDING:
+        return Fault(
+            f"{name} decides nothing: with other values the result is the same but for rounding, "
+            "so a kernel could ignore it; draw it so that it matters, remove it, or declare "
+            f"[correctness] free_inputs = [{free}]"
+        )
     return Fault(
-        f"{name} decides nothing: with other values the result {what}, so a kernel could ignore "
-        "it; draw it so that it matters, remove it, or declare [correctness] "
+        f"{name} decides nothing: with other values the result stays within the tolerance, so a "
+        "kernel could ignore it; draw it so that it matters, remove it, or declare [correctness] "
         f"free_inputs = [{free}]"
     )
 
