@@ -124,7 +124,8 @@ def test_the_first_large_results_lie_in_memory_whose_pages_exist() -> None:
     program = (
         "import resource, torch\n"
         "from akg_tui.evaluate.child.kernel_server import POISON, warm_heap\n"
-        "torch.empty(1 << 20, dtype=torch.uint8).add_(1)\n"  # its code has pages, too
+        # Its code has pages too. It stays: free, it could become a part of the first result.
+        "kept = torch.empty(1 << 20, dtype=torch.uint8).add_(1)\n"
         "warm_heap(8 << 20)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "results = [torch.empty(8 << 20, dtype=torch.uint8).add_(1) for _ in range(5)]\n"
