@@ -516,6 +516,7 @@ class Reference:
         """Return whether a change of an input moves the exact results by rounding alone."""
         with closing(NudgedDraw.allocate(loaded.description, 1, exact=True)) as drawn:
             fds, bits = drawn.fds, Want.OUTPUT | Want.EXACT
+            altered = False
             for variant in range(VARIANTS):
                 made = loaded.alter(0, change._replace(variant=variant), bits, fds)
                 fds = ()
@@ -524,7 +525,8 @@ class Reference:
                 exact = drawn.exact_results(0) if made & Want.EXACT else None
                 if exact is None or not task_lint.only_rounds(item, exact):
                     return False
-        return True
+                altered = True
+        return altered
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
         """Return the dimensions for which the reference accepts other extents."""

@@ -85,7 +85,7 @@ def assumed_extent(plain: Definition, axis: str) -> int:
         return SEQUENCES + 1
     if offsets and axis in ("batch_size", "num_seqs"):
         return SEQUENCES
-    paged = plain["axes"].get(PAGE, {}).get("value", 1) > 1
+    paged = plain["axes"].get(PAGE, {}).get("value") not in (None, 1)
     *_, keys = ("", *offsets.values())
     if offsets and not paged and axis in (keys, "num_pages"):
         return ELEMENTS

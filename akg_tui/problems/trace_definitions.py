@@ -61,6 +61,9 @@ def read(path: Path, label: str = "") -> Problem:
         for each, spec in specs.items():
             if not isinstance(spec, dict):
                 raise BadTask(found, line(each), f"{part}.{each}", "expected an object")
+            if not isinstance(spec.get("shape"), list | None):
+                message = "expected a list of axes or null"
+                raise BadTask(found, line(each), f"{part}.{each}.shape", message)
     _check_run(found, code, line)
     workloads = _workloads_of(found, name)
     if workloads:
@@ -143,6 +146,7 @@ def _first_usable(
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the first workload whose inputs can be drawn, its place, and what is left out."""
     inputs, extents = plain["inputs"], _extents(plain)
+    known = index_inputs.drawn(plain)
     unusable: str | None = None
     empty: str | None = None
     for where, workload in workloads:
@@ -156,7 +160,6 @@ def _first_usable(
             if kind == "safetensors":
                 stored.append(name)
         zero = next((n for n, size in workload["axes"].items() if size == 0 and n in extents), "")
-        known = index_inputs.drawn(plain)
         integers = (
             n for n in stored if n not in known and inputs.get(n, {}).get("dtype") not in FLOATS
         )
@@ -302,6 +305,7 @@ def _drawn(
         if kind == "custom" and custom:
             parts.append(f"custom[{json.dumps(name)}]")
         elif name in known:
+            _check_shape(path, name, spec, line, axes)
             parts.append(known[name])
         else:
             parts.append(_one_drawn(path, name, spec, line, given=given.get(name, {}), axes=axes))
@@ -333,9 +337,7 @@ def _one_drawn(
         if not isinstance(value, int | float):
             raise BadTask(path, line(name), field, "is a number that no workload gives")
         return repr(value)
-    known = [str(each) for each in shape]
-    if unknown := [each for each in known if each not in axes and not each.isdigit()]:
-        raise BadTask(path, line(name), field, f"has an axis that is not defined: {unknown[0]}")
+    known = _check_shape(path, name, spec, line, axes)
     size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
     if dtype in FLOATS:
         # Rows of probabilities, as the sets draw them.
@@ -348,6 +350,17 @@ def _one_drawn(
         return f"torch.rand({size}) < 0.5"
     message = f"dtype {dtype} can't be passed to a kernel in this version"
     raise BadTask(path, line(name), field, message)
+
+
+def _check_shape(
+    path: Path, name: str, spec: dict[str, Any], line: Line, axes: Mapping[str, str]
+) -> list[str]:
+    """Return an input's axes and extents; raises `BadTask` for an axis that is not defined."""
+    known = [str(each) for each in spec["shape"]]
+    if unknown := [each for each in known if each not in axes and not each.isdigit()]:
+        message = f"has an axis that is not defined: {unknown[0]}"
+        raise BadTask(path, line(name), f"inputs.{name}", message)
+    return known
 
 
 def _reference(

@@ -58,7 +58,7 @@ def get_inputs():
             flat.append(value)
         elif not isinstance(value, dict):
             flat += [len(value), *value]
-        elif any(isinstance(each, torch.Tensor) for each in value.values()):
+        elif any(hasattr(each, "clone") for each in value.values()):
             flat += [list(value), *value.values()]
         else:
             flat.append(value)
@@ -74,7 +74,7 @@ class Model(WritingModel):
     def forward(self, *values):
         values = list(values)
         for place in {places}:
-            if place < len(values) and isinstance(values[place], torch.Tensor):
+            if place < len(values) and hasattr(values[place], "clone"):
                 values[place] = values[place].clone()
         return super().forward(*values)
 '''

@@ -326,6 +326,18 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
             {"inputs": {"x": {"shape": ["rows"], "dtype": "float32"}}},
             "inputs.x: has an axis that is not defined: rows",
         ),
+        (
+            {
+                "axes": DEFINITION["axes"] | {"num_pages": {"type": "const", "value": 7}},
+                "inputs": {"kv_indices": {"shape": ["rows"], "dtype": "int32"}},
+            },
+            "inputs.kv_indices: has an axis that is not defined: rows",
+        ),
+        (
+            {"inputs": {"x": {"shape": 5, "dtype": "float32"}}},
+            "inputs.x.shape: expected a list of axes or null",
+        ),
+        ({"inputs": {"x": "float32"}}, "inputs.x: expected an object"),
     ],
 )
 def test_a_definition_that_can_not_be_read_is_refused_with_its_line(

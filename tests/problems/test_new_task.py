@@ -280,7 +280,12 @@ def test_numbers_where_inputs_are_drawn_are_sizes_if_nothing_else_lowers_the_nee
 
 def test_a_forward_that_writes_to_its_inputs_gets_copies(probe: SizeProbe, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
-    path.write_text(PLAIN.replace("return (x", "x.add_(1); return (x"))
+    text = PLAIN.replace("return (x", "x.add_(1); return (x").replace(
+        "torch.nn as nn", "torch as th"
+    )
+    # The name torch need not be there.
+    text = text.replace("import torch\n", "from torch import nn\n", 1).replace(" torch.", " th.")
+    path.write_text(text.replace("[torch.", "[th.").replace("(torch.", "(th."))
     task, told = made(probe, tmp_path / "task", path)
     assert "note: Model gets copies of inputs that its forward() writes to: 0" in told
     names: dict[str, Any] = {}
