@@ -27,7 +27,7 @@ COPIED = "Model gets copies of inputs that its forward() writes to: {places}"
 _FLATTENING = '''
 
 # Added by `akg-tui new`: {flattened}.
-_NESTED = {places!r}
+_NESTED = {places}
 
 
 def _grouped(values):
@@ -89,7 +89,8 @@ def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
     if not nested:
         return reference, False
     inner = renamed(renamed(reference, "Model", "NestedModel"), "get_inputs", "draw_nested")
-    added = _FLATTENING.format(flattened=FLATTENED, places=nested)
+    # A set: the elements of a tuple would be sizes of the reference.
+    added = _FLATTENING.format(flattened=FLATTENED, places=set(nested))
     return inner.rstrip("\n") + "\n" + added, True
 
 

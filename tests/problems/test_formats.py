@@ -205,6 +205,7 @@ def test_a_dictionary_of_tensors_is_passed_as_its_keys_and_values() -> None:
     found = problem("gpu_mode/gated_py")
     names, inputs = ran(found.reference, 0)
     x, keys, gate, up, config, shift = inputs
+    assert list(constants(found.reference)) == ["ROWS", "DIM", "HIDDEN"]
     assert keys == ["gate.weight", "up.weight"]
     assert config == {"scale": 0.5, "scaled": True}
     weights = dict(zip(keys, (gate, up), strict=True))
