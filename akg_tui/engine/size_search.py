@@ -52,7 +52,7 @@ class SizeSearch:
     """The needs of one reference under different sizes; raises `ReferenceRefused` for its faults.
 
     `task` has the limits and rules; `known` are the constants of `source`, of which `fixed` are
-    never changed.
+    never changed if sizes are fitted, which is done if `fit` is set.
     """
 
     def __init__(
@@ -64,13 +64,14 @@ class SizeSearch:
         known: Mapping[str, Constant],
         *,
         fixed: Collection[str] = (),
+        fit: bool = True,
     ) -> None:
         self._probe = probe
         self._task = task
         self._source = source
         self._filename = filename
         self._known = known
-        self._fixed = fixed
+        self._fixed = fixed if fit else ()
         self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
         self.limit = min(self.free, usable_memory(task.sandbox.memory_gb)) / DRAWN_TIMES
@@ -79,6 +80,9 @@ class SizeSearch:
         """Whether the reference runs with fake tensors; otherwise it is called for real."""
         self._estimated = False
         """Whether it did: then a refusal is of the sizes."""
+        self._inputs_alone = False
+        """Whether sizes were refused for the bytes of their inputs, without a call."""
+        self._most = self.fit_limit if fit else self.limit
 
     def use(self, source: str, known: Mapping[str, Constant]) -> None:
         """Go on with another text of the reference and its constants."""
@@ -106,11 +110,20 @@ class SizeSearch:
             return self.measured(values)
         try:
             found = self._ask("estimate", values)
+            if found.failed and self._estimated:
+                raise ReferenceRefused(found.failed)
         except ReferenceRefused:
             if self._estimated:
                 raise
             # Either fake tensors can't run this reference, or it has a fault, which a real
             # call shows better.
+            self.is_faked = False
+            return self.measured(values)
+        if found.failed:
+            # The same, but the inputs are known: larger ones need not be drawn to be refused.
+            if found.held > self._most:
+                self._inputs_alone = True
+                return found
             self.is_faked = False
             return self.measured(values)
         self._estimated = True
@@ -152,8 +165,17 @@ class SizeSearch:
         def held(needs: Needs) -> float:
             return needs.held
 
-        found = self._shrunk(values, held, self.fit_limit)
-        return found or self._shrunk(values, held, self.limit)
+        def sought() -> dict[str, int | float] | None:
+            found = self._shrunk(values, held, self.fit_limit)
+            return found or self._shrunk(values, held, self.limit)
+
+        found = sought()
+        if found is None and not self._estimated and self._inputs_alone:
+            # Sizes that forward() refuses may have been passed on the way.
+            self.is_faked, self._inputs_alone = False, False
+            self._found.clear()
+            found = sought()
+        return found
 
     def fitting_time(self, values: Values) -> tuple[dict[str, int | float], Needs]:
         """Return sizes with which a call takes at most `FIT_CALL_S`, or the nearest to it.

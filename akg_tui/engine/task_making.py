@@ -10,7 +10,7 @@ import ast
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from akg_tui.problems.input_groups import FUNCTIONS
 from akg_tui.problems.module_text import with_named_numbers, with_normal_draws
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
-from akg_tui.problems.wrapped_models import COPIED, with_copies
+from akg_tui.problems.wrapped_models import COPIED, place_of, with_copies, with_factors
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -52,6 +52,13 @@ SLOW_CALL_S = 1.0
 SMALLER_TRIED = 5
 """How often the sizes of a problem that is no task are lowered to make one of it."""
 
+FACTORS = (16.0, 256.0, 1 / 16, 1 / 256)
+"""The factors that are tried in turn for an input that decides less than the tolerance. Powers of
+two: the products are exact."""
+
+FACTORS_TRIED = 8
+"""How many factors are tried for a problem, of all its inputs together."""
+
 DROPOUT = (
     "dropout in training mode gives two results for one input: call self.eval() at the end of "
     "__init__, or set p = 0"
@@ -60,11 +67,16 @@ DROPOUT = (
 NO_GPU = "active drivers"
 """A part of what Triton says where it finds no GPU."""
 
+UNDECIDED = "decides nothing"
+"""The words of a fault of an input, as `task_lint.undecided` words it."""
+
+INPUT = re.compile(rf"(?:'(?P<name>\w+)'|input (?P<place>\d+)) {UNDECIDED}")
+"""The input in such a fault."""
+
 IGNORED = re.compile(
-    r"(?:'(?P<name>\w+)'|input (?P<place>\d+)) decides nothing: with other values the result is "
-    "the same (?:in every bit|but for rounding)"
+    INPUT.pattern + ": with other values the result is the same (?:in every bit|but for rounding)"
 )
-"""The fault of an input that the results do not depend on, as `task_lint.undecided` words it."""
+"""The fault of an input that the results do not depend on."""
 
 FREE = re.compile(r'declare \[correctness\] free_inputs = \["?(\w+)"?\]')
 """What `task_lint.undecided` says of an input; there is no task.toml yet."""
@@ -297,7 +309,8 @@ class _Making:
                 problem.reference,
                 problem.filename,
                 self._known,
-                fixed=self._wanted.sizes if self._wanted.fit else (),
+                fixed=self._wanted.sizes,
+                fit=self._wanted.fit,
             )
             self._fit_cases(search)
             if not self._cases:
@@ -420,7 +433,7 @@ class _Making:
             if "a kernel would pass that returns" in str(error):
                 self._examine_normal_draws(search, error)
                 return
-            if "decides nothing" in str(error):
+            if UNDECIDED in str(error):
                 self._examine_undecided(search, error)
                 return
             if self._tolerance is None or "too loose" not in str(error):
@@ -470,21 +483,90 @@ class _Making:
         too. One that changes the results within the tolerance, as one of a million numbers of a
         mean, is not declared: a kernel could then return a constant.
         """
-        found = IGNORED.search(str(refused))
-        if found is None:
-            self._examine_smaller(search, refused)
+        if not self._declare_free(refused):
+            try:
+                self._examine_smaller(search, refused)
+            except ReferenceRefused:
+                self._examine_factors(search, refused)
             return
-        name = found["name"] or int(found["place"])
+        try:
+            self._examine_cases(search)
+        except ReferenceRefused as error:
+            if UNDECIDED not in str(error):
+                raise
+            self._examine_undecided(search, error)
+
+    def _declare_free(self, refused: ReferenceRefused) -> bool:
+        """Declare the input in a fault free if it changes nothing; return whether it does."""
+        if IGNORED.search(str(refused)) is None:
+            return False
+        name, _ = self._input_of(refused)
         if name in self._free:
             raise refused
         self._free = (*self._free, name)
         self.decide(f"input {name} changes no result here: a kernel may ignore it (free_inputs)")
-        try:
-            self._examine_cases(search)
-        except ReferenceRefused as error:
-            if "decides nothing" not in str(error):
-                raise
-            self._examine_undecided(search, error)
+        return True
+
+    def _examine_factors(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Multiply the inputs that decide too little, so that each decides; else raise `refused`.
+
+        Attention of numbers near zero is a mean of the values: the keys decide nothing. With larger
+        ones they do, and a kernel that ignores them is found out.
+        """
+        base = self.problem.reference
+        names = self._deciding_little(search, refused)
+        factors = dict.fromkeys(names, FACTORS[0])
+        for _ in range(FACTORS_TRIED):
+            search.use(with_factors(base, factors), self._known)
+            try:
+                self._examine_cases(search)
+            except ReferenceRefused as error:
+                name, place = self._input_of(error)
+                left = FACTORS[FACTORS.index(factors[place]) + 1 :] if place in factors else FACTORS
+                # Values so large that an input changes nothing must not make it a free one.
+                if place is None or not left or IGNORED.search(str(error)):
+                    break
+                names[place], factors[place] = name, left[0]
+            else:
+                listed = ", ".join(f"input {names[at]} x {each:g}" for at, each in factors.items())
+                told = "as drawn they change the results by less than the tolerance"
+                told = f"some inputs are multiplied: {listed}; {told}"
+                self._change_reference(with_factors(base, factors), told)
+                return
+        search.use(base, self._known)
+        raise refused
+
+    def _deciding_little(
+        self, search: SizeSearch, refused: ReferenceRefused
+    ) -> dict[int, str | int]:
+        """Return the names of the inputs that decide too little, by place.
+
+        Declares those free that change nothing. Raises `refused` if no task could be made.
+        """
+        names: dict[int, str | int] = {}
+        error = refused
+        for _ in range(FACTORS_TRIED):
+            if not self._declare_free(error):
+                name, place = self._input_of(error)
+                if place is None:
+                    break
+                names[place] = name
+            try:
+                self._examine_cases(search, ignoring=names)
+            except ReferenceRefused as found:
+                error = found
+            else:
+                return names
+        raise refused
+
+    def _input_of(self, refused: ReferenceRefused) -> tuple[str | int, int | None]:
+        """Return the name of the input in a fault, or its place, and its place if that is found."""
+        found = INPUT.search(str(refused))
+        if found is None:
+            return "", None
+        if found["place"]:
+            return int(found["place"]), int(found["place"])
+        return found["name"], place_of(self.problem.reference, found["name"])
 
     def _examine_smaller(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Find smaller sizes that make a task of it; else raise `refused`.
@@ -512,9 +594,14 @@ class _Making:
         self._values = before
         raise refused
 
-    def _examine_cases(self, search: SizeSearch) -> None:
-        """Examine the reference, and leave out cases that are refused if others are not."""
+    def _examine_cases(self, search: SizeSearch, ignoring: Iterable[int] = ()) -> None:
+        """Examine the reference, and leave out cases that are refused if others are not.
+
+        The inputs in the places `ignoring` need not matter.
+        """
         task = self.task()
+        free = (*task.correctness.free_inputs, *ignoring)
+        task = replace(task, correctness=replace(task.correctness, free_inputs=free))
 
         def examine(case: Case | None) -> None:
             changed = ReferenceChanges(constants=task.constants(case))
@@ -614,7 +701,8 @@ def _need(needs: Needs | None) -> str:
 
 
 def _told(needs: Needs) -> str:
-    parts = [f"inputs {_size(needs.inputs)}", f"results {_size(needs.results)}"]
+    results = "not known" if needs.failed else _size(needs.results)
+    parts = [f"inputs {_size(needs.inputs)}", f"results {results}"]
     if needs.weights:
         parts.append(f"weights {_size(needs.weights)}")
     if needs.peak > needs.inputs + needs.results + needs.weights:

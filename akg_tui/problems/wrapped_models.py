@@ -1,13 +1,14 @@
-"""A `Model` around the problem's own, where the judge can't pass what that takes or does.
+"""A `Model` or `get_inputs()` around the problem's own, where the judge can't use that as it is.
 
-The judge passes tensors, not lists or dictionaries of them, and no call may change its inputs. The
-wrapper is appended to the text of the reference; the problem's own `Model` gets another name.
+The judge passes tensors, not lists or dictionaries of them; no call may change its inputs; and each
+input must change the results by more than the tolerance. The wrapper is appended to the text of the
+reference; the problem's own `Model` or `get_inputs()` gets another name.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from akg_tui.problems.module_text import renamed
 
@@ -79,6 +80,23 @@ class Model(WritingModel):
         return super().forward(*values)
 '''
 
+_SCALING = '''
+
+# Added by `akg-tui new`: as drawn, these inputs change the results by less than the tolerance.
+_FACTORS = {factors}
+
+
+def get_inputs():
+    """Return the inputs, some of them multiplied by a factor."""
+    inputs = list(draw_unscaled())
+    for place, factor in _FACTORS.items():
+        value = inputs[place]
+        is_float = hasattr(value, "is_floating_point") and value.is_floating_point()
+        if is_float or isinstance(value, float):
+            inputs[place] = value * factor
+    return inputs
+'''
+
 
 def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
     """Return a reference that takes no lists or dictionaries of tensors, and if that is a change.
@@ -100,15 +118,31 @@ def with_copies(reference: str, places: Sequence[int]) -> str:
     return inner + "\n" + _COPYING.format(places=tuple(places))
 
 
+def with_factors(reference: str, factors: Mapping[int, float]) -> str:
+    """Return a reference whose `get_inputs()` multiplies floats and tensors of them, by place."""
+    inner = renamed(reference, "get_inputs", "draw_unscaled").rstrip("\n")
+    return inner + "\n" + _SCALING.format(factors=dict(factors))
+
+
+def place_of(reference: str, parameter: str) -> int | None:
+    """Return the place of a parameter of `Model.forward`; None if it is not found."""
+    names = [each.arg for each in _parameters(ast.parse(reference))]
+    return names.index(parameter) if parameter in names else None
+
+
 def _places(module: ast.Module) -> tuple[int, ...]:
     """Return the places of the parameters of `Model.forward` that hold several tensors."""
+    return tuple(i for i, each in enumerate(_parameters(module)) if _holds_tensors(each))
+
+
+def _parameters(module: ast.Module) -> list[ast.arg]:
+    """Return the parameters of `Model.forward` after `self`."""
     for statement in module.body:
         if isinstance(statement, ast.ClassDef) and statement.name == "Model":
             for each in statement.body:
                 if isinstance(each, ast.FunctionDef) and each.name == "forward":
-                    arguments = [*each.args.posonlyargs, *each.args.args][1:]
-                    return tuple(i for i, a in enumerate(arguments) if _holds_tensors(a))
-    return ()
+                    return [*each.args.posonlyargs, *each.args.args][1:]
+    return []
 
 
 def _holds_tensors(argument: ast.arg) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -144,6 +145,25 @@ def test_what_a_real_call_can_not_allocate_is_halved_until_it_can(probe: SizePro
     assert sizes.needs(fitted).held <= 32 * MIB
 
 
+def test_inputs_that_are_too_large_are_not_drawn_for_a_call_that_needs_their_values(
+    probe: SizeProbe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = SETS / "kernelbench" / "24_normalize_by_largest.py"
+    sizes = search(probe, path)
+    asked: list[tuple[Question, float]] = []
+    ask = probe.ask
+
+    def noted(question: Question, task: Task, *rest: str) -> Needs | None:
+        asked.append((question, math.prod(task.reference.constants.values())))
+        return ask(question, task, *rest)
+
+    monkeypatch.setattr(probe, "ask", noted)
+    fitted = sizes.fitting_memory({"batch_size": 1 << 14, "dim": 1 << 14})
+    assert fitted is not None
+    assert sizes.needs(fitted).held <= sizes.fit_limit
+    assert max(size for question, size in asked if question == "measure") * 4 <= sizes.fit_limit
+
+
 def test_constants_of_a_task_reach_the_reference(probe: SizeProbe) -> None:
     path = SETS / "kernelbench" / "4_softmax.py"
     changed = replace(TASK, reference=ReferenceChanges(constants={"batch_size": 2, "dim": 3}))
@@ -159,6 +179,12 @@ def test_a_fault_of_a_reference_is_told_with_its_line(probe: SizeProbe) -> None:
     line = source.splitlines().index("        return torch.softmax(x, dim=1)") + 1
     bad = source.replace("4096", "4").replace("393216", "8").replace("softmax(", "softmaxx(")
     for question in QUESTIONS:
+        if question == "estimate":
+            needs = probe.ask(question, TASK, bad, "4_softmax.py")
+            assert needs is not None
+            assert f"4_softmax.py:{line}: AttributeError" in needs.failed
+            assert needs.inputs == 4 * 8 * 4
+            continue
         with pytest.raises(ReferenceRefused) as refused:
             probe.ask(question, TASK, bad, "4_softmax.py")
         assert f"4_softmax.py:{line}: AttributeError" in str(refused.value)

@@ -305,6 +305,46 @@ def test_an_input_that_cancels_is_free(probe: SizeProbe, tmp_path: Path) -> None
     assert task.task.correctness.free_inputs == ("mask",)
 
 
+ATTENTION = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, query, key, value, unused):
+        return torch.softmax(query @ key.T, -1) @ value
+
+
+def get_inputs():
+    near_zero = [torch.rand(16, 32).half() * 0.02 - 0.01 for _ in range(2)]
+    return [*near_zero, torch.randn(16, 32).half(), torch.rand(8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_inputs_that_decide_too_little_are_multiplied(probe: SizeProbe, tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(ATTENTION)
+    task, told = made(probe, tmp_path / "task", path)
+    assert task.task.correctness.free_inputs == ("unused",)
+    (note,) = (line for line in told if "multiplied" in line)
+    assert note.startswith("note: some inputs are multiplied: input ")
+    assert "input key x " in note
+    names: dict[str, Any] = {}
+    exec(task.reference, names)
+    query, key, value, unused = names["get_inputs"]()
+    assert (query @ key.T).std() > 10 * 32**0.5 * 0.006**2
+    assert value.std() < 2
+    assert unused.max() <= 1
+    (tmp_path / "task/kernel.py").write_text(
+        "import torch\n\n\nclass ModelNew(torch.nn.Module):\n"
+        "    def forward(self, query, key, value, unused):\n"
+        "        return value.mean(0).expand(16, 32).contiguous()\n"
+    )
+    assert main(["eval", str(tmp_path / "task"), "--json"]) != 0
+
+
 def test_an_input_can_be_declared_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.py"
     text = PLAIN.replace("(x @ self.weight * mask)[index]", "(x + 1e-9 * mask)[index]")
@@ -344,11 +384,12 @@ def test_inputs_that_change_no_result_are_declared_free_and_those_that_change_it
     named.write_text(ignoring.replace("hint, *more", "hint, table, row"))
     task, _ = made(probe, tmp_path / "named", named)
     assert set(task.task.correctness.free_inputs) == {"table", "row"}
-    # The mean of so many numbers is nearly that of others: a kernel could return a constant.
+    # The mean of so many numbers is nearly that of others: a kernel could return a constant. Of
+    # larger or smaller numbers it would be that of ones or of zeros.
     mean = tmp_path / "mean.py"
     mean.write_text(
         UNDECIDED.replace("x):", "x, scale):")
-        .replace("relu(x)", "mean(x + 9) * scale")
+        .replace("relu(x)", "mean((x > 0.5) + 9.0) * scale")
         .replace("torch.rand(1024, 1024)", "torch.rand(1 << 20), torch.rand(1) + 1")
     )
     with pytest.raises(BadTask, match=r"'x' decides nothing: .* stays within the tolerance"):

@@ -1,7 +1,8 @@
 """Runs a reference once to find what it needs: bytes, work, and the time of one call.
 
-With fake tensors nothing is allocated: a reference of any size is sized in an instant. One that
-looks at its values (`.item()`) can't run so, and is sized by a real call under the memory limit.
+With fake tensors nothing is allocated: a reference of any size is sized in an instant. Of one that
+looks at its values (`.item()`) only the inputs are sized so, and the rest by a real call under the
+memory limit.
 The figures choose sizes; no verdict depends on them.
 """
 
@@ -20,6 +21,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.input_generator import ReferenceServer, _copies
 from akg_tui.evaluate.child.kernel_server import seed_all
 from akg_tui.evaluate.child.protocol import Status
@@ -54,7 +56,14 @@ class SizeServer(ReferenceServer):
             # A single thread's CPU time, which other work on the machine does not lengthen.
             clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
             start = clock()
-            results = self._as_tensors(self._called(copies))
+            failed = ""
+            results: list[torch.Tensor] = []
+            try:
+                results = self._as_tensors(self._called(copies))
+            except Fault as error:
+                if not fake:
+                    raise
+                failed = str(error)
             call_s = clock() - start
         self._check_types(results)
         written = [i for i, v in enumerate(copies) if isinstance(v, torch.Tensor) and v._version]
@@ -76,6 +85,7 @@ class SizeServer(ReferenceServer):
             call_s=None if fake else call_s,
             cpu_s=time.process_time(),
             empty=_empty(inputs, results),
+            failed=failed,
             written=tuple(written),
         )
         text = msgspec.json.encode(needs)
