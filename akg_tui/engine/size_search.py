@@ -36,6 +36,9 @@ ATTEMPTS = 8
 """The most real calls with which a time that fits is sought."""
 
 LARGEST_STEP = 1 / 4
+LARGE_SHARE = 1 / 4
+"""Sizes from this share of the largest are halved together where they may belong together."""
+
 LEAST_GB = 1.0
 """Torch itself does not run in less."""
 
@@ -170,12 +173,31 @@ class SizeSearch:
             return found or self._shrunk(values, held, self.limit)
 
         found = sought()
-        if found is None and not self._estimated and self._inputs_alone:
-            # Sizes that forward() refuses may have been passed on the way.
+        if not self._inputs_alone or (found is not None and not self.needs(found).failed):
+            return found
+        # Sizes that forward() refuses may have been passed on the way.
+        found = self._in_proportion(values)
+        if found is None:
             self.is_faked, self._inputs_alone = False, False
             self._found.clear()
             found = sought()
         return found
+
+    def _in_proportion(self, values: Values) -> dict[str, int | float] | None:
+        """Return sizes that fit, the largest halved together: one may be twice another."""
+        sizes = self._start(values)
+        changed: dict[str, int | float] = {}
+        while sizes and (largest := max(sizes.values())) > 1:
+            alike = [name for name, size in sizes.items() if size >= max(largest * LARGE_SHARE, 2)]
+            sizes |= {name: sizes[name] // 2 for name in alike}
+            changed |= {name: sizes[name] for name in alike}
+            try:
+                needs = self.needs({**values, **changed})
+            except ReferenceRefused:
+                continue
+            if needs.held <= self.fit_limit and not needs.failed:
+                return self._in_order({**values, **changed})
+        return None
 
     def fitting_time(self, values: Values) -> tuple[dict[str, int | float], Needs]:
         """Return sizes with which a call takes at most `FIT_CALL_S`, or the nearest to it.
@@ -210,9 +232,7 @@ class SizeSearch:
         self, values: Values, measure: Callable[[Needs], float], limit: float
     ) -> dict[str, int | float] | None:
         """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
-        start = sizes_of(self._known)
-        start |= {name: value for name, value in values.items() if isinstance(value, int)}
-        start = {name: value for name, value in start.items() if name not in self._fixed}
+        start = self._start(values)
 
         def cost(sizes: Mapping[str, int]) -> float | None:
             changed = {name: value for name, value in sizes.items() if value != start[name]}
@@ -225,8 +245,17 @@ class SizeSearch:
         if found is None:
             return None
         changed = {name: value for name, value in found.items() if value != start[name]}
-        # In the order of the file.
-        return {name: v for name in self._known if (v := {**values, **changed}.get(name))}
+        return self._in_order({**values, **changed})
+
+    def _start(self, values: Values) -> dict[str, int]:
+        """Return the sizes that may be changed."""
+        start = sizes_of(self._known)
+        start |= {name: value for name, value in values.items() if isinstance(value, int)}
+        return {name: value for name, value in start.items() if name not in self._fixed}
+
+    def _in_order(self, values: Values) -> dict[str, int | float]:
+        """Return sizes in the order of the file."""
+        return {name: v for name in self._known if (v := values.get(name))}
 
 
 def _work(needs: Needs) -> float:

@@ -22,8 +22,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     work of two sizes. `operations` are those of one call, two for a multiply-add and one for any
     other arithmetic on an element, most of them on numbers of type `arithmetic`. `call_s` is the
     measured time of a call (of one thread: its CPU time), None for fake tensors. `cpu_s` is the CPU
-    time of finding all this. `empty` says what has no elements, or is "". `failed` is the fault of a
-    call with fake tensors, whose results are then unknown. `written` are the inputs to which the
+    time of finding all this. `empty` says what has no elements, or is "". `failed` is the fault of
+    a call with fake tensors, whose results are then unknown. `written` are the inputs to which the
     reference writes.
     """
 
