@@ -58,6 +58,8 @@ _DTYPES = {
     "double": "float64", "double2": "float64",
     "half": "float16", "__half": "float16", "half2": "float16", "__half2": "float16",
     "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "__nv_bfloat162": "bfloat16",
+    "__nv_fp8_e4m3": "float8_e4m3fn", "__nv_fp8x4_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2", "__nv_fp8x4_e5m2": "float8_e5m2",
     "int": "int32", "int32_t": "int32", "int4": "int32",
     "long long": "int64", "int64_t": "int64", "long": "int64",
     "short": "int16", "int16_t": "int16",
