@@ -51,6 +51,23 @@ SCALED = TASK.format(
     inputs=of("float8_e4m3fn", (32, 64), (16, 64)) + ", torch.rand(()) + 0.5, torch.rand(()) + 0.5",
 )
 
+WEIGHTED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(32).to(torch.float8_e5m2))
+
+    def forward(self, x):
+        return (x.to(torch.float32) @ self.weight.to(torch.float32)).to(torch.float8_e4m3fn)
+
+
+def get_inputs():
+    return [torch.randn(8, 32).to(torch.float8_e4m3fn)]
+"""
+
 IN_CPP = '''
 import ctypes
 
@@ -106,6 +123,11 @@ HONEST = {
     "a result in 8 bits": (GATED, GATED.replace("torch.sigmoid(", "1 / (1 + torch.exp(-")
     .replace("gate.float())", "gate.float()))")),
     "a quantization": (QUANTIZED, QUANTIZED.replace("(x / scale)", "(x * (1 / scale))")),
+    "weights, and a result of few elements": (
+        WEIGHTED,
+        WEIGHTED.replace("x.to(torch.float32)", "x.double()").replace("weight.to(torch.float32)",
+                                                                   "weight.double()"),
+    ),
     "an operator for 8 bits": (
         SCALED,
         SCALED.replace(
@@ -159,8 +181,9 @@ def test_other_bits_of_the_same_input_are_found_where_a_task_demands_equal_ones(
     ).replace("Model(", "ModelNew(")
     honest = QUANTIZED.replace("Model(", "ModelNew(")
     assert evaluated(checked, QUANTIZED, honest, timed=False).outcome is Outcome.CORRECT
-    found = evaluated(checked, QUANTIZED, "import os\n" + moving, timed=False)
+    found = evaluated(checked, QUANTIZED, moving, timed=False)
     assert found.outcome is Outcome.FAILED, found
+    assert "not deterministic" in found.message
 
 
 def test_a_kernel_that_gets_8_bits_is_timed(evaluated: Evaluated) -> None:
