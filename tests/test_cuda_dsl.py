@@ -160,13 +160,14 @@ def test_declarations_are_read_as_a_compiler_reads_them() -> None:
         cudaError_t
         g(const float *__restrict__ x, __half* y, std::int64_t n, unsigned int k,
           unsigned char mask[], float, unsigned, void const *const p, float **q, const int *i,
-          size_t size = 0, cudaStream_t stream = nullptr) { return 0; }
+          const __nv_fp8_e4m3 *w, size_t size = 0, cudaStream_t stream = nullptr) { return 0; }
         }""",
         ["g"],
     )
     pointers = {each.name: each.dtype for each in function.parameters if each.is_pointer}
     assert pointers == {
         "x": "float32", "y": "float16", "mask": "uint8", "p": "", "q": "", "i": "int32",
+        "w": "float8_e4m3fn",
     }  # fmt: skip
     numbers = [each.kind for each in function.parameters if not each.is_pointer][:-1]
     assert numbers == [

@@ -7,9 +7,9 @@ the reference allows it. A candidate may be eight times as far from ``r`` as the
 in its own precision, and always as far as the floor of its dtype. A floor is the error of eager
 PyTorch on common operators, with a margin, or that of adding one by one, whichever is larger.
 
-A result in half precision is the rounded result of a computation in single precision. So its bound
-has two parts: some roundings to the dtype (as many as the reference makes, or twice its own error),
-and the error of adding in single precision.
+A result in half precision, or in 8 bits, is the rounded result of a computation in single
+precision. So its bound has two parts: some roundings to the dtype (as many as the reference makes,
+or twice its own error), and the error of adding in single precision.
 
 The size and the error of a few elements are sometimes small by luck, which says nothing of other
 kernels' errors. So the results of several draws are judged as one where a result has few elements.
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from akg_tui.evaluate.child.protocol import FEW
+from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
 
 FLOORS = {
     torch.float64: 1e-12,
@@ -33,6 +34,8 @@ FLOORS = {
     torch.complex64: 2e-6,
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
+    torch.float8_e4m3fn: 2**-4,
+    torch.float8_e5m2: 2**-3,
 }
 """The least bounds; in half precision the bound where no exact results are known."""
 
@@ -43,16 +46,21 @@ CEILINGS = {
     torch.complex64: 1e-4,
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
+    torch.float8_e4m3fn: 3 * 2**-4,
+    torch.float8_e5m2: 3 * 2**-3,
 }
 """The largest allowed error of a candidate, for any condition of the reference."""
 
-HALF = (torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16, *FLOAT8)
 HEADROOM = 8.0
 HALF_HEADROOM = 2.0
+"""Of 16 bits. Of 8 bits it is 1: a reference that rounds in double precision too is off by a step
+where a value lies between two, and so may a kernel be, but by no more."""
 ROUNDINGS = (2, 4)
 """The least and largest number of roundings that a kernel in half precision may make.
 
-One is the rounding of the result; a reference of several operators rounds after each."""
+One is the rounding of the result; a reference of several operators rounds after each. No operators
+compute in 8 bits, so there it is the least number: a step from one value to the next."""
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 NUDGED_SUM = 2.0
@@ -83,7 +91,7 @@ NEGLIGIBLE = {
 
 Flushed denormal numbers are smaller. In single precision a kernel that bounds the argument of an
 exponential leaves more: for z = -350, z / (1 + exp(80)) is -6e-33 instead of 0. (CPUs do not flush
-float16, whose denormal numbers are not small.)"""
+float16, whose denormal numbers are not small; nor are those of 8 bits.)"""
 
 PLAIN_SCALE = 1e-20
 """Below this scale `NEGLIGIBLE` differences are not negligible beside a tolerance."""
@@ -92,7 +100,7 @@ SHOWN = 8
 ROUNDING_SHARE = 8.0
 ROUNDING_MOST = 1e-3
 """An error of at most this many tolerances, and of at most this size, is probably rounding. In half
-precision the size does not matter."""
+precision the size does not matter, but in 8 bits it is at most the ceiling."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,7 @@ def pooled_bounds(
             exact = torch.cat([each[index].reshape(-1) for _, each in draws if each is not None])
         bound = _bound(native, exact, tolerance, (terms, roundings))
         target = exact if exact is not None and bound.exact else native
+        target = computable(target)
         sized = target[torch.isfinite(target)]
         found.append(replace(bound, scale=_rms(sized, sized.numel())))
     return found
@@ -268,7 +277,7 @@ def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
     # A finite sum, one pass, proves all values finite; else each value is checked.
     return all(
         math.isfinite(abs(tensor.sum().item())) or bool(torch.isfinite(tensor).all())
-        for tensor in tensors
+        for tensor in map(computable, tensors)
     )
 
 
@@ -302,18 +311,21 @@ def _half(
     """
     terms, kind = work[0], torch.finfo(native.dtype)
     least, most = ROUNDINGS
-    roundings = min(max(work[1] + 1, least), most)
+    roundings, headroom = min(max(work[1] + 1, least), most), HALF_HEADROOM
+    if native.dtype in FLOAT8:
+        roundings, headroom = least, 1.0
     scale = _rms(target, target.numel())
-    # Only float16 is not flushed (`_errors`), and zero is never rounded.
-    matters = native.dtype == torch.float16 and 0 < scale < math.inf
+    # Only these are not flushed (`_errors`), and zero is never rounded.
+    matters = native.dtype not in NEGLIGIBLE and 0 < scale < math.inf
     denormal = kind.smallest_normal / scale if matters else 0.0
     unit = kind.eps / 2 * (1 + denormal)
     single = torch.finfo(torch.float32).eps / 2
     growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if nudge is None else EQUAL_SUM * terms)
     added = growth * max(single, nudge or 0.0)
     rounded, origin = roundings * unit, f"{roundings} roundings to {_name(native.dtype)}"
-    if HALF_HEADROOM * own > rounded:
-        rounded, origin = HALF_HEADROOM * own, "twice the reference's own error"
+    if headroom * own > rounded:
+        times = "twice " if headroom > 1 else ""
+        rounded, origin = headroom * own, f"{times}the reference's own error"
     sums = f", and adding {terms} terms in float32" if terms > 1 else ""
     return rounded + added, origin + sums
 
@@ -478,6 +490,8 @@ def _within(
     place = int(errors.reshape(-1).argmax())
     where, expected, got = _values_at(place, result, target)
     most = math.inf if native.dtype in HALF else ROUNDING_MOST
+    if native.dtype in FLOAT8:
+        most = CEILINGS[native.dtype]
     rounded = error <= min(ROUNDING_SHARE * bound.tolerance, most)
     line = (
         f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
@@ -507,7 +521,7 @@ def _errors(
     ours, theirs = result.to(kind, copy=True), target.to(kind)
     count = native.numel()
     if not all_finite((native,)):
-        finite = torch.isfinite(native)
+        finite = torch.isfinite(computable(native))
         count = int(finite.sum())
         # Where the native result overflows only the mask counts; an exact overflow has no error.
         theirs = torch.where(torch.isfinite(theirs), theirs, native.to(kind))
@@ -556,6 +570,7 @@ def _worst(
 
 def _rms(values: torch.Tensor, count: int) -> float:
     kind = torch.complex128 if values.is_complex() else torch.float64
+    values = computable(values)
     norm = float(torch.linalg.vector_norm(values, dtype=kind))
     if math.isinf(norm):  # its squares overflow: an infinite scale would accept any error
         top = float(values.abs().max())
@@ -568,6 +583,7 @@ def _strange(result: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
     if native.is_complex():
         parts = torch.view_as_real(result), torch.view_as_real(native)
         return _strange(*parts).any(-1)
+    result, native = computable(result), computable(native)
     nan = torch.isnan(result) != torch.isnan(native)
     infinite = torch.isinf(result) | torch.isinf(native)
     return nan | (infinite & ~torch.isnan(native) & (result != native))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from akg_tui.evaluate import correctness
+from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, same_value
 from akg_tui.evaluate.correctness import FLOORS, Bound
 
@@ -124,7 +125,7 @@ def effect(
     held = correctness.widened(item.bounds(given), margin)
     if not correctness.accepts(altered, item.results, item.exact, held):
         return Effect.DECIDES
-    same = all(torch.equal(one, other) for one, other in zip(altered, item.results, strict=True))
+    same = all(map(same_value, altered, item.results))
     return Effect.NONE if same else Effect.LITTLE
 
 
@@ -241,7 +242,8 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     """
     if given is None:
         return None
-    fine = [r for r in item.results if r.dtype in FLOORS]
+    # A step of 8 bits is more than a tenth of the value.
+    fine = [r for r in item.results if r.dtype in FLOORS and r.dtype not in FLOAT8]
     if not fine:
         return None
     held = item.bounds(given)
@@ -249,7 +251,10 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     weakened = [
         (
             "is wrong by 10 %",
-            [r * (1 + PERTURBATION) if r.dtype in FLOORS else r for r in item.results],
+            [
+                r * (1 + PERTURBATION) if r.dtype in FLOORS and r.dtype not in FLOAT8 else r
+                for r in item.results
+            ],
         ),
         ("has only 16 bits of the result", [_halved(r) for r in item.results]),
     ]
@@ -286,7 +291,7 @@ def _passing_on(items: Sequence[Item], index: int) -> Answer:
 def _mean(result: torch.Tensor) -> torch.Tensor:
     if result.dtype not in FLOORS or result.numel() == 0:
         return result.reshape(-1)[0].expand(result.shape) if result.numel() else result
-    wide = torch.nan_to_num(result) if not result.is_complex() else result
+    wide = torch.nan_to_num(computable(result)) if not result.is_complex() else result
     return torch.full_like(result, wide.mean().item())
 
 

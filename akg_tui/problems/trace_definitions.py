@@ -41,8 +41,14 @@ PROBABILITIES = "probs"
 NEGATIVE = "negative values"
 """Words of a description: state space models explode with others."""
 
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8)
+SCALES_OF_8_BITS = (0.05, 0.15)
+"""The least and largest scale of inputs in 8 bits. Products of long rows with such scales are not
+so large that an activation function is linear or constant."""
+
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+PASSED = (*FLOATS, *INTEGERS, "bool")
 ARITHMETIC = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub),
     *(ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd),
@@ -93,6 +99,9 @@ def read(path: Path, label: str = "") -> Problem:
     integers = [n for n, spec in inputs.items() if spec.get("dtype") in INTEGERS]
     if others := [name for name in integers if name not in pointing and not custom]:
         kept_out.append(f"integer inputs are drawn from 0 to 7: {', '.join(others)}")
+    if not custom and (scales := _scales_of_8_bits(plain)):
+        low, high = SCALES_OF_8_BITS
+        kept_out.append(f"scales are drawn from {low} to {high}: {', '.join(scales)}")
     if pointing:
         kept_out.append(f"offsets and indices are drawn at random: {', '.join(pointing)}")
     return Problem(
@@ -300,7 +309,11 @@ def _drawn(
     """
     given = workload.get("inputs") or {}
     known, parts = index_inputs.drawn(plain), []
+    scales = _scales_of_8_bits(plain)
     for name, spec in plain["inputs"].items():
+        if spec.get("shape") is not None and spec.get("dtype") not in PASSED:
+            message = f"dtype {spec.get('dtype')} can't be passed to a kernel in this version"
+            raise BadTask(path, line(name), f"inputs.{name}", message)
         kind = given.get(name, {}).get("type", "custom" if custom else "")
         if kind == "custom" and custom:
             parts.append(f"custom[{json.dumps(name)}]")
@@ -308,7 +321,8 @@ def _drawn(
             _check_shape(path, name, spec, line, axes)
             parts.append(known[name])
         else:
-            parts.append(_one_drawn(path, name, spec, line, given=given.get(name, {}), axes=axes))
+            its, scaled = given.get(name, {}), name in scales
+            parts.append(_one_drawn(path, name, spec, line, given=its, axes=axes, scaled=scaled))
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
     if not custom:
         return index_inputs.preparation(plain) + body
@@ -328,8 +342,9 @@ def _one_drawn(
     *,
     given: dict[str, Any],
     axes: Mapping[str, str],
+    scaled: bool,
 ) -> str:
-    """Return the code of one input."""
+    """Return the code of one input; `scaled`: whether it is a scale of numbers in 8 bits."""
     field = f"inputs.{name}"
     shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
     if shape is None:
@@ -339,6 +354,11 @@ def _one_drawn(
         return repr(value)
     known = _check_shape(path, name, spec, line, axes)
     size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    if dtype in FLOAT8:
+        return f"torch.randn({size}).to(torch.{dtype})"
+    if scaled:
+        low, high = SCALES_OF_8_BITS
+        return f"{low} + {high - low:g} * torch.rand({size}, dtype=torch.{dtype})"
     if dtype in FLOATS:
         # Rows of probabilities, as the sets draw them.
         rows = ".softmax(-1)" if name == PROBABILITIES else ""
@@ -346,10 +366,16 @@ def _one_drawn(
         return f"-{drawn}.abs()" if NEGATIVE in str(spec.get("description")) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
-    if dtype == "bool":
-        return f"torch.rand({size}) < 0.5"
-    message = f"dtype {dtype} can't be passed to a kernel in this version"
-    raise BadTask(path, line(name), field, message)
+    return f"torch.rand({size}) < 0.5"
+
+
+def _scales_of_8_bits(plain: dict[str, Any]) -> list[str]:
+    """Return the inputs that are scales of others in 8 bits, by their names."""
+    inputs = plain["inputs"]
+    if not any(spec.get("dtype") in FLOAT8 for spec in inputs.values()):
+        return []
+    wide = (n for n, s in inputs.items() if s.get("dtype") in FLOATS and s.get("shape") is not None)
+    return [name for name in wide if "scale" in name and inputs[name]["dtype"] not in FLOAT8]
 
 
 def _check_shape(

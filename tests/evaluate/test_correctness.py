@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import InputError
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import unusual_values
+from akg_tui.evaluate.child.tensor_layout import FLOAT8
 from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
 from akg_tui.evaluate.verification import Errors
 
@@ -92,7 +93,7 @@ def test_zeros_are_wrong_however_small_the_expected_values(exact: torch.Tensor) 
 
 
 def test_poisoned_memory_is_wrong_for_every_dtype(exact: torch.Tensor) -> None:
-    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.float64):
+    for dtype in (*FLOORS, torch.int32):
         native = (exact * 100).to(dtype)
         poison = torch.full((native.numel() * native.element_size(),), 255, dtype=torch.uint8)
         assert judged(poison.view(dtype).reshape(native.shape), native).message
@@ -134,14 +135,48 @@ def test_half_precision_is_bounded_by_roundings_and_by_sums_in_single_precision(
     assert "compute in float32 and round to the result's dtype once" in wrong.message
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_in_8_bits_a_step_to_the_next_value_is_right_and_two_are_wrong(
+    exact: torch.Tensor, dtype: torch.dtype
+) -> None:
+    native, step = exact.to(dtype), torch.finfo(dtype).eps
+    for standard in (exact, native.double() * (1 + step / 2), None):
+        several = [standard] if standard is not None else None
+        (bound,) = held = correctness.bounds([native], several, None, roundings=9)
+        assert bound.tolerance == pytest.approx(step, rel=0.02)
+        assert bound.origin.startswith("2 roundings to ")
+    bits = native.view(torch.uint8).clone()
+    place = int((native.half() - 2).abs().view(-1).argmin())
+    for steps, right in ((1, True), (2, False)):
+        moved = bits.clone()
+        moved.view(-1)[place] += steps
+        found = correctness.compare([moved.view(dtype)], [native], [native.double()], held)
+        assert (not found.message) is right
+        assert right or "compute in float32 and round" in found.message
+        assert right is correctness.accepts([moved.view(dtype)], [native], [native.double()], held)
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_nan_and_infinities_in_8_bits_are_where_the_reference_has_them(dtype: torch.dtype) -> None:
+    native = torch.tensor([1.0, math.nan, 300.0]).to(dtype)
+    assert not judged(native.clone(), native).message
+    assert judged(torch.tensor([1.0, 1.0, 300.0]).to(dtype), native).message
+    assert judged(torch.tensor([math.nan, math.nan, 300.0]).to(dtype), native).message
+    if dtype is torch.float8_e5m2:
+        infinite = torch.tensor([1.0, math.inf, 300.0]).to(dtype)
+        assert not judged(infinite.clone(), infinite).message
+        assert judged(torch.tensor([1.0, -math.inf, 300.0]).to(dtype), infinite).message
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, *FLOAT8])
 def test_zeros_in_half_precision_must_be_zeros(dtype: torch.dtype) -> None:
     zeros = torch.zeros(5, 4, dtype=dtype)
     wide = zeros.double()
     held = correctness.conditioned([zeros], [wide], [[wide]], None)
     assert held is not None
     assert not correctness.compare([zeros], [zeros], [wide], held).message
-    assert correctness.compare([zeros + 1e-3], [zeros], [wide], held).message
+    near = torch.full_like(zeros, 1e-2)
+    assert correctness.compare([near], [zeros], [wide], held).message
 
 
 @pytest.mark.parametrize("left", [1e-38, 6.3e-33])
@@ -341,12 +376,12 @@ def test_errors_are_kept_by_case_and_dtype_and_the_nearest_to_its_bound_wins() -
     assert [each.dtype for each in errors.by_name if each.note] == ["int64"]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int64])
 def test_accepts_says_what_compare_says(dtype: torch.dtype) -> None:
     rng = torch.Generator().manual_seed(0)
     native = (torch.randn(300, 300, generator=rng) * 100).to(dtype)
     others = [native.clone() for _ in range(4)]
-    others[1].view(-1)[-1] += 7
+    others[1].view(-1)[-1] = others[1].view(-1)[-1].item() + 700
     if dtype.is_floating_point:
         others[2][0, 0] = torch.nan
         others[3][5, 5] = torch.inf

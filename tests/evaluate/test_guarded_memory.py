@@ -94,7 +94,9 @@ def test_a_kernel_that_stays_inside_is_correct(evaluated: Evaluated, task: Task)
 
 @given(
     shape=st.lists(st.integers(0, 9), max_size=3),
-    dtype=st.sampled_from([torch.float32, torch.bool, torch.int64, torch.bfloat16]),
+    dtype=st.sampled_from(
+        [torch.float32, torch.bool, torch.int64, torch.bfloat16, torch.float8_e5m2]
+    ),
 )
 def test_guarded_arguments_hold_what_was_shared_and_give_changes_back(
     shape: list[int], dtype: torch.dtype

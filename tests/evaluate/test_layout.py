@@ -20,6 +20,7 @@ tensors = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.int64, np.int8, np.bool_]),
     hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
 ).map(torch.from_numpy)
+eights = st.tuples(tensors, st.sampled_from(layouts.FLOAT8)).map(lambda each: each[0].to(each[1]))
 numbers = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
 constants = st.recursive(
     st.none() | st.text(max_size=5) | st.integers(-9, 9),
@@ -35,13 +36,14 @@ def through_memory(values: list[object], item: int = 0) -> list[object]:
     return layouts.load(layout, memory, item * layout.size)
 
 
-@given(st.lists(tensors | numbers | constants, max_size=5), st.integers(0, 2))
+@given(st.lists(tensors | eights | numbers | constants, max_size=5), st.integers(0, 2))
 def test_values_come_out_as_they_went_in(values: list[object], item: int) -> None:
     for before, after in zip(values, through_memory(values, item), strict=True):
         if isinstance(before, torch.Tensor):
             assert isinstance(after, torch.Tensor)
             assert after.dtype == before.dtype
-            assert torch.equal(after.nan_to_num(), before.nan_to_num())
+            same = (layouts.computable(each).nan_to_num() for each in (after, before))
+            assert torch.equal(*same)
         else:
             assert type(after) is type(before)
             assert after == before
@@ -70,9 +72,10 @@ def test_results_are_contiguous_and_may_be_widened() -> None:
 
 
 SPARSE, META = torch.zeros(2).to_sparse(), torch.zeros(1).to("meta")
+FLOAT4 = torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, [torch.zeros(1)], SPARSE, META])
+@pytest.mark.parametrize("value", [object(), {1: 2}, [torch.zeros(1)], SPARSE, META, FLOAT4])
 def test_what_can_not_be_passed_is_refused(value: object) -> None:
     with pytest.raises(Unsupported, match="value 0 is a"):
         layouts.lay_out([value])

@@ -18,6 +18,7 @@ from akg_tui.evaluate import correctness, hidden_shapes
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
+from akg_tui.evaluate.child.tensor_layout import computable
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from tests.evaluate.conftest import Evaluated, quick_task
 
@@ -55,7 +56,11 @@ def test_a_long_tensor_is_cut_down() -> None:
 
 @pytest.mark.parametrize("kind", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
 @pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
+    "dtype",
+    [
+        *(torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64),
+        *(torch.float8_e4m3fn, torch.float8_e5m2),
+    ],
 )
 def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
     kind: ValueKind, dtype: torch.dtype
@@ -67,8 +72,37 @@ def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
         assert isinstance(made, torch.Tensor)
         assert (made.shape, made.dtype) == (value.shape, value.dtype)
         assert torch.equal(value, before)
-        finite = bool(torch.isfinite(made).all())
-        assert finite is (kind not in unusual_values.SPECIAL)
+        finite = bool(torch.isfinite(computable(made)).all())
+        infinite = kind is ValueKind.INFINITE and dtype is not torch.float8_e4m3fn
+        assert finite is not (kind is ValueKind.NAN or infinite)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("alteration", [*Alteration])
+def test_an_input_in_8_bits_is_altered(alteration: Alteration, dtype: torch.dtype) -> None:
+    value, other = (torch.randn(64, 32, generator=rng(seed)).to(dtype) for seed in (0, 1))
+    change = InputChange(0, alteration, 1)
+    made = unusual_values.altered(change, [value, 1], lambda: [other, 2], rng(2))
+    assert made is not None
+    assert isinstance(made[0], torch.Tensor)
+    assert made[0].dtype == dtype
+    repeated = alteration is Alteration.REPEATED
+    assert unusual_values.same_value(made[0], value) is repeated
+    assert made[1] == (2 if repeated else 1)
+
+
+def test_large_values_in_8_bits_are_at_the_ends_of_the_range_and_denormal_ones_are_no_zeros() -> (
+    None
+):
+    x = (torch.randn(6, 64, generator=rng()) * 100).to(torch.float8_e4m3fn)
+    (large,) = unusual_values.apply(ValueKind.LARGE, [x], rng(1))
+    (small,) = unusual_values.apply(ValueKind.DENORMAL, [x], rng(1))
+    assert isinstance(large, torch.Tensor)
+    assert isinstance(small, torch.Tensor)
+    assert large.half().abs().max() == 448
+    assert small.half().abs().max() == torch.finfo(x.dtype).smallest_normal
+    assert ValueKind.INFINITE not in unusual_values.possible("any", [x.dtype])
+    assert ValueKind.INFINITE in unusual_values.possible("any", [x.dtype, torch.float8_e5m2])
 
 
 def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:

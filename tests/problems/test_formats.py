@@ -37,6 +37,10 @@ FOUND = {
         *("FlashInfer Trace", "gemm_n96_k64"),
         (48 + 96) * 64 * 4,
     ),
+    "flashinfer/definitions/gemm/fp8_gemm_n96_k64.json": (
+        *("FlashInfer Trace", "fp8_gemm_n96_k64"),
+        (64 + 96) * (64 + 2 * 4),
+    ),
     "flashinfer/definitions/norm/scaled_rms_norm_h128.json": (
         *("FlashInfer Trace", "scaled_rms_norm_h128"),
         41 * 128 * 4,
@@ -320,8 +324,8 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
             "axes.heads: is 0, expected at least 1",
         ),
         (
-            {"inputs": {"x": {"shape": ["num_rows"], "dtype": "float8_e4m3fn"}}},
-            "inputs.x: dtype float8_e4m3fn can't be passed to a kernel in this version",
+            {"inputs": {"x": {"shape": ["num_rows"], "dtype": "float4_e2m1fn_x2"}}},
+            "inputs.x: dtype float4_e2m1fn_x2 can't be passed to a kernel in this version",
         ),
         (
             {"inputs": {"x": {"shape": ["rows"], "dtype": "float32"}}},
@@ -436,6 +440,15 @@ def test_values_that_are_told_to_be_negative_are(tmp_path: Path) -> None:
         read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference, 0
     )
     assert float(drawn.max()) <= 0
+
+
+def test_inputs_in_8_bits_are_drawn_with_positive_scales() -> None:
+    found = problem("flashinfer/definitions/gemm/fp8_gemm_n96_k64.json")
+    assert "scales are drawn from 0.05 to 0.15: A_scale, B_scale" in found.kept_out
+    _, (a, a_scale, b, _) = ran(found.reference, 0)
+    assert [str(each.dtype)[6:] for each in (a, b)] == ["float8_e4m3fn", "float8_e5m2"]
+    assert 0.5 < float(a.float().std()) < 1.5
+    assert 0.05 <= float(a_scale.min()) < float(a_scale.max()) <= 0.15
 
 
 def test_integers_that_no_workload_describes_are_refused(tmp_path: Path) -> None:

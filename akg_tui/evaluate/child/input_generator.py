@@ -633,6 +633,6 @@ def _is_double(value: object) -> bool:
 def _is_half_and_not_finite(value: object) -> bool:
     return (
         isinstance(value, torch.Tensor)
-        and value.dtype in HALF
-        and not bool(torch.isfinite(value).all())
+        and value.dtype in (*HALF, *layouts.FLOAT8)
+        and not bool(torch.isfinite(layouts.computable(value)).all())
     )

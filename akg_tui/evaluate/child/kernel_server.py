@@ -34,7 +34,8 @@ CHANNEL = 3
 """The descriptor of the judge's requests; a child starts with no higher descriptor."""
 
 POISON = 0x5A
-"""A byte that, repeated, is a large number in any dtype: 1.5e16 in float32, 203 in float16."""
+"""A byte that, repeated, is a large number in any dtype: 1.5e16 in float32, 203 in float16,
+20 in float8_e4m3fn."""
 
 CHANGED_RESULTS = (
     "the result of an earlier call changed: it lies in memory that the kernel uses again, or in "

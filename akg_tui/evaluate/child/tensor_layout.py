@@ -29,12 +29,22 @@ from akg_tui.evaluate.child.protocol import (
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
 
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
 Value: TypeAlias = object
 Buffer: TypeAlias = mmap.mmap | NDArray[np.uint8]
 
 
 class Unsupported(TypeError):
     """A value that can't be passed between processes; the message has its name and the reason."""
+
+
+def computable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with equal elements that PyTorch can compute with on the CPU.
+
+    It has nearly no operations on 8-bit floats, and float16 holds each of them exactly.
+    """
+    return tensor.half() if tensor.dtype in FLOAT8 else tensor
 
 
 def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:

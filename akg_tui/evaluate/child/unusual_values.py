@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import torch
 
+from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
+
 
 class ValueKind(IntEnum):
     """A kind of input values; `label` is its name for a reader."""
@@ -82,12 +84,9 @@ def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[ValueKind]:
     """
     if values == "drawn":
         return []
-    kinds: list[ValueKind] = []
-    if any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes):
-        kinds += sorted(FLOATING - (SPECIAL if values == "finite" else frozenset()))
-    if any(_is_integer(dtype) for dtype in dtypes):
-        kinds.append(ValueKind.EDGES)
-    return kinds
+    kinds = sorted(FLOATING - (SPECIAL if values == "finite" else frozenset()))
+    kinds.append(ValueKind.EDGES)
+    return [kind for kind in kinds if _changing(kind, dtypes)]
 
 
 def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> list[object]:
@@ -98,11 +97,10 @@ def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> li
     """
     if kind is ValueKind.DRAWN:
         return list(inputs)
-    wanted: Callable[[torch.dtype], bool] = _is_integer if kind is ValueKind.EDGES else _is_inexact
+    known = {at: value for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
+    dtypes = _changing(kind, [value.dtype for value in known.values()])
     tensors = {
-        index: value
-        for index, value in enumerate(inputs)
-        if isinstance(value, torch.Tensor) and wanted(value.dtype) and value.numel()
+        index: value for index, value in known.items() if value.dtype in dtypes and value.numel()
     }
     changed = list(inputs)
     largest = max(tensors, key=lambda index: tensors[index].numel(), default=None)
@@ -148,7 +146,7 @@ def altered(
 def same_value(first: object, other: object) -> bool:
     """Return whether two inputs are equal."""
     if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor):
-        return torch.equal(first, other)
+        return torch.equal(computable(first), computable(other))
     return type(first) is type(other) and first == other
 
 
@@ -172,8 +170,9 @@ def _other_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> 
     if _is_inexact(value.dtype):
         noise = torch.rand(value.shape, generator=rng, dtype=torch.float64)
         # A product would change neither zeros nor infinities.
-        fixed = (value == 0) | ~torch.isfinite(value)
-        return torch.where(fixed, noise, value * (0.5 + noise)).to(value.dtype)
+        wide = computable(value)
+        fixed = (wide == 0) | ~torch.isfinite(wide)
+        return _as_typed(torch.where(fixed, noise, wide * (0.5 + noise)), value.dtype)
     low, high = int(value.amin()), int(value.amax())
     if low == high:
         return value + (1 if variant % 2 else -1)
@@ -242,7 +241,7 @@ def _is_sorted(value: torch.Tensor) -> bool:
     """Return whether each row has ascending numbers, which is true of one number too."""
     if value.dtype is torch.bool or value.is_complex():
         return False
-    rows = _as_rows(value)
+    rows = _as_rows(computable(value))
     return bool((rows[:, 1:] >= rows[:, :-1]).all())
 
 
@@ -313,7 +312,7 @@ def _nudged(
         return value
     noise = noise_of(value.shape)
     # A kernel gets inputs in half precision as they are, and rounds in single precision.
-    kept = torch.finfo(torch.float32 if native.dtype.itemsize == 2 else native.dtype)
+    kept = torch.finfo(torch.float32 if native.dtype.itemsize <= 2 else native.dtype)
     # The second term breaks ties among zeros, and changes no other value.
     return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 
@@ -325,7 +324,20 @@ def _changed(kind: ValueKind, value: torch.Tensor, rng: torch.Generator) -> torc
     if value.is_complex():
         parts = [_changed(kind, part, rng) for part in (value.real, value.imag)]
         return torch.complex(*parts)
-    return _CHANGES[kind](value, rng).to(value.dtype)
+    # Denormal numbers are those of the dtype itself.
+    given = value if kind is ValueKind.DENORMAL else computable(value)
+    return _as_typed(_CHANGES[kind](given, rng), value.dtype)
+
+
+def _as_typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor in a dtype of inexact numbers.
+
+    What 8 bits can't hold gets to the ends of their range; versions of PyTorch differ in that.
+    """
+    if dtype in FLOAT8:
+        most = torch.finfo(dtype).max
+        value = torch.where(value.isinf(), value, value.clamp(-most, most))
+    return value.to(dtype)
 
 
 def _large(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
@@ -468,6 +480,17 @@ _PATCHES = (
 def _as_rows(value: torch.Tensor) -> torch.Tensor:
     contiguous = value.contiguous()
     return contiguous.view(-1, value.shape[-1]) if value.dim() else contiguous.view(1, 1)
+
+
+def _changing(kind: ValueKind, dtypes: Sequence[torch.dtype]) -> set[torch.dtype]:
+    """Return those dtypes of a task's inputs whose values a kind changes."""
+    wanted: Callable[[torch.dtype], bool] = _is_integer if kind is ValueKind.EDGES else _is_inexact
+    found = set(filter(wanted, dtypes))
+    if kind is ValueKind.INFINITE and found & set(FLOAT8):
+        # The other inputs are scales: an infinite one makes NaN of zeros before a sum, not after.
+        # float8_e4m3fn has no infinities.
+        return found & {torch.float8_e5m2}
+    return found
 
 
 def _is_integer(dtype: torch.dtype) -> bool:
