@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 Statement = ast.stmt
 
@@ -224,6 +225,44 @@ def with_named_numbers(source: str, functions: Collection[str]) -> tuple[str, di
         return source, {}
     added = "".join(f"{name} = {value}\n" for name, value in sorted(named.items(), key=_value))
     return f"{text}\n\n\n# Added by `akg-tui new`: numbers of the functions above.\n{added}", named
+
+
+def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
+    """Return a module's text whose functions read some of their numbers from the module.
+
+    A local name that is bound once, to an integer of `names`, becomes the constant of that name:
+    the code states a size of its inputs again. One below `LEAST_NAMED` must have an alike name.
+    """
+    lines = source.encode().split(b"\n")
+    places: list[tuple[int, int, int, bytes]] = []
+    for function in ast.parse(source).body:
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        arguments = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+        stored = Counter(
+            each.id
+            for each in ast.walk(function)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        )
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=own)], value=ast.Constant(value=int() as value)
+                ):
+                    name = names.get(value)
+                    once = stored[own] == 1 and node.lineno == node.end_lineno
+                    if name is None or not once or {own, name} & arguments:
+                        continue
+                    if own == name:
+                        old, new = (node.col_offset, node.end_col_offset), "pass"
+                    elif stored[name] or (value < LEAST_NAMED and own.lower() != name.lower()):
+                        continue
+                    else:
+                        old, new = (node.value.col_offset, node.value.end_col_offset), name
+                    places.append((node.lineno - 1, old[0], old[1] or 0, new.encode()))
+    for at, start, end, text in sorted(places, reverse=True):
+        lines[at] = lines[at][:start] + text + lines[at][end:]
+    return b"\n".join(lines).decode()
 
 
 def _value(named: tuple[str, int]) -> int:

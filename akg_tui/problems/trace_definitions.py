@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import keyword
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,12 @@ from akg_tui.core.task import Case
 from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import cases_of
 from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
-from akg_tui.problems.module_text import ON_THE_CPU, on_the_cpu, renamed
+from akg_tui.problems.module_text import (
+    ON_THE_CPU,
+    on_the_cpu,
+    renamed,
+    with_numbers_of_the_module,
+)
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -85,6 +91,10 @@ def read(path: Path, label: str = "") -> Problem:
         # The reference made of it has these names.
         code = renamed(code, taken, f"definition_{taken}")
         custom = f"definition_{taken}" if custom == taken else custom
+    changed = ["Model calls the definition's run(); the axes are numbers at the top"]
+    if code != (of_axes := with_numbers_of_the_module(code, _alone(plain))):
+        code = of_axes
+        changed.append("numbers in functions that repeat the value of an axis are that axis")
     drawn = _drawn(found, plain, line, workload, axes=axes, custom=str(custom or ""))
     reference = _reference(plain, code, axes, inputs, drawn)
     check_reference(found, reference.encode())
@@ -110,7 +120,7 @@ def read(path: Path, label: str = "") -> Problem:
         op=op_named(name),
         reference=reference,
         filename="reference.py",
-        changed=("Model calls the definition's run(); the axes are numbers at the top",),
+        changed=tuple(changed),
         kept_out=tuple(kept_out),
         cases=cases,
         tolerance=float(rtol) if isinstance(rtol, int | float) and rtol > 0 else None,
@@ -221,6 +231,13 @@ def _extents(plain: dict[str, Any]) -> set[str]:
     return {
         str(each) for spec in specs if isinstance(spec, dict) for each in spec.get("shape") or ()
     }
+
+
+def _alone(plain: dict[str, Any]) -> dict[int, str]:
+    """Return the constant axes by value, without values that several of them have."""
+    values = {n: axis.get("value") for n, axis in plain["axes"].items() if axis["type"] == "const"}
+    counts = Counter(values.values())
+    return {v: n for n, v in values.items() if isinstance(v, int) and counts[v] == 1}
 
 
 def _cases(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -408,6 +409,37 @@ def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
     exec(read_problem(folder).reference, namespace)
     x, y, scale = namespace["get_inputs"]()
     assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
+
+
+def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_path: Path) -> None:
+    axes = {
+        "num_rows": {"type": "var"},
+        "heads": {"type": "const", "value": 4},
+        "head_width": {"type": "const", "value": 64},
+        "twin": {"type": "const", "value": 32},
+        "other": {"type": "const", "value": 32},
+    }
+    code = (
+        "import torch\n\ndef run(x):\n    head_width = 64\n    TWO = 4; HEADS = 4\n"
+        "    two = 32\n    again = 64\n    again = 64\n"
+        "    return x.reshape(-1, HEADS, half(), 2) + head_width + again + two * TWO\n"
+        "def half():\n    W = 64\n    return W // 2\n"
+        "def part(head_width):\n    W = 64\n    return W\n"
+    )
+    found = read_problem(definition(tmp_path, axes=axes, reference=code))
+    for line in ("    pass", "    TWO = 4; HEADS = heads", "    two = 32", "    W = head_width"):
+        assert f"\n{line}\n" in found.reference
+    assert found.reference.count("again = 64") == 2
+    assert "def part(head_width):\n    W = 64\n" in found.reference
+    assert "numbers in functions that repeat the value of an axis are that axis" in found.changed
+    before: dict[str, Any] = {}
+    exec(code, before)
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    x = torch.randn(3, 4, 64)
+    assert torch.equal(namespace["run"](x), before["run"](x))
+    namespace |= {"heads": 2, "head_width": 32}
+    assert namespace["run"](torch.zeros(3, 2, 32)).shape == (3, 2, 16, 2)
 
 
 def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
