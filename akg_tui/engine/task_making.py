@@ -483,45 +483,43 @@ class _Making:
         too. One that changes the results within the tolerance, as one of a million numbers of a
         mean, is not declared: a kernel could then return a constant.
         """
-        if not self._declare_free(refused):
+        little = self._deciding_little(search, refused)
+        if little:
+            refused = next(iter(little.values()))
             try:
                 self._examine_smaller(search, refused)
             except ReferenceRefused:
-                self._examine_factors(search, refused)
-            return
-        try:
-            self._examine_cases(search)
-        except ReferenceRefused as error:
-            if UNDECIDED not in str(error):
-                raise
-            self._examine_undecided(search, error)
+                self._examine_factors(search, refused, list(little))
 
     def _declare_free(self, refused: ReferenceRefused) -> bool:
         """Declare the input in a fault free if it changes nothing; return whether it does."""
         if IGNORED.search(str(refused)) is None:
             return False
-        name, _ = self._input_of(refused)
+        name = self._input_of(refused)
         if name in self._free:
             raise refused
         self._free = (*self._free, name)
         self.decide(f"input {name} changes no result here: a kernel may ignore it (free_inputs)")
         return True
 
-    def _examine_factors(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+    def _examine_factors(
+        self, search: SizeSearch, refused: ReferenceRefused, little: Sequence[str | int]
+    ) -> None:
         """Multiply the inputs that decide too little, so that each decides; else raise `refused`.
 
         Attention of numbers near zero is a mean of the values: the keys decide nothing. With larger
         ones they do, and a kernel that ignores them is found out.
         """
         base = self.problem.reference
-        names = self._deciding_little(search, refused)
+        names = {place: name for name in little if (place := self._place(name)) is not None}
         factors = dict.fromkeys(names, FACTORS[0])
         for _ in range(FACTORS_TRIED):
             search.use(with_factors(base, factors), self._known)
             try:
                 self._examine_cases(search)
             except ReferenceRefused as error:
-                name, place = self._input_of(error)
+                name = self._input_of(error)
+                place = self._place(name)
                 left = FACTORS[FACTORS.index(factors[place]) + 1 :] if place in factors else FACTORS
                 # Values so large that an input changes nothing must not make it a free one.
                 if place is None or not left or IGNORED.search(str(error)):
@@ -538,35 +536,33 @@ class _Making:
 
     def _deciding_little(
         self, search: SizeSearch, refused: ReferenceRefused
-    ) -> dict[int, str | int]:
-        """Return the names of the inputs that decide too little, by place.
-
-        Declares those free that change nothing. Raises `refused` if no task could be made.
-        """
-        names: dict[int, str | int] = {}
+    ) -> dict[str | int, ReferenceRefused]:
+        """Return the faults of the inputs that decide too little; declare the others free."""
+        little: dict[str | int, ReferenceRefused] = {}
         error = refused
-        for _ in range(FACTORS_TRIED):
+        while len(little) < FACTORS_TRIED:
             if not self._declare_free(error):
-                name, place = self._input_of(error)
-                if place is None:
-                    break
-                names[place] = name
+                little[self._input_of(error)] = error
             try:
-                self._examine_cases(search, ignoring=names)
+                self._examine_cases(search, ignoring=little)
             except ReferenceRefused as found:
+                if UNDECIDED not in str(found):
+                    raise
                 error = found
             else:
-                return names
-        raise refused
+                break
+        return little
 
-    def _input_of(self, refused: ReferenceRefused) -> tuple[str | int, int | None]:
-        """Return the name of the input in a fault, or its place, and its place if that is found."""
+    @staticmethod
+    def _input_of(refused: ReferenceRefused) -> str | int:
+        """Return the name of the input in a fault, or its place."""
         found = INPUT.search(str(refused))
         if found is None:
-            return "", None
-        if found["place"]:
-            return int(found["place"]), int(found["place"])
-        return found["name"], place_of(self.problem.reference, found["name"])
+            raise refused
+        return found["name"] or int(found["place"])
+
+    def _place(self, name: str | int) -> int | None:
+        return place_of(self.problem.reference, name) if isinstance(name, str) else name
 
     def _examine_smaller(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Find smaller sizes that make a task of it; else raise `refused`.
@@ -594,10 +590,10 @@ class _Making:
         self._values = before
         raise refused
 
-    def _examine_cases(self, search: SizeSearch, ignoring: Iterable[int] = ()) -> None:
+    def _examine_cases(self, search: SizeSearch, ignoring: Iterable[str | int] = ()) -> None:
         """Examine the reference, and leave out cases that are refused if others are not.
 
-        The inputs in the places `ignoring` need not matter.
+        The inputs `ignoring` need not matter.
         """
         task = self.task()
         free = (*task.correctness.free_inputs, *ignoring)
