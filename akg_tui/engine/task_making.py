@@ -518,11 +518,13 @@ class _Making:
             try:
                 self._examine_cases(search)
             except ReferenceRefused as error:
+                # Values so large that an input changes nothing must not make it a free one.
+                if UNDECIDED not in str(error) or IGNORED.search(str(error)):
+                    break
                 name = self._input_of(error)
                 place = self._place(name)
                 left = FACTORS[FACTORS.index(factors[place]) + 1 :] if place in factors else FACTORS
-                # Values so large that an input changes nothing must not make it a free one.
-                if place is None or not left or IGNORED.search(str(error)):
+                if place is None or not left:
                     break
                 names[place], factors[place] = name, left[0]
             else:
