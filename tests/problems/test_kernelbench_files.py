@@ -164,6 +164,24 @@ def test_inputs_that_are_too_large_are_not_drawn_for_a_call_that_needs_their_val
     assert max(size for question, size in asked if question == "measure") * 4 <= sizes.fit_limit
 
 
+def test_sizes_that_belong_together_are_halved_together_where_a_call_needs_values(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "halves.py"
+    path.write_text(
+        "import torch\n\nlength = 1 << 26\nhalf = 1 << 25\n\n\n"
+        "class Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x.reshape(2, half) / x.abs().max().item()\n\n\n"
+        "def get_inputs():\n    return [torch.randn(length)]\n"
+    )
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: 12 * MIB)
+    sizes = search(probe, path)
+    fitted = sizes.fitting_memory({})
+    assert fitted is not None
+    assert fitted["length"] == 2 * fitted["half"] < 1 << 18
+    assert sizes.needs(fitted).held <= MIB
+
+
 def test_constants_of_a_task_reach_the_reference(probe: SizeProbe) -> None:
     path = SETS / "kernelbench" / "4_softmax.py"
     changed = replace(TASK, reference=ReferenceChanges(constants={"batch_size": 2, "dim": 3}))
