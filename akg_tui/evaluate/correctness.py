@@ -68,6 +68,10 @@ NUDGED_SUM = 2.0
 EQUAL_SUM = 0.25
 """The share of the largest possible error that a sum may reach in half precision, where the
 roundings of the result come on top, and the whole of it would hide terms that are left out."""
+MEAN_EFFECTS = 4.0
+"""The largest effect of a change on an element, in units of the mean of many."""
+MOVED_FEW, MOVED_SHARE = 3, 0.02
+"""The elements of a row, and the further share of them, that a small effect may move by a step."""
 LONG_SUM = 1e-2
 """The largest error that a long sum of unusual values may have.
 
@@ -237,6 +241,7 @@ def conditioned(
         nudge, *sums = (_worst(each, native, target) for each in others)
         rounded_sums = max(sums) if sums and has_few(native) else 0.0
         if native.dtype in HALF:
+            nudge = min(nudge, _mean_effect(others[0], native, target))
             bound, origin = _half(native, target, own, nudge, (terms, roundings))
             bound += HEADROOM * rounded_sums
             shaken = own
@@ -258,6 +263,27 @@ def conditioned(
             Bound(tolerance or bound, shaken, exact=True, origin=_given(tolerance) or origin)
         )
     return held
+
+
+def _mean_effect(nudged: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> float:
+    """Return the effect of changed inputs on a result that the reference rounds by itself.
+
+    It rounds in double precision too (`.to(torch.bfloat16)`), so a change shows as whole steps: an
+    effect of a thousandth of a step moves one of a thousand elements by a step. The mean shows it.
+    Infinite if the result is not rounded, or if a row has so many moved elements, or an element
+    moves by so much, that the effect there may be as large as a step.
+    """
+    dtype = native.dtype
+    rounded = torch.equal(computable(target.to(dtype)).to(target.dtype), target)
+    if not rounded or not target.numel():
+        return math.inf
+    width = target.shape[-1] if target.dim() else 1
+    moved = (nudged != target).reshape(-1, width).sum(-1)
+    errors = _errors(nudged, native, target)
+    scattered = int(moved.max()) <= MOVED_FEW + MOVED_SHARE * width
+    if not scattered or float(errors.max()) > torch.finfo(dtype).eps:
+        return math.inf
+    return MEAN_EFFECTS * float(errors.mean())
 
 
 def _has_ties(results: torch.Tensor) -> bool:

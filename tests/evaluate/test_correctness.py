@@ -135,6 +135,28 @@ def test_half_precision_is_bounded_by_roundings_and_by_sums_in_single_precision(
     assert "compute in float32 and round to the result's dtype once" in wrong.message
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_reference_that_rounds_in_double_precision_too_is_no_reason_to_check_less(
+    dtype: torch.dtype,
+) -> None:
+    rng = torch.Generator().manual_seed(5)
+    exact = torch.randn(1000, 256, generator=rng, dtype=torch.float64)
+    change = torch.rand(exact.shape, generator=rng, dtype=torch.float64) * 2e-7
+
+    def held(change: torch.Tensor) -> list[Bound] | None:
+        results = [exact.to(dtype)]
+        target, nudged = ([each.to(dtype).double()] for each in (exact, exact * (1 + change)))
+        assert not torch.equal(target[0], nudged[0])
+        return correctness.conditioned(results, target, [nudged], None, 1024)
+
+    found = held(change)
+    assert found is not None
+    assert found[0].tolerance < 2.5 * torch.finfo(dtype).eps
+    # One row for which a rounding of the inputs is nearly a step of the result.
+    change[7] *= torch.finfo(dtype).eps / 4e-7
+    assert held(change) is None
+
+
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_in_8_bits_a_step_to_the_next_value_is_right_and_two_are_wrong(
     exact: torch.Tensor, dtype: torch.dtype
