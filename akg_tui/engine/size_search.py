@@ -225,8 +225,15 @@ class SizeSearch:
         return current, needs
 
     def smaller(self, values: Values) -> dict[str, int | float] | None:
-        """Return sizes with at most a quarter of the work, or None if there are none."""
-        return self._shrunk(values, _work, _work(self.needs(values)) * LARGEST_STEP)
+        """Return sizes with at most a quarter of the work, or None if there are none.
+
+        The time of a real call tells little of a small one: its bytes count instead.
+        """
+
+        def work(needs: Needs) -> float:
+            return needs.work if needs.call_s is None else needs.held
+
+        return self._shrunk(values, work, work(self.needs(values)) * LARGEST_STEP)
 
     def _shrunk(
         self, values: Values, measure: Callable[[Needs], float], limit: float

@@ -408,7 +408,8 @@ class _Making:
             self._values, needs = search.fitting_time(self._values)
             if (needs.call_s or 0.0) > 2 * FIT_CALL_S and self._name_numbers(search):
                 self._values, needs = search.fitting_time(self._values)
-            changed = {n: v for n, v in self._values.items() if v != self._stated().get(n)}
+            stated = {n: each.value for n, each in self._known.items()} | self._stated()
+            changed = {n: v for n, v in self._values.items() if v != stated[n]}
             said = f"fitted: {self._changes(changed)}" if changed else "it fits as it is"
             self.decide(f"{said}; {_size(needs.held)}, {_time(needs)} a call")
         else:

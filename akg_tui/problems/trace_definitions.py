@@ -105,15 +105,7 @@ def read(path: Path, label: str = "") -> Problem:
     kept_out += told
     if plain.get("constraints"):
         kept_out.append(f"constraints between axes: {one_line(json.dumps(plain['constraints']))}")
-    pointing = index_inputs.drawn(plain)
-    integers = [n for n, spec in inputs.items() if spec.get("dtype") in INTEGERS]
-    if others := [name for name in integers if name not in pointing and not custom]:
-        kept_out.append(f"integer inputs are drawn from 0 to 7: {', '.join(others)}")
-    if not custom and (scales := _scales_of_8_bits(plain)):
-        low, high = SCALES_OF_8_BITS
-        kept_out.append(f"scales are drawn from {low} to {high}: {', '.join(scales)}")
-    if pointing:
-        kept_out.append(f"offsets and indices are drawn at random: {', '.join(pointing)}")
+    kept_out += _told_of_draws(plain, workload, custom=bool(custom))
     return Problem(
         format=label,
         origin=found,
@@ -125,6 +117,24 @@ def read(path: Path, label: str = "") -> Problem:
         cases=cases,
         tolerance=float(rtol) if isinstance(rtol, int | float) and rtol > 0 else None,
     )
+
+
+def _told_of_draws(plain: dict[str, Any], workload: dict[str, Any], *, custom: bool) -> list[str]:
+    """Return what to tell of inputs that are not drawn by the definition's own function."""
+    given = workload.get("inputs") or {}
+    usual = "custom" if custom else ""
+    own = [n for n in plain["inputs"] if given.get(n, {}).get("type", usual) != "custom"]
+    pointing = index_inputs.drawn(plain)
+    integers = [name for name in own if plain["inputs"][name].get("dtype") in INTEGERS]
+    low, high = SCALES_OF_8_BITS
+    told = {
+        "integer inputs are drawn from 0 to 7": [n for n in integers if n not in pointing],
+        "weights are drawn divided by the root of their row's length": _matrices(plain),
+        f"scales are drawn from {low} to {high}": _scales_of_8_bits(plain),
+        "offsets and indices are drawn at random": pointing,
+    }
+    listed = {what: [name for name in names if name in own] for what, names in told.items()}
+    return [f"{what}: {', '.join(names)}" for what, names in listed.items() if names]
 
 
 def _check_run(path: Path, code: str, line: Line) -> None:
@@ -326,7 +336,7 @@ def _drawn(
     """
     given = workload.get("inputs") or {}
     known, parts = index_inputs.drawn(plain), []
-    scales = _scales_of_8_bits(plain)
+    scales, matrices = _scales_of_8_bits(plain), _matrices(plain)
     for name, spec in plain["inputs"].items():
         if spec.get("shape") is not None and spec.get("dtype") not in PASSED:
             message = f"dtype {spec.get('dtype')} can't be passed to a kernel in this version"
@@ -338,8 +348,18 @@ def _drawn(
             _check_shape(path, name, spec, line, axes)
             parts.append(known[name])
         else:
-            its, scaled = given.get(name, {}), name in scales
-            parts.append(_one_drawn(path, name, spec, line, given=its, axes=axes, scaled=scaled))
+            scaled, added = name in scales, matrices.get(name, "")
+            one = _one_drawn(
+                path,
+                name,
+                spec,
+                line,
+                given=given.get(name, {}),
+                axes=axes,
+                scaled=scaled,
+                added=added,
+            )
+            parts.append(one)
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
     if not custom:
         return index_inputs.preparation(plain) + body
@@ -360,8 +380,13 @@ def _one_drawn(
     given: dict[str, Any],
     axes: Mapping[str, str],
     scaled: bool,
+    added: str,
 ) -> str:
-    """Return the code of one input; `scaled`: whether it is a scale of numbers in 8 bits."""
+    """Return the code of one input.
+
+    `scaled`: it is a scale of numbers in 8 bits. `added`: the products with a matrix of weights
+    that one result adds, or "".
+    """
     field = f"inputs.{name}"
     shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
     if shape is None:
@@ -380,10 +405,27 @@ def _one_drawn(
         # Rows of probabilities, as the sets draw them.
         rows = ".softmax(-1)" if name == PROBABILITIES else ""
         drawn = f"torch.randn({size}, dtype=torch.{dtype}){rows}"
+        if added:
+            return f"{drawn} / ({added}) ** 0.5"
         return f"-{drawn}.abs()" if NEGATIVE in str(spec.get("description")) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
     return f"torch.rand({size}) < 0.5"
+
+
+def _matrices(plain: dict[str, Any]) -> dict[str, str]:
+    """Return the matrices of weights, each with the count of products that one result adds.
+
+    As layers are initialised: after some of them numbers would else be too large for a bias or a
+    softmax to matter. What has an axis that varies, such as weights of tokens, is none.
+    """
+    varying = {name for name, axis in plain["axes"].items() if axis.get("type") == "var"}
+    found = {}
+    for name, spec in plain["inputs"].items():
+        shape = [str(each) for each in spec.get("shape") or ()]
+        if "weight" in name and len(shape) > 1 and not varying & set(shape):
+            found[name] = " * ".join(shape[1:] if len(shape) > 3 else shape[-1:])
+    return found
 
 
 def _scales_of_8_bits(plain: dict[str, Any]) -> list[str]:

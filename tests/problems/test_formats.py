@@ -411,6 +411,36 @@ def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
     assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
 
 
+def test_matrices_of_weights_are_drawn_as_layers_are_initialised(tmp_path: Path) -> None:
+    wide = {"shape": ["heads", "head_width"], "dtype": "float32"}
+    inputs = {
+        "x": DEFINITION["inputs"]["x"],
+        "q_weight": wide,
+        "token_weights": {"shape": ["num_rows", "heads"], "dtype": "float32"},
+        "norm_weight": {"shape": ["head_width"], "dtype": "float32"},
+        "conv_weight": {"shape": ["heads", "3", "5", "5"], "dtype": "bfloat16"},
+    }
+    axes = {
+        "num_rows": {"type": "var"},
+        "heads": {"type": "const", "value": 4},
+        "head_width": {"type": "const", "value": 64},
+    }
+    code = "import torch\n\ndef run(x, q_weight, token_weights, norm_weight, conv_weight):\n"
+    folder = definition(tmp_path, inputs=inputs, axes=axes, reference=f"{code}    return x\n")
+    found = read_problem(folder)
+    told = "weights are drawn divided by the root of their row's length: q_weight, conv_weight"
+    assert told in found.kept_out
+    namespace: dict[str, Any] = {}
+    exec(found.reference, namespace)
+    torch.manual_seed(3)
+    _, q_weight, *vectors, conv_weight = namespace["get_inputs"]()
+    assert float(q_weight.std()) * 8 == pytest.approx(1, abs=0.3)
+    for each in vectors:
+        assert float(each.std()) == pytest.approx(1, abs=0.4)
+    assert conv_weight.dtype is torch.bfloat16
+    assert float(conv_weight.std()) * 75**0.5 == pytest.approx(1, abs=0.3)
+
+
 def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_path: Path) -> None:
     axes = {
         "num_rows": {"type": "var"},
