@@ -35,6 +35,7 @@ FLOORS = {
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
     torch.float8_e4m3fn: 2**-4,
+    torch.float8_e4m3fnuz: 2**-4,
     torch.float8_e5m2: 2**-3,
 }
 """The least bounds; in half precision the bound where no exact results are known."""
@@ -47,6 +48,7 @@ CEILINGS = {
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
     torch.float8_e4m3fn: 3 * 2**-4,
+    torch.float8_e4m3fnuz: 3 * 2**-4,
     torch.float8_e5m2: 3 * 2**-3,
 }
 """The largest allowed error of a candidate, for any condition of the reference."""

@@ -47,7 +47,7 @@ PROBABILITIES = "probs"
 NEGATIVE = "negative values"
 """Words of a description: state space models explode with others."""
 
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2")
 FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8)
 SCALES_OF_8_BITS = (0.05, 0.15)
 """The least and largest scale of inputs in 8 bits. Products of long rows with such scales are not

@@ -89,7 +89,7 @@ SIZE_LIMIT = 16 << 30
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1,
 }  # fmt: skip
 """The size of an element, by the dtype's name in torch. Only these dtypes can be passed."""
 

@@ -57,7 +57,7 @@ class SizeServer(ReferenceServer):
             clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
             start = clock()
             failed = ""
-            results: list[torch.Tensor] = []
+            results: Sequence[torch.Tensor] = ()
             try:
                 results = self._as_tensors(self._called(copies))
             except Fault as error:

@@ -29,7 +29,7 @@ from akg_tui.evaluate.child.protocol import (
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
 
-FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
 
 Value: TypeAlias = object
 Buffer: TypeAlias = mmap.mmap | NDArray[np.uint8]

@@ -488,7 +488,7 @@ def _changing(kind: ValueKind, dtypes: Sequence[torch.dtype]) -> set[torch.dtype
     found = set(filter(wanted, dtypes))
     if kind is ValueKind.INFINITE and found & set(FLOAT8):
         # The other inputs are scales: an infinite one makes NaN of zeros before a sum, not after.
-        # float8_e4m3fn has no infinities.
+        # Of those of 8 bits float8_e5m2 alone has infinities.
         return found & {torch.float8_e5m2}
     return found
 
