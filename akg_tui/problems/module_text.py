@@ -251,7 +251,7 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
                 ):
                     name = names.get(value)
                     once = stored[own] == 1 and node.lineno == node.end_lineno
-                    if name is None or not once or {own, name} & arguments:
+                    if name is None or value is True or not once or {own, name} & arguments:
                         continue
                     if own == name:
                         old, new = (node.col_offset, node.end_col_offset), "pass"
