@@ -176,6 +176,7 @@ class SizeSearch:
         if not self._inputs_alone or (found is not None and not self.needs(found).failed):
             return found
         # Sizes that forward() refuses may have been passed on the way.
+        self.is_faked = True  # large inputs are estimated again, not drawn
         found = self._in_proportion(values)
         if found is None:
             self.is_faked, self._inputs_alone = False, False

@@ -416,8 +416,9 @@ def _one_drawn(
 def _matrices(plain: dict[str, Any]) -> dict[str, str]:
     """Return the matrices of weights, each with the count of products that one result adds.
 
-    As layers are initialised: after some of them numbers would else be too large for a bias or a
-    softmax to matter. What has an axis that varies, such as weights of tokens, is none.
+    Weights are divided by its root, as layers are initialised. Otherwise the numbers after several
+    layers are so large that a bias or a softmax does not matter. A tensor with an axis that varies,
+    such as the routing weights of tokens, is not counted as a matrix of weights.
     """
     varying = {name for name, axis in plain["axes"].items() if axis.get("type") == "var"}
     found = {}
