@@ -304,8 +304,8 @@ def seen_of(measured: Measurement) -> str:
 
 
 def _print_metrics_and_errors(measured: Measurement) -> None:
-    """Print the task's metrics, the errors nearest to their bounds, and each kind of input that was
-    wrong or not tried.
+    """Print the task's metrics, the errors nearest to their bounds, each kind of input that was
+    wrong, and those not tried, a line for each reason.
     """
     from akg_tui.core.measurement import nearest_errors
     from akg_tui.core.sanitize import one_line
@@ -321,9 +321,17 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
     for near in nearest_errors(good):
         share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
         print(f"  {near.dtype or 'results'} {share}: {one_line(near.label, 120)}")
+    untried: dict[str, list[str]] = {}
     for each in errors:
-        if each not in good:
-            off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
-            print(f"{one_line(each.label, 120)}: {one_line(off, 200)}")
+        if each not in good and each.error:
+            off = f"error {each.error:.2g} > {each.tolerance:.2g}"
+            print(f"{one_line(each.label, 120)}: {off}")
+        elif each not in good:
+            untried.setdefault(each.note, []).append(each.label)
+    for note, labels in untried.items():
+        listed = one_line(", ".join(labels), 120)
+        if len(labels) > 1:
+            listed = f"{len(labels)} kinds of input ({listed})"
+        print(f"{listed}: {one_line(note, 200)}")
     if measured.tolerance is not None and measured.tolerance_from:
         print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")

@@ -145,6 +145,9 @@ def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture
         InputError("as drawn", 1e-7, 2e-6, dtype="float32"),
         InputError("as drawn", 0.0, 0.0, dtype="int64"),
         InputError("zeros", note="not tried: no time left"),
+        InputError("large values", 3e-5, 2e-6, dtype="float32"),
+        InputError("ones", note="not tried: refused"),
+        InputError("NaN", note="not tried: no time left"),
     )
     metrics = (Metric("Mean R", 0.5, 0.75), Metric("rows", note="not a finite number"))
     found = Measurement(
@@ -158,7 +161,9 @@ def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture
         "right on 1 kinds of input; nearest to its limit:",
         "  float32 1e-07 of 2e-06: as drawn",
         "  int64 equal: as drawn",
-        "zeros: not tried: no time left",
+        "large values: error 3e-05 > 2e-06",
+        "2 kinds of input (zeros, NaN): not tried: no time left",
+        "ones: not tried: refused",
     ]
 
 
