@@ -30,7 +30,13 @@ from akg_tui.problems.input_groups import FUNCTIONS
 from akg_tui.problems.module_text import with_named_numbers, with_normal_draws
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
-from akg_tui.problems.wrapped_models import COPIED, place_of, with_copies, with_factors
+from akg_tui.problems.wrapped_models import (
+    COPIED,
+    place_of,
+    tensor_places,
+    with_copies,
+    with_factors,
+)
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_folder
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
@@ -66,6 +72,9 @@ DROPOUT = (
 
 NO_GPU = "active drivers"
 """A part of what Triton says where it finds no GPU."""
+
+PASSING = "a kernel would pass that returns"
+"""The words of the fault of a task with too easy an answer, as `task_lint` words it."""
 
 UNDECIDED = "decides nothing"
 """The words of a fault of an input, as `task_lint.undecided` words it."""
@@ -431,8 +440,8 @@ class _Making:
             self._examine_cases(search)
             return
         except ReferenceRefused as error:
-            if "a kernel would pass that returns" in str(error):
-                self._examine_normal_draws(search, error)
+            if PASSING in str(error):
+                self._examine_easy(search, error)
                 return
             if UNDECIDED in str(error):
                 self._examine_undecided(search, error)
@@ -444,21 +453,50 @@ class _Making:
         self._tolerance = None
         self._examine_cases(search)
 
+    def _examine_easy(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Make the results differ if that makes a task of it; else raise `refused`."""
+        tried = (self._examine_normal_draws, self._examine_smaller, self._examine_multiplied)
+        for examine in tried:
+            with contextlib.suppress(ReferenceRefused):
+                examine(search, refused)
+                return
+        raise refused
+
     def _examine_normal_draws(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Draw inputs of both signs if that makes a task of it; else raise `refused`."""
-        problem = self.problem
-        reference = with_normal_draws(problem.reference)
-        if reference == problem.reference:
+        reference = with_normal_draws(self.problem.reference)
+        if reference == self.problem.reference:
             raise refused
+        what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
+        self._examine_changed(search, refused, reference, what)
+
+    def _examine_multiplied(self, search: SizeSearch, refused: ReferenceRefused) -> None:
+        """Multiply all inputs if that makes a task of it; else raise `refused`.
+
+        A ReLU of numbers that are nearly all below zero gives zeros; of larger ones it does not.
+        """
+        base = self.problem.reference
+        places = tensor_places(base)
+        for factor in FACTORS if places else ():
+            reference = with_factors(base, dict.fromkeys(places, factor))
+            with contextlib.suppress(ReferenceRefused):
+                what = f"the inputs are multiplied by {factor:g}"
+                self._examine_changed(search, refused, reference, what)
+                return
+        raise refused
+
+    def _examine_changed(
+        self, search: SizeSearch, refused: ReferenceRefused, reference: str, what: str
+    ) -> None:
+        """Go on with another text of the reference if it makes a task; else raise `refused`."""
         search.use(reference, self._known)
         try:
             self._examine_cases(search)
         except ReferenceRefused:
+            search.use(self.problem.reference, self._known)
             raise refused from None
-        what = "get_inputs() draws torch.randn, not torch.rand, whose numbers are never negative"
-        passing = str(refused).partition("a kernel would pass that returns ")[2].partition(":")[0]
-        told = f"{what}: a kernel would pass that returns {passing}"
-        self._change_reference(reference, told)
+        passing = str(refused).partition(f"{PASSING} ")[2].partition(":")[0]
+        self._change_reference(reference, f"{what}: {PASSING} {passing}")
 
     def _change_reference(self, reference: str, told: str) -> None:
         problem = self.problem
@@ -587,7 +625,8 @@ class _Making:
                 passed = False
             if passed and passed_before:
                 changed = {n: v for n, v in found.items() if v != before.get(n)}
-                why = "with more numbers some would decide nothing"
+                alike = "some would decide nothing" if UNDECIDED in str(refused) else "all is alike"
+                why = f"with more numbers {alike}"
                 self.decide(f"smaller still: {self._changes(changed)}; {why}")
                 return
         self._values = before

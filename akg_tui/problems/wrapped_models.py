@@ -18,6 +18,9 @@ LISTS = ("list", "List", "tuple", "Tuple", "Sequence")
 DICTIONARIES = ("dict", "Dict", "Mapping")
 """Annotations of values by name."""
 
+NUMBERS = ("int", "float", "bool")
+"""Annotations of numbers."""
+
 FLATTENED = (
     "a list of tensors is passed as its length and then its tensors, a dictionary of tensors as "
     "the list of its keys and then its values"
@@ -90,7 +93,7 @@ def get_inputs():
     """Return the inputs, some of them multiplied by a factor."""
     inputs = list(draw_unscaled())
     for place, factor in _FACTORS.items():
-        value = inputs[place]
+        value = inputs[place] if place < len(inputs) else None
         is_float = hasattr(value, "is_floating_point") and value.is_floating_point()
         if is_float or isinstance(value, float):
             inputs[place] = value * factor
@@ -128,6 +131,16 @@ def place_of(reference: str, parameter: str) -> int | None:
     """Return the place of a parameter of `Model.forward`; None if it is not found."""
     names = [each.arg for each in _parameters(ast.parse(reference))]
     return names.index(parameter) if parameter in names else None
+
+
+def tensor_places(reference: str) -> list[int]:
+    """Return the places of the parameters of `Model.forward` that may be tensors."""
+    parameters = enumerate(_parameters(ast.parse(reference)))
+    return [place for place, each in parameters if not _is_number(each)]
+
+
+def _is_number(argument: ast.arg) -> bool:
+    return isinstance(argument.annotation, ast.Name) and argument.annotation.id in NUMBERS
 
 
 def _places(module: ast.Module) -> tuple[int, ...]:

@@ -104,6 +104,55 @@ def test_a_mean_of_so_many_numbers_that_half_of_them_do_not_matter_is_fitted_to_
     assert any(line.startswith("smaller still: count 1048576 -> ") for line in told)
 
 
+BELOW_ZERO = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(16, 8) * 0.002)
+
+    def forward(self, x, scale: float = 1.0, fn=torch.relu):
+        return fn(x @ self.weight - 2.0) * scale
+
+
+def get_inputs():
+    return [torch.randn(32, 16), 1.5 + torch.rand(1).item()]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_inputs_are_multiplied_where_the_results_are_zero(probe: SizeProbe, tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(BELOW_ZERO)
+    task, told = made(probe, tmp_path / "task", path)
+    note = "note: the inputs are multiplied by 256: a kernel would pass that returns zeros"
+    assert note in told
+    names: dict[str, Any] = {}
+    exec(task.reference, names)
+    x, scale = names["get_inputs"]()
+    assert x.std() > 100
+    assert scale < 3
+    path.write_text(BELOW_ZERO.replace("fn(x @ self.weight - 2.0)", "fn(-(x @ self.weight) ** 2)"))
+    with pytest.raises(BadTask, match="a kernel would pass that returns zeros"):
+        made(probe, tmp_path / "none", path)
+
+
+def test_a_product_of_so_many_numbers_that_it_is_zero_is_fitted_to_fewer(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "50_product.py"
+    product = UNDECIDED.replace("relu(x)", "prod(x, dim=1)")
+    path.write_text(product.replace("torch.rand(1024, 1024)", "torch.randn(16, count)"))
+    path.write_text(path.read_text() + "\ncount = 256\n")
+    task, told = made(probe, tmp_path / "task", path, fit=True)
+    assert 1 < task.task.reference.constants["count"] < 128
+    assert any(line.endswith("; with more numbers all is alike") for line in told)
+
+
 GEMM = SETS / "flashinfer/definitions/gemm/gemm_n96_k64.json"
 
 
