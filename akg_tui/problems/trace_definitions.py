@@ -152,6 +152,13 @@ def _check_run(path: Path, code: str, line: Line) -> None:
         raise BadTask(path, at, "reference", message)
 
 
+def _parameters_of_run(code: str) -> list[str]:
+    for each in ast.parse(code).body:
+        if isinstance(each, ast.FunctionDef) and each.name == "run":
+            return [argument.arg for argument in (*each.args.posonlyargs, *each.args.args)]
+    return []
+
+
 def _workloads_of(path: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the workloads of a definition, each with its place; none if no file is found."""
     beside = [path.with_name(WORKLOAD), path.with_name(f"{name}.jsonl")]
@@ -458,6 +465,9 @@ def _reference(
 ) -> str:
     about = one_line(str(plain.get("description") or plain["name"]), 80).replace('"', "'")
     names = ", ".join(name for name in inputs if name.isidentifier())
+    parameters = _parameters_of_run(code)
+    # Some definitions list their inputs in another order: the names decide.
+    passed = ", ".join(parameters) if set(parameters) == set(inputs) else names
     sizes = "".join(f"{name} = {value}\n" for name, value in axes.items())
     future = "from __future__ import annotations"
     code = "\n".join(line for line in code.strip().splitlines() if line.strip() != future)
@@ -474,7 +484,7 @@ def _reference(
 
 class Model(torch.nn.Module):
     def forward(self, {names}):
-        return run({names})
+        return run({passed})
 
 
 def get_inputs():

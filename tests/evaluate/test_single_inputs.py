@@ -151,6 +151,16 @@ def test_inputs_that_decide_are_accepted(
     assert found.outcome is Outcome.CORRECT, found
 
 
+def test_an_input_of_few_elements_may_decide_in_every_second_draw(evaluated: Evaluated) -> None:
+    body = "return torch.where(x > 0, y.exp(), z.exp()) * x"
+    drawn = "next(SIGNS) * torch.rand(1), torch.randn(1), torch.randn(1)"
+    alternating = task("x, y, z", body, drawn).replace(
+        "import torch\n", "import itertools\nimport torch\n\nSIGNS = itertools.cycle((1, -1))\n"
+    )
+    found = judged(evaluated, alternating, values="drawn", fixed_shape=True)
+    assert found.outcome is Outcome.CORRECT, found
+
+
 def test_a_slow_reference_is_not_altered_for_long(evaluated: Evaluated) -> None:
     wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
     slow = task("*given", wait + "return 2 * sum(given)", "torch.randn(64), " * 250)

@@ -472,6 +472,17 @@ def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_pa
     assert namespace["run"](torch.zeros(3, 2, 32)).shape == (3, 2, 16, 2)
 
 
+def test_a_definition_s_inputs_are_passed_by_name(tmp_path: Path) -> None:
+    inputs = {
+        name: {"shape": ["num_rows"], "dtype": "float32"} for name in ("logits", "bias", "scale")
+    }
+    code = "import torch\n\ndef run(logits, scale, bias):\n    return logits * scale + bias\n"
+    found = read_problem(definition(tmp_path, inputs=inputs, reference=code))
+    names: dict[str, Any] = {}
+    exec(found.reference, names)
+    assert names["Model"]()(logits=2, bias=3, scale=5) == names["Model"]()(2, 3, 5) == 13
+
+
 def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     code = (
         "def run(x):\n    n = torch.ones(1, device='cuda:0')\n"
