@@ -37,7 +37,7 @@ ATTEMPTS = 8
 
 LARGEST_STEP = 1 / 4
 LARGE_SHARE = 1 / 4
-"""Sizes from this share of the largest are halved together where they may belong together."""
+"""Sizes from this share of the largest are halved together before all are."""
 
 LEAST_GB = 1.0
 """Torch itself does not run in less."""
@@ -185,11 +185,18 @@ class SizeSearch:
         return found
 
     def _in_proportion(self, values: Values) -> dict[str, int | float] | None:
-        """Return sizes that fit, the largest halved together: one may be twice another."""
+        """Return sizes that fit, several halved together: one may be twice another.
+
+        First the largest, then all, as the numbers of blocks belong to those of rows.
+        """
+        return self._halved_together(values, LARGE_SHARE) or self._halved_together(values, 0)
+
+    def _halved_together(self, values: Values, share: float) -> dict[str, int | float] | None:
+        """Return sizes that fit, those from this share of the largest halved together."""
         sizes = self._start(values)
         changed: dict[str, int | float] = {}
         while sizes and (largest := max(sizes.values())) > 1:
-            alike = [name for name, size in sizes.items() if size >= max(largest * LARGE_SHARE, 2)]
+            alike = [name for name, size in sizes.items() if size >= max(largest * share, 2)]
             sizes |= {name: sizes[name] // 2 for name in alike}
             changed |= {name: sizes[name] for name in alike}
             try:

@@ -232,9 +232,11 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
 
     A local name that is bound once, to an integer of `names`, becomes the constant of that name:
     the code states a size of its inputs again. One below `LEAST_NAMED` must have an alike name.
+    Of two names in a function that state the number, those with an initial of its name count.
     """
     lines = source.encode().split(b"\n")
     places: list[tuple[int, int, int, bytes]] = []
+    size_of = {name: size for size, name in names.items()}
     for function in ast.parse(source).body:
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -244,6 +246,7 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
             for each in ast.walk(function)
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         )
+        stated: dict[str, list[tuple[str, ast.Assign]]] = {}
         for node in ast.walk(function):
             match node:
                 case ast.Assign(
@@ -251,18 +254,28 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
                 ):
                     name = names.get(value)
                     once = stored[own] == 1 and node.lineno == node.end_lineno
-                    if name is None or value is True or not once or {own, name} & arguments:
-                        continue
-                    if own == name:
-                        old, new = (node.col_offset, node.end_col_offset), "pass"
-                    elif stored[name] or (value < LEAST_NAMED and own.lower() != name.lower()):
-                        continue
-                    else:
-                        old, new = (node.value.col_offset, node.value.end_col_offset), name
-                    places.append((node.lineno - 1, old[0], old[1] or 0, new.encode()))
+                    if name is not None and value is not True and once:
+                        stated.setdefault(name, []).append((own, node))
+        for name, found in stated.items():
+            alike = [each for each in found if _has_initial(each[0], name)]
+            for own, node in alike or found:
+                if {own, name} & arguments:
+                    continue
+                if own == name:
+                    old, new = (node.col_offset, node.end_col_offset), "pass"
+                elif stored[name] or (size_of[name] < LEAST_NAMED and own.lower() != name.lower()):
+                    continue
+                else:
+                    old, new = (node.value.col_offset, node.value.end_col_offset), name
+                places.append((node.lineno - 1, old[0], old[1] or 0, new.encode()))
     for at, start, end, text in sorted(places, reverse=True):
         lines[at] = lines[at][:start] + text + lines[at][end:]
     return b"\n".join(lines).decode()
+
+
+def _has_initial(own: str, name: str) -> bool:
+    """Return whether a local name begins as a word of `name`: E for num_experts."""
+    return own[0].lower() in {word[0] for word in name.lower().split("_") if word}
 
 
 def _value(named: tuple[str, int]) -> int:

@@ -139,6 +139,11 @@ ACCEPTED = {
     "a mean in single precision": ("x", "return x.mean(-1)", "torch.rand(8, 60_000)"),
     "a small number": ("x, eps", "return x / (x.norm() + eps)", "torch.randn(64), 1e-6"),
     "no elements": ("x, y", "return torch.cat([x.exp(), y])", "torch.randn(64), torch.empty(0)"),
+    "a number of NumPy": (
+        "x, n",
+        "return x.view(n, -1).sum(0)",
+        "torch.randn(64), __import__('numpy').int64(8)",
+    ),
     "a mode": ("x, how", "return x.exp() if how == 'e' else x", "torch.randn(64), 'e'"),
 }  # fmt: skip
 

@@ -455,6 +455,7 @@ def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_pa
         "    return x.reshape(-1, HEADS, half(), 2) + head_width + again + two * TWO\n"
         "def half():\n    W = 64\n    return W // 2\n"
         "def part(head_width):\n    W = 64\n    return W\n"
+        "def blocks():\n    H = 64\n    BLOCK = 64\n    return H // BLOCK\n"
     )
     found = read_problem(definition(tmp_path, axes=axes, reference=code))
     for line in ("    pass", "    TWO = 4; HEADS = heads", "    two = 32", "    W = head_width"):
@@ -462,6 +463,7 @@ def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_pa
     assert found.reference.count("again = 64") == 2
     assert "def part(head_width):\n    W = 64\n" in found.reference
     assert "numbers in functions that repeat the value of an axis are that axis" in found.changed
+    assert "    H = head_width\n    BLOCK = 64\n" in found.reference
     before: dict[str, Any] = {}
     exec(code, before)
     namespace: dict[str, Any] = {}

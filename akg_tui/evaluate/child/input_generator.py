@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -471,7 +472,10 @@ class ReferenceServer(Server):
             target.copy_(value)
 
     def _ask(self, name: str) -> list[object]:
-        """Call `get_inputs` or `get_init_inputs`, and check that a list comes back."""
+        """Call `get_inputs` or `get_init_inputs`, and check that a list comes back.
+
+        Numbers of NumPy, as a row of a table has, become Python's.
+        """
         function = self.named(name)
         if function is None and name == "get_init_inputs":
             return []
@@ -487,7 +491,7 @@ class ReferenceServer(Server):
             raise self._complaint(
                 f"{name}() returned {describe_value(values)}, expected a list", function
             )
-        return list(values)
+        return [each.item() if isinstance(each, np.generic) else each for each in values]
 
     def _run(self, inputs: Sequence[object], model: Callable[..., object] | None = None) -> object:
         try:
