@@ -397,6 +397,8 @@ class _Making:
             if found is None and self._name_numbers(search):
                 found = search.fitting_memory(self._values)
             if found is None:
+                if not hopeless:
+                    search.measured(self._values)  # it may fail for another reason
                 raise self._refusal(f"{_need(needs)}, and no number lowers that")
             self._values = found
         elif hopeless:
@@ -451,7 +453,7 @@ class _Making:
         told = f"the problem's tolerance of {self._tolerance:g}"
         self.decide(f"{told} would hide wrong results: the judge's own bound is used")
         self._tolerance = None
-        self._examine_cases(search)
+        self._examine(search)
 
     def _examine_easy(self, search: SizeSearch, refused: ReferenceRefused) -> None:
         """Make the results differ if that makes a task of it; else raise `refused`."""

@@ -13,6 +13,7 @@ import torch
 from akg_tui.cli import main
 from akg_tui.core.task import Target, Task
 from akg_tui.cuda_calls import read_functions
+from akg_tui.engine.size_search import SizeSearch
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.evaluate.static_guard import findings
@@ -211,6 +212,37 @@ def test_stated_sizes_stay_when_the_others_are_fitted(
     sizes = task.task.reference.constants
     assert sizes["batch_size"] == 2048
     assert 0 < 3 * 4 * 2048 * sizes["dim"] <= GIB // 16
+
+
+def test_where_no_number_helps_the_fault_of_a_call_is_told(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SizeSearch, "fit_limit", 1 << 20)
+    path = tmp_path / "p.py"
+    forward = "if x.sum() < 1e9:\n            raise RuntimeError('no such device')\n        return"
+    path.write_text(
+        SOFTMAX.read_text().replace("return", forward, 1).replace("batch_size, dim", "1024, 512")
+    )
+    with pytest.raises(BadTask, match="no such device"):
+        made(probe, tmp_path / "task", path, fit=True)
+
+
+def test_a_tolerance_that_is_too_loose_is_not_the_only_thing_that_is_changed(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = tmp_path / "p"
+    shutil.copytree(SETS / "sol_execbench/row_log_softmax", origin)
+    definition = json.loads((origin / "definition.json").read_text())
+    definition["inputs"]["unused"] = {"shape": ["num_rows"], "dtype": "float32"}
+    definition["reference"] = definition["reference"].replace("run(x)", "run(x, unused)")
+    (origin / "definition.json").write_text(json.dumps(definition))
+    (origin / "workload.jsonl").write_text(
+        '{"axes": {"num_rows": 32}, "inputs": {}, "tolerance": {"max_rtol": 0.2}}\n'
+    )
+    task, told = made(probe, tmp_path / "task", origin)
+    assert task.task.correctness.free_inputs == ("unused",)
+    assert task.task.correctness.tolerance is None
+    assert "the problem's tolerance of 0.2 would hide wrong results" in "".join(told)
 
 
 def test_without_numbers_to_change_a_file_that_is_too_large_is_refused(
