@@ -436,7 +436,7 @@ BREACHES = [
            "class Evil(Exception):\n    def __str__(self): raise SystemExit(0)\n",
            ("raise Evil()",), ("call", "crash")),
     Breach("a bomb of forks", lines=(
-        "while True:", "    try: os.fork()", "    except OSError: pass"), kinds=("timeout", "crash")),
+        "while True:", "    try: os.fork()", "    except OSError: pass"), says="processes below it, too many"),
     # While it loads, where the time is long enough on a busy machine too.
     Breach("memory by many processes", "def eat():\n    held = bytearray(300 << 20)\n"
            "    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(1000)\n"

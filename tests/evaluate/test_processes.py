@@ -20,7 +20,7 @@ from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 
 DEADLINE_S = 30.0
@@ -288,3 +288,22 @@ async def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge
         )
         found = await judge.evaluate(kernel("return torch.softmax(x, -1)"))
         assert found.outcome is Outcome.CORRECT, found
+
+
+def test_the_wait_for_a_cpu_is_no_part_of_the_time_of_a_call(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = quick_task(call_timeout_s=0.5)
+    late = kernel("time.sleep(1.0)", "return x")
+    found = evaluated(task, REFERENCE, late)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+
+    # A busy machine, as the judge sees it: the child waits for a CPU most of the time.
+    monkeypatch.setattr(
+        process_watch.ProcessWatch, "cpu_wait_ns", lambda _: int(time.monotonic_ns() * 0.9)
+    )
+    found = evaluated(task, REFERENCE, late)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
+    found = evaluated(task, REFERENCE, kernel("time.sleep(1000)", "return x"))
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+    assert found.message == "no answer after 0.5 s of being called"

@@ -298,8 +298,13 @@ def usable_memory(stated_gb: float | None) -> int:
     return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
 
 
+MOST_PROCESSES = max(160, 4 * (os.cpu_count() or 1))
+"""Processes below one child: no compiler has as many, and root has no other limit before Linux 6.14.
+"""
+
+
 class ResourceLimits:
-    """Bounds memory and disk use of one child and all its descendants together.
+    """Bounds memory, disk use and processes of one child and all its descendants together.
 
     `memory_bytes` is the growth since `begin`; `folders` are the child's writable folders.
     """
@@ -326,6 +331,8 @@ class ResourceLimits:
     def excess(self) -> str:
         """Return a message that names the exceeded limit, or ""."""
         others = descendants(self._pid)
+        if len(others) >= MOST_PROCESSES:
+            return f"the process was ended: it has {len(others)} processes below it, too many"
         # A forked process shares its initial pages with its parent.
         used = sum(max(0, _memory(pid) - self._base_bytes) for pid in [self._pid, *others])
         if used > self._memory_bytes:

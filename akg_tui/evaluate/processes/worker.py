@@ -39,6 +39,12 @@ ZYGOTE_START_S = 120.0
 ZYGOTE_END_S = 10.0
 EXIT_WAIT_S = 0.5
 LIMITS_CHECK_S = 0.25
+DELAYED = 4
+"""How many times its time limit an answer may take on a busy machine."""
+
+PUNCTUAL_S = 0.05
+"""A wait of the judge that ends later than this after its time counts as a pause of the machine."""
+
 SPUN_S = 0.05
 """The seconds for which the judge waits for a device in a loop; then it sleeps between looks."""
 
@@ -575,11 +581,17 @@ class Worker:
         last = start + max(deadline_s, compile_s)
         # Rarely, so that the checks do not disturb timed calls.
         step = 0.1 if compile_s else LIMITS_CHECK_S
+        # Of the time limit, neither the child's wait for a CPU nor a pause of the judge is a part.
+        waited_ns, paused_s, delay_s = -1, 0.0, 0.0
         while True:
             now = time.monotonic()
-            if now >= limit:
-                raise self._killed(_no_answer(limit - start, activity), FailureKind.TIMEOUT)
-            ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
+            if now >= limit + delay_s:
+                queued_s = (self._watch.cpu_wait_ns() - waited_ns) / 1e9 if waited_ns >= 0 else 0.0
+                delay_s = min(queued_s + paused_s, (DELAYED - 1) * deadline_s)
+                if now >= limit + delay_s:
+                    raise self._killed(_no_answer(limit - start, activity), FailureKind.TIMEOUT)
+            wait_s = min(step, limit + delay_s - now)
+            ready = {fd for fd, _ in self._poll.poll(wait_s * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return
             if self._zygote.interrupts.fd in ready:
@@ -588,6 +600,10 @@ class Worker:
                 raise self._died(activity)
             if not ready and self._limits and (excess := self._limits.excess()):
                 raise self._killed(excess)
+            paused_s += max(0.0, time.monotonic() - now - wait_s - PUNCTUAL_S)
+            if waited_ns < 0:
+                # After the first wait: a short call is not disturbed by it.
+                waited_ns = self._watch.cpu_wait_ns()
             if compile_s and process_watch.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
