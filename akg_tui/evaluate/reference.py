@@ -43,6 +43,7 @@ from akg_tui.evaluate.child.unusual_values import (
     Alteration,
     InputChange,
     ValueKind,
+    possible,
 )
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension
@@ -427,16 +428,43 @@ class Reference:
     def _lint(self, loaded: Loaded, sample: Draw, pooled: Sequence[Bound | None]) -> task_lint.Item:
         """Refuse a task that tells nothing apart; return the item that the child drew last."""
         drawn = [_item(sample, at, pooled) for at in (0, 2, 3)]
-        if not task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
+        again, copied = sample.results(1), set[int]()
+        while fault := task_lint.fault(drawn, again, self.rules.tolerance, copied):
+            if fault.copied is None or not self._copies(loaded, sample, fault.copied):
+                break
+            copied.add(fault.copied)
+        if fault is None:
             return drawn[-1]
         # Results of one number each, such as losses, can be near each other by chance.
         exact = sample.exact is not None
         with closing(Draw.allocate(sample.description, LINTED_AGAIN, exact=exact)) as more:
             loaded.draw(0, LINTED_AGAIN, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
             drawn += [_item(more, at, pooled) for at in range(LINTED_AGAIN)]
-        if fault := task_lint.fault(drawn, sample.results(1), self.rules.tolerance):
+        if fault := task_lint.fault(drawn, again, self.rules.tolerance, copied):
             self._refuse(self._filename, fault)
         return drawn[-1]
+
+    def _copies(self, loaded: Loaded, sample: Draw, position: int) -> bool:
+        """Return whether the result is the input at a position for values of either sign and size.
+
+        Then a right kernel copies. One that returns the input gains nothing: its results lie in one
+        place, so the judge has each of them copied, at its cost.
+        """
+        kinds = (ValueKind.NEGATIVE, ValueKind.LARGE, ValueKind.MIXED, ValueKind.TINY)
+        dtypes = [layouts.DTYPES[slot.dtype] for slot in sample.description.inputs.tensors]
+        allowed = possible(self.rules.values, dtypes)
+        negative = False
+        with closing(Draw.allocate(sample.description, 1, exact=False)) as unusual:
+            for kind in kinds:
+                bits = Want.OUTPUT | kind << KIND_SHIFT
+                if kind not in allowed or loaded.draw(0, 1, bits, unusual.fds) != Want.OUTPUT:
+                    return False
+                item = _item(unusual, 0, ())
+                value = item.inputs[position]
+                negative |= isinstance(value, torch.Tensor) and bool((value < 0).any())
+                if not task_lint.is_copy(item, position):
+                    return False
+        return negative
 
     def _refuse(self, filename: str, fault: task_lint.Fault) -> NoReturn:
         message = f"{filename}: {fault.reason}"

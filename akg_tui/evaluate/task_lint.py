@@ -8,7 +8,7 @@ result, half of the digits, and the result for inputs of which one is altered.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 import torch
@@ -60,6 +60,8 @@ class Fault:
 
     reason: str
     detail: str = ""
+    copied: int | None = None
+    """The position of an input that a kernel could return as its result."""
 
 
 Answer = Callable[[int], Sequence[torch.Tensor] | None]
@@ -67,18 +69,22 @@ Answer = Callable[[int], Sequence[torch.Tensor] | None]
 
 
 def fault(
-    items: Sequence[Item], again: Sequence[torch.Tensor], given: float | None
+    items: Sequence[Item],
+    again: Sequence[torch.Tensor],
+    given: float | None,
+    copied: Set[int] = frozenset(),
 ) -> Fault | None:
     """Return the fault of a task, or None.
 
     `items` are draws from different seeds, at least two; `again` a second result for
-    `items[0]`; `given` the task's own tolerance.
+    `items[0]`; `given` the task's own tolerance; `copied` are the positions of inputs of which the
+    result is a copy whatever their values are (`is_copy`).
     """
     return (
         _unsteady(items[0], again, given)
         or _undefined(items)
         or _undrawn(items)
-        or _too_easy(items, given)
+        or _too_easy(items, given, copied)
         or _too_loose(items[0], given)
     )
 
@@ -208,30 +214,40 @@ def _undrawn(items: Sequence[Item]) -> Fault | None:
     return Fault(why)
 
 
-def _too_easy(items: Sequence[Item], given: float | None) -> Fault | None:
+def is_copy(item: Item, index: int) -> bool:
+    """Return whether each result of an item is, in every bit, its input at a position."""
+    return all(same_value(result, item.inputs[index]) for result in item.results)
+
+
+def _too_easy(
+    items: Sequence[Item], given: float | None, copied: Set[int] = frozenset()
+) -> Fault | None:
     answers: list[tuple[str, Answer]] = [
         ("zeros", lambda at: [torch.zeros_like(r) for r in items[at].results]),
         ("the mean of the results, everywhere", lambda at: [_mean(r) for r in items[0].results]),
         ("ones", lambda at: [torch.ones_like(r) for r in items[at].results]),
     ]
-    for index in range(len(items[0].inputs)):
-        answers.append((f"input {index} itself", _passing_on(items, index)))
-    answers.append(("its first result, for every other input", lambda _: items[0].results))
     for what, answer in answers:
-        # The first result is correct for the first input.
-        others = range(1 if what.startswith("its first") else 0, len(items))
-        if all(_passes(answer(at), items[at], given) for at in others):
-            hint = _hint(what)
-            return Fault(f"a kernel would pass that returns {what}{hint}")
+        if all(_passes(answer(at), items[at], given) for at in range(len(items))):
+            return Fault(
+                f"a kernel would pass that returns {what}: the results must differ from place to "
+                "place by more than the tolerance"
+            )
+    for index in sorted(set(range(len(items[0].inputs))) - copied):
+        answer = _passing_on(items, index)
+        if all(_passes(answer(at), items[at], given) for at in range(len(items))):
+            return Fault(
+                f"a kernel would pass that returns input {index} itself: draw inputs of both signs "
+                "and of more than one kind, or it is no task",
+                copied=index,
+            )
+    # The first result is correct for the first input.
+    if all(_passes(items[0].results, items[at], given) for at in range(1, len(items))):
+        return Fault(
+            "a kernel would pass that returns its first result, for every other input: the results "
+            "hardly depend on the inputs"
+        )
     return None
-
-
-def _hint(what: str) -> str:
-    if what.startswith("input"):
-        return ": draw inputs of both signs and of more than one kind, or it is no task"
-    if what.startswith("its first"):
-        return ": the results hardly depend on the inputs"
-    return ": the results must differ from place to place by more than the tolerance"
 
 
 def _too_loose(item: Item, given: float | None) -> Fault | None:

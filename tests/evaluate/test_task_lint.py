@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.phases import Verdict
+from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate import task_lint
 from akg_tui.evaluate.task_lint import Item
 from tests.evaluate.conftest import Evaluated, quick_task
-from tests.evaluate.kernels import PLAIN, REFERENCE
+from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 
 
 def items(function: object, *inputs: torch.Tensor) -> list[Item]:
@@ -118,9 +120,14 @@ def test_a_reference_that_moves_is_refused() -> None:
             REFERENCE.replace("    return [torch", "    torch.manual_seed(0)\n    return [torch"),
             "get_inputs() returns the same values every time",
         ),
-        (REFERENCE.replace("torch.softmax(x, dim=-1)", "x.clone()"), "returns input 0 itself"),
+        (
+            REFERENCE.replace("torch.softmax(x, dim=-1)", "torch.relu(x)").replace(
+                "torch.randn", "torch.rand"
+            ),
+            "returns input 0 itself",
+        ),
     ],
-    ids=["seeded", "identity"],
+    ids=["seeded", "no negative number"],
 )
 def test_the_judge_refuses_the_task_and_runs_no_kernel(
     evaluated: Evaluated, reference: str, says: str
@@ -131,6 +138,18 @@ def test_the_judge_refuses_the_task_and_runs_no_kernel(
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
         assert says in found.message
     assert set(stages) == {"reference"}
+
+
+def test_a_copy_of_any_values_is_a_task_and_the_input_itself_no_gain(evaluated: Evaluated) -> None:
+    copies = REFERENCE.replace("torch.softmax(x, dim=-1)", "x.clone()")
+    copies = copies.replace("torch.randn", "torch.rand")
+    copying = kernel("return x.clone()")
+    found = evaluated(quick_task(), copies, kernel("return x"), incumbent=copying)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert decide_verdict(found, 0.01).verdict is not Verdict.KEEP, found
+    wrong = evaluated(quick_task(), copies, kernel("return torch.relu(x)"))
+    assert (wrong.outcome, wrong.failure) == (Outcome.FAILED, FailureKind.WRONG), wrong
 
 
 def test_results_that_are_near_each_other_by_chance_are_drawn_again(evaluated: Evaluated) -> None:

@@ -299,8 +299,9 @@ def usable_memory(stated_gb: float | None) -> int:
 
 
 MOST_PROCESSES = max(160, 4 * (os.cpu_count() or 1))
-"""Processes below one child: no compiler has as many, and root has no other limit before Linux 6.14.
-"""
+"""Processes below one child: no compiler has as many.
+
+It is the only limit of their number for root before Linux 6.14."""
 
 
 class ResourceLimits:
