@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -59,10 +60,11 @@ def make_task(folder: Path) -> Path:
 
 
 def copy_sample(folder: Path, name: str) -> Path:
-    """A bundled task with a short timing budget, and without baselines besides."""
+    """A bundled task with a short timing budget and one case, and without baselines besides."""
     shutil.copytree(sample(name), folder, ignore=shutil.ignore_patterns("runs"))
     toml = folder / "task.toml"
     text = toml.read_text().replace("budget_s = 8.0", "budget_s = 1.0")
+    text = re.sub(r"\[\[cases\]\]\n(?:.+\n)+\n", "", text)
     toml.write_text(text.replace('baselines = ["eager"]', "baselines = []"))
     return folder
 
