@@ -18,7 +18,7 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_watch
+from akg_tui.evaluate.processes import process_watch, worker
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
 from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
@@ -295,6 +295,9 @@ def test_the_wait_for_a_cpu_is_no_part_of_the_time_of_a_call(
 ) -> None:
     task = quick_task(call_timeout_s=0.5)
     late = kernel("time.sleep(1.0)", "return x")
+    # A machine without other work, whatever runs beside this test.
+    monkeypatch.setattr(process_watch.ProcessWatch, "cpu_wait_ns", lambda _: 0)
+    monkeypatch.setattr(worker, "PUNCTUAL_S", 1000.0)
     found = evaluated(task, REFERENCE, late)
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
 
