@@ -31,9 +31,9 @@ from akg_tui.problems.module_text import with_named_numbers, with_normal_draws
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import UNWRITTEN, UNWRITTEN_CUDA, kernel_from, model_text
 from akg_tui.problems.wrapped_models import (
+    ALL_TENSORS,
     COPIED,
     place_of,
-    tensor_places,
     with_copies,
     with_factors,
 )
@@ -477,10 +477,8 @@ class _Making:
 
         A ReLU of numbers that are nearly all below zero gives zeros; of larger ones it does not.
         """
-        base = self.problem.reference
-        places = tensor_places(base)
-        for factor in FACTORS if places else ():
-            reference = with_factors(base, dict.fromkeys(places, factor))
+        for factor in FACTORS:
+            reference = with_factors(self.problem.reference, {ALL_TENSORS: factor})
             with contextlib.suppress(ReferenceRefused):
                 what = f"the inputs are multiplied by {factor:g}"
                 self._examine_changed(search, refused, reference, what)

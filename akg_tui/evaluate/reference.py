@@ -82,6 +82,9 @@ DRAW_S = 1.0
 LINTED_AGAIN = 6
 """The further draws of a task that seems to have a fault."""
 
+COPIES_DRAWN = 3
+"""The draws of each kind of values that decide whether a reference copies an input."""
+
 BATCH_S = 0.05
 """Items are drawn in batches of about this many seconds, so that a time limit can be kept."""
 
@@ -455,7 +458,8 @@ class Reference:
         allowed = possible(self.rules.values, dtypes)
         negative = False
         with closing(Draw.allocate(sample.description, 1, exact=False)) as unusual:
-            for kind in kinds:
+            # Several draws of each: the values of the smaller inputs are changed by chance.
+            for kind in kinds * COPIES_DRAWN:
                 bits = Want.OUTPUT | kind << KIND_SHIFT
                 if kind not in allowed or loaded.draw(0, 1, bits, unusual.fds) != Want.OUTPUT:
                     return False

@@ -18,8 +18,8 @@ LISTS = ("list", "List", "tuple", "Tuple", "Sequence")
 DICTIONARIES = ("dict", "Dict", "Mapping")
 """Annotations of values by name."""
 
-NUMBERS = ("int", "float", "bool")
-"""Annotations of numbers."""
+ALL_TENSORS = "tensors"
+"""The place of all tensors that have no factor of their own."""
 
 FLATTENED = (
     "a list of tensors is passed as its length and then its tensors, a dictionary of tensors as "
@@ -92,10 +92,10 @@ _FACTORS = {factors}
 def get_inputs():
     """Return the inputs, some of them multiplied by a factor."""
     inputs = list(draw_unscaled())
-    for place, factor in _FACTORS.items():
-        value = inputs[place] if place < len(inputs) else None
-        is_float = hasattr(value, "is_floating_point") and value.is_floating_point()
-        if is_float or isinstance(value, float):
+    for place, value in enumerate(inputs):
+        is_tensor = hasattr(value, "is_floating_point") and value.is_floating_point()
+        factor = _FACTORS.get(place, _FACTORS.get("tensors", 1) if is_tensor else 1)
+        if factor != 1 and (is_tensor or isinstance(value, float)):
             inputs[place] = value * factor
     return inputs
 '''
@@ -121,8 +121,11 @@ def with_copies(reference: str, places: Sequence[int]) -> str:
     return inner + "\n" + _COPYING.format(places=tuple(places))
 
 
-def with_factors(reference: str, factors: Mapping[int, float]) -> str:
-    """Return a reference whose `get_inputs()` multiplies floats and tensors of them, by place."""
+def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, float]) -> str:
+    """Return a reference whose `get_inputs()` multiplies floats and tensors of them, by place.
+
+    A place is a position or `ALL_TENSORS`.
+    """
     inner = renamed(reference, "get_inputs", "draw_unscaled").rstrip("\n")
     return inner + "\n" + _SCALING.format(factors=dict(factors))
 
@@ -131,16 +134,6 @@ def place_of(reference: str, parameter: str) -> int | None:
     """Return the place of a parameter of `Model.forward`; None if it is not found."""
     names = [each.arg for each in _parameters(ast.parse(reference))]
     return names.index(parameter) if parameter in names else None
-
-
-def tensor_places(reference: str) -> list[int]:
-    """Return the places of the parameters of `Model.forward` that may be tensors."""
-    parameters = enumerate(_parameters(ast.parse(reference)))
-    return [place for place, each in parameters if not _is_number(each)]
-
-
-def _is_number(argument: ast.arg) -> bool:
-    return isinstance(argument.annotation, ast.Name) and argument.annotation.id in NUMBERS
 
 
 def _places(module: ast.Module) -> tuple[int, ...]:

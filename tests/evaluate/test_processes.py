@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -240,12 +241,20 @@ def test_deleted_files_that_a_process_keeps_open_count_as_written(
         process.communicate()
 
 
+@pytest.fixture
+def idle_process() -> Iterator[int]:
+    """Return the id of a process without children; that of the tests has the warm judges'."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process.pid
+        process.communicate(b"\n")
+
+
 def test_a_process_is_ended_before_the_disk_is_full_whoever_filled_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle_process: int
 ) -> None:
     limits = ResourceLimits(64 << 30, (tmp_path,))
     disk_with(monkeypatch, 10 << 30)
-    limits.begin(os.getpid())
+    limits.begin(idle_process)
     disk_with(monkeypatch, 3 << 30)
     assert limits.excess() == ""
     disk_with(monkeypatch, 1 << 30)
@@ -253,12 +262,12 @@ def test_a_process_is_ended_before_the_disk_is_full_whoever_filled_it(
 
 
 def test_a_process_is_ended_when_it_makes_more_files_than_a_build_cache_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle_process: int
 ) -> None:
     monkeypatch.setattr(process_watch, "DISK_FILES", 8)
     limits = ResourceLimits(64 << 30, (tmp_path,))
     disk_with(monkeypatch, 10 << 30, files=1000)
-    limits.begin(os.getpid())
+    limits.begin(idle_process)
     for number in range(9):
         (tmp_path / str(number)).touch()
     assert limits.excess() == ""  # nothing is counted while the disk has room for as many

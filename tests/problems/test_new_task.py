@@ -19,6 +19,7 @@ from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.evaluate.static_guard import findings
 from akg_tui.problems.module_text import with_normal_draws
 from akg_tui.problems.seeds import UNWRITTEN
+from akg_tui.problems.wrapped_models import flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.problems.conftest import SETS
@@ -103,6 +104,38 @@ def test_a_mean_of_so_many_numbers_that_half_of_them_do_not_matter_is_fitted_to_
     assert task.reference == origin.read_text()
     assert 1 << 8 < task.task.reference.constants["count"] < 1 << 20
     assert any(line.startswith("smaller still: count 1048576 -> ") for line in told)
+
+
+TIMES_ONE = """import torch
+from typing import List
+
+
+class Model(torch.nn.Module):
+    def forward(self, values: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
+        return [each * scale for each in values]
+
+
+def get_inputs():
+    return [torch.randn(512, 3).half()], torch.tensor(1.0).half()
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_inputs_of_lists_are_multiplied_where_the_result_is_an_input(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(flattened(TIMES_ONE)[0])
+    task, told = made(probe, tmp_path / "task", path)
+    passing = "a kernel would pass that returns input 1 itself"
+    assert f"note: the inputs are multiplied by 16: {passing}" in told
+    names: dict[str, Any] = {}
+    exec(task.reference, names)
+    count, _, scale = names["get_inputs"]()
+    assert (count, scale.item()) == (1, 16.0)
 
 
 BELOW_ZERO = """import torch
