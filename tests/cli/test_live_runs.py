@@ -13,7 +13,7 @@ from tests.engine.runs import copy_sample
 
 
 def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
-    command = [*COMMAND, "demo", "row_softmax", "--headless", "--json", "--rounds", "2"]
+    command = [*COMMAND, "demo", "row_softmax", "--headless", "--json", "--rounds", "1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -22,7 +22,7 @@ def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
     assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
     assert any(keep["ratio"]["low"] > 1 for keep in summary["keeps"])
     assert summary["speedup_vs_seed"] > 1.2
-    check(tmp_path / summary["run"], summary, 2)
+    check(tmp_path / summary["run"], summary, 1)
 
 
 def test_a_killed_demo_resumes_to_the_same_end(tmp_path: Path) -> None:

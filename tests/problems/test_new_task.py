@@ -41,19 +41,19 @@ def test_a_public_file_is_fitted_seeded_and_found_correct(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Little memory makes it quick.
-    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 2)
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 8)
     folder = tmp_path / "task"
     assert main(["new", str(folder), "--from", str(SOFTMAX), "--fit"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "4_softmax.py (KernelBench): batch_size = 4096, dim = 393216"
-    assert lines[2] == "inputs 6.0 GiB, results 6.0 GiB, 18.0 GiB at once; 512 MiB free"
+    assert lines[2] == "inputs 6.0 GiB, results 6.0 GiB, 18.0 GiB at once; 128 MiB free"
     assert lines[3].startswith("fitted: ")
     assert "dim 393216 -> " in lines[3]
     assert lines[-1].startswith(f"tune it with a model: akg-tui tune {folder} --agent claude")
     task = load_task(folder)
     assert task.reference.encode() == SOFTMAX.read_bytes()
     sizes = task.task.reference.constants
-    assert 3 * 4 * sizes.get("batch_size", 4096) * sizes["dim"] <= GIB // 16
+    assert 3 * 4 * sizes.get("batch_size", 4096) * sizes["dim"] <= GIB // 64
     assert task.task.target.dsl == "torch"
     assert f"- Origin: `{SOFTMAX}`" in (folder / "README.md").read_text()
     # One comparison is enough to be found correct.
