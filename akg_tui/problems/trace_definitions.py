@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import keyword
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ SAMPLES = "multinomial"
 PROBABILITIES = "probs"
 """The name of an input of the definitions that sample."""
 
-NEGATIVE = "negative values"
+NEGATIVE = re.compile("negative (?:values|log decay)")
 """Words of a description: state space models explode with others."""
 
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2")
@@ -414,7 +415,7 @@ def _one_drawn(
         drawn = f"torch.randn({size}, dtype=torch.{dtype}){rows}"
         if added:
             return f"{drawn} / ({added}) ** 0.5"
-        return f"-{drawn}.abs()" if NEGATIVE in str(spec.get("description")) else drawn
+        return f"-{drawn}.abs()" if NEGATIVE.search(str(spec.get("description"))) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"
     return f"torch.rand({size}) < 0.5"

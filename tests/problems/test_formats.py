@@ -507,9 +507,10 @@ def test_probabilities_are_drawn_as_such(tmp_path: Path) -> None:
     assert drawn.sum(-1).tolist() == pytest.approx([1.0] * 32)
 
 
-def test_values_that_are_told_to_be_negative_are(tmp_path: Path) -> None:
-    told = {"description": "Decay matrix (negative values)."}
-    inputs = {"x": {"shape": ["num_rows", "width"], "dtype": "bfloat16", **told}}
+@pytest.mark.parametrize("told", ["Decay matrix (negative values).", "A (negative log decay)"])
+def test_values_that_are_told_to_be_negative_are(tmp_path: Path, told: str) -> None:
+    spec = {"shape": ["num_rows", "width"], "dtype": "bfloat16", "description": told}
+    inputs = {"x": spec}
     code = "def run(x):\n    return x.exp()\n"
     _, (drawn,) = ran(
         read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference, 0
