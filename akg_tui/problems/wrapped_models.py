@@ -94,7 +94,7 @@ def get_inputs():
     inputs = list(draw_unscaled())
     for place, value in enumerate(inputs):
         is_tensor = hasattr(value, "is_floating_point") and value.is_floating_point()
-        factor = _FACTORS.get(place, _FACTORS.get("tensors", 1) if is_tensor else 1)
+        factor = _FACTORS.get(place, _FACTORS.get({all_tensors!r}, 1) if is_tensor else 1)
         if factor != 1 and (is_tensor or isinstance(value, float)):
             inputs[place] = value * factor
     return inputs
@@ -127,7 +127,7 @@ def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, flo
     A place is a position or `ALL_TENSORS`.
     """
     inner = renamed(reference, "get_inputs", "draw_unscaled").rstrip("\n")
-    return inner + "\n" + _SCALING.format(factors=dict(factors))
+    return inner + "\n" + _SCALING.format(factors=dict(factors), all_tensors=ALL_TENSORS)
 
 
 def place_of(reference: str, parameter: str) -> int | None:
