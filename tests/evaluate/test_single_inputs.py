@@ -298,6 +298,13 @@ def test_a_slow_reference_still_draws_one_unusual_and_one_altered_input_of_its_s
     shared.clean_up(keep=False)
 
 
+@pytest.fixture
+def ample_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every unusual input is drawn, however slow the machine is."""
+    monkeypatch.setattr(prefetch, "UNUSUAL_CPU_S", 60.0)
+
+
+@pytest.mark.usefixtures("ample_time")
 def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     zygote: Zygote, tmp_path: Path
 ) -> None:
@@ -313,6 +320,7 @@ def test_inputs_of_the_declared_shape_come_in_the_order_of_their_calls(
     shared.clean_up(keep=False)
 
 
+@pytest.mark.usefixtures("ample_time")
 @pytest.mark.parametrize(("dtype", "least", "most"), [("float32", 1, 1), ("bfloat16", 4, 64)])
 def test_as_few_elements_change_as_decide_the_result(
     zygote: Zygote, tmp_path: Path, dtype: str, least: int, most: int
