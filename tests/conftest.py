@@ -21,16 +21,19 @@ os.environ["TRITON_INTERPRET"] = "1"
 os.environ["AKG_TUI_MEMORY"] = "off"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the interpreter free what is imported: Triton reports what it finds left at the end.
+
+    Registered before the clean-up of pytest, which walks all objects five times; so done after it.
+    """
+    config.add_cleanup(gc.unfreeze)
+
+
 def pytest_collection_finish() -> None:
     """Never walk what is imported to look for garbage: that took a sixth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-
-
-def pytest_unconfigure() -> None:
-    """Let the interpreter free what is imported: Triton reports what it finds left at the end."""
-    gc.unfreeze()
 
 
 def _null_is_a_device() -> bool:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built
 DRAWS = """
 import json, mmap, os, tempfile
 import torch
-import tests.lab.device
+import tests.lab.device.registered
 from akg_tui.evaluate.child import input_generator
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.protocol import KIND_SHIFT, Op, Plan, Want

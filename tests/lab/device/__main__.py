@@ -1,5 +1,5 @@
 """Builds the device, so that a machine pays for it once: `python -m tests.lab.device`."""
 
-from tests.lab.device import built
+from tests.lab.device.library import built
 
 print(built())

@@ -14,6 +14,7 @@ from akg_tui.evaluate.targets import TARGETS, Target
 from akg_tui.evaluate.targets.ascend import Ascend
 from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.targets.roofline import Level
+from tests.lab.device.library import built
 
 MODULE = "tests.lab.device.in_judge"
 """The module that a judge imports to have this target."""
@@ -46,7 +47,7 @@ class _OnLab(Target):
 
     def preloaded(self) -> tuple[str, ...]:
         """Return the package that registers the device, and the seal."""
-        return ("tests.lab.device", self.sealing)
+        return ("tests.lab.device.registered", self.sealing)
 
     def levels(self) -> list[Level]:
         """Return no levels, as no accelerator has."""
@@ -104,7 +105,8 @@ def install(*targets: Target) -> None:
 
 @contextlib.contextmanager
 def installed(*targets: Target) -> Iterator[None]:
-    """Have the device in the place of `cuda` and of `ascend` inside the block."""
+    """Build the device, and have it in the place of `cuda` and of `ascend` inside the block."""
+    built()
     before = dict(TARGETS)
     install(*targets)
     try:
