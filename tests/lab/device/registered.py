@@ -13,7 +13,7 @@ from tests.lab.device.library import built
 
 NAME = "labdev"
 CACHE_BYTES = 1 << 20
-"""What the device says of its cache, so that the judge displaces what it holds."""
+"""The size of the cache that the device reports, in bytes; the judge evicts as much."""
 
 
 def _register() -> types.ModuleType:

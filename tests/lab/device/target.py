@@ -46,7 +46,7 @@ class _OnLab(Target):
         return ()
 
     def preloaded(self) -> tuple[str, ...]:
-        """Return the package that registers the device, and the seal."""
+        """Return the module that registers the device, and that of the seal."""
         return ("tests.lab.device.registered", self.sealing)
 
     def levels(self) -> list[Level]:
