@@ -59,13 +59,13 @@ def add_new(add: Callable[..., Any]) -> None:
         "--seed",
         metavar="FILE|reference|inductor|write",
         help="the first kernel: a file, what the reference does, as ModelNew (the default), what "
-        "torch.compile generates for it, in C++, or none: a model writes it",
+        "torch.compile generates for it, in C++ or Triton, or none: a model writes it",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
     new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
     new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
     new.add_argument("--dsl", type=task_word("Dsl"), help="default: cpp; torch with --from")
-    new.add_argument("--arch", default="", help="free text, for the reader")
+    new.add_argument("--arch", default="", help="the GPU, such as sm_90; or free text")
 
 
 def _format(text: str) -> str:
@@ -101,7 +101,7 @@ def _inputs(text: str) -> tuple[int | str, ...]:
 
 def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plan.knobs import find_knobs
-    from akg_tui.evaluate.targets.adapters import lacking
+    from akg_tui.evaluate.targets.adapters import adapters, lacking
 
     made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
     if why := lacking(made.task):
@@ -113,7 +113,10 @@ def _new(arguments: argparse.Namespace) -> int:
         return EXIT_OK
     print(f"made {folder}; check it with: akg-tui eval {folder}")
     if arguments.origin is not None:
-        if find_knobs(made.kernel.splitlines()):
+        if adapters(made.task)[1].untimed(made.task.target.backend):
+            arch = arguments.arch or "sm_90"
+            print(f"rank changes without a GPU: akg-tui tune {folder} --estimate {arch}")
+        elif find_knobs(made.kernel.splitlines()):
             print(f"tune it with: akg-tui tune {folder}")
         else:
             print(f"tune it with a model: akg-tui tune {folder} --agent claude (docs/models.md)")

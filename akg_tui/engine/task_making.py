@@ -25,7 +25,8 @@ from akg_tui.evaluate.sizing.needs import Needs
 from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
 from akg_tui.evaluate.targets.adapters import lacking
 from akg_tui.problems.formats import read_problem
-from akg_tui.problems.inductor_seed import NoSeed, is_library_only, kernel_of
+from akg_tui.problems.inductor.module import NoSeed
+from akg_tui.problems.inductor.seed import is_library_only, kernel_of
 from akg_tui.problems.input_groups import FUNCTIONS
 from akg_tui.problems.module_text import with_named_numbers, with_normal_draws
 from akg_tui.problems.problem import Problem, readme
@@ -90,6 +91,13 @@ IGNORED = re.compile(
 FREE = re.compile(r'declare \[correctness\] free_inputs = \["?(\w+)"?\]')
 """What `task_lint.undecided` says of an input; there is no task.toml yet."""
 
+GENERATED_DSL = {"cpu": "cpp", "cuda": "triton"}
+"""The DSL in which torch.compile generates for a backend."""
+
+GENERATED = {*GENERATED_DSL.items(), ("cpu", "triton")}
+"""The backends and DSLs of first kernels that torch.compile generates. On the CPU Triton's
+interpreter verifies them."""
+
 Tell = Callable[[str], None]
 
 
@@ -100,7 +108,7 @@ class NewTask:
     `seed` is the file of a first kernel; without it the kernel is the problem's own, if it has
     one and `own_seed` is set, or else made from the reference: by torch.compile if `inductor` is
     set. With `unwritten` there is none: the agent writes it. `dsl` "": the problem's, or `torch`;
-    `cpp` where torch.compile generates C++.
+    what torch.compile generates is in `cpp` for the CPU and in `triton` for a GPU.
     """
 
     folder: Path
@@ -176,7 +184,8 @@ class _Making:
         self._copying: tuple[Problem, tuple[int, ...]] | None = None
         """The problem before its `Model` got copies of inputs, and the places of these."""
         self._generated: str | None = None
-        self._dsl = wanted.dsl or ("cpp" if wanted.inductor else problem.dsl or "torch")
+        generated = GENERATED_DSL.get(wanted.backend, "cpp") if wanted.inductor else ""
+        self._dsl = wanted.dsl or generated or problem.dsl or "torch"
         self.decisions: list[str] = []
         """What was decided, in one line each, for the README."""
 
@@ -215,16 +224,27 @@ class _Making:
         if not self._wanted.inductor:
             self.kernel()
             return
-        target = f"{self._wanted.backend} and {self._dsl}"
-        if self._wanted.backend != "cpu" or self._dsl != "cpp":
-            self.refuse_to_generate(f"it writes C++ for the CPU (cpp), not yet for {target}")
-        if not find_compiler():
+        backend = self._wanted.backend
+        if (backend, self._dsl) not in GENERATED:
+            self.refuse_to_generate(
+                "it writes C++ (cpp) for the CPU, and Triton (triton) for a GPU or Triton's "
+                f"interpreter (cpu), not {self._dsl} for {backend}"
+            )
+        if self._dsl == "cpp" and not find_compiler():
             self.refuse_to_generate("it needs a C++ compiler, such as g++")
 
     def refuse_to_generate(self, why: str) -> None:
         """Refuse the seed `inductor`, if that is wanted."""
         if self._wanted.inductor:
             raise BadTask(self.problem.origin, None, "--seed inductor", why)
+
+    @property
+    def _generates_apart(self) -> bool:
+        """Whether a process of its own generates, because the other one uses the device."""
+        return self._wanted.backend != "cpu"
+
+    def _without_device(self, task: Task) -> Task:
+        return replace(task, target=replace(task.target, backend="cpu"))
 
     def generate(self, probe: SizeProbe) -> None:
         """Make the first kernel of what torch.compile generates."""
@@ -236,10 +256,11 @@ class _Making:
             self.decide(f"generated for case {first.name}; in the others Model's own forward runs")
             changed = ReferenceChanges(constants=task.constants(first))
             task = replace(task, reference=changed, cases=())
-        generated = probe.generate(task, problem.reference, problem.filename)
+        generated = probe.generate(self._without_device(task), problem.reference, problem.filename)
         try:
             model = model_text(problem.reference, self._values)
-            text = kernel_of(generated, model, one_line(problem.origin.name, 60))
+            origin = one_line(problem.origin.name, 60)
+            text = kernel_of(generated, model, origin, interpreted=self._wanted.backend == "cpu")
             check_kernel(Path("kernel.py"), text.encode())
         except (NoSeed, BadTask) as error:
             self.refuse_to_generate(one_line(str(error), 300))
@@ -309,7 +330,8 @@ class _Making:
         """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
         problem = self.problem
         self._tell("looking at what it needs, in a sandboxed process")
-        own = SizeProbe(self.task(), generates=self._wanted.inductor)
+        generates = self._wanted.inductor and not self._generates_apart
+        own = SizeProbe(self.task(), generates=generates)
         sizing = own if given is None else contextlib.nullcontext(given)
         with self._faults(), sizing as probe:
             search = SizeSearch(
@@ -327,7 +349,10 @@ class _Making:
                 self._fit_time(search)
             self._tell("checking it as the judge will")
             self._examine(search)
-            if self._wanted.inductor:
+            if self._wanted.inductor and self._generates_apart:
+                with SizeProbe(self._without_device(self.task()), generates=True) as apart:
+                    self.generate(apart)
+            elif self._wanted.inductor:
                 self.generate(probe)
 
     def _fit_cases(self, search: SizeSearch) -> None:

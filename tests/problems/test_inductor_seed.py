@@ -19,8 +19,10 @@ from akg_tui.core.plan.knobs import find_knobs
 from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.generated import Generated, Given
-from akg_tui.problems.inductor_seed import NoSeed, for_both_widths, kernel_of
+from akg_tui.problems.inductor.cpp import for_both_widths
+from akg_tui.problems.inductor.generated import Generated, Given
+from akg_tui.problems.inductor.module import NoSeed
+from akg_tui.problems.inductor.seed import kernel_of
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
 from tests.problems.conftest import SETS
@@ -159,8 +161,9 @@ def test_what_can_not_be_generated_is_told_in_a_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("wanted", "compiler", "says"),
     [
-        ({"dsl": "triton"}, ["g++"], "it writes C++ for the CPU (cpp), not yet for cpu and triton"),
-        ({"backend": "cuda"}, ["g++"], "not yet for cuda and cpp"),
+        ({"dsl": "torch"}, ["g++"], "or Triton's interpreter (cpu), not torch for cpu"),
+        ({"backend": "cuda", "dsl": "cpp"}, ["g++"], "not cpp for cuda"),
+        ({"backend": "ascend"}, ["g++"], "not cpp for ascend"),
         ({}, [], "it needs a C++ compiler, such as g++"),
     ],
 )

@@ -131,7 +131,6 @@ UNSEEN = {
     "evaluate/correctness:_given": "the command line",
     "evaluate/correctness:_ceiling": "the command line",
     "evaluate/correctness:_sums": "the command line",
-    "evaluate/child/code_generator": "the command line",
     "evaluate/child/size_server": "the command line",
     "evaluate/sizing/": "the command line",
     "evaluate/evidence/page": "the agent and the command line",

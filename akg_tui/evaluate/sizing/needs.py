@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from akg_tui.core.task import Task
-from akg_tui.problems.generated import Generated
+from akg_tui.problems.inductor.generated import Generated
 
 
 class Needs(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ import msgspec
 from akg_tui.core.task import Task
 from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs, Question
 from akg_tui.evaluate.targets.adapters import adapters
-from akg_tui.problems.generated import Generated
+from akg_tui.problems.inductor.generated import Generated
 
 END_S = 12.0
 
@@ -41,6 +41,7 @@ class SizeProbe:
 
     def __init__(self, task: Task, *, generates: bool = False) -> None:
         self._generates = generates
+        self._arch = task.target.arch
         self._target, self._dsl = adapters(task)
         self._threads = task.timing.threads
 
@@ -54,6 +55,8 @@ class SizeProbe:
         self._log = Path(scratch) / "process.log"
         environment = self._target.environment(self._threads)
         environment |= self._dsl.environment(self._target.name)
+        if self._generates:
+            environment["CUDA_VISIBLE_DEVICES"] = ""  # a fork could not use it
         ours, theirs = socket.socketpair()
         self._closing.callback(self._end)
         self._closing.enter_context(ours)
@@ -65,7 +68,7 @@ class SizeProbe:
                 [
                     *(sys.executable, "-P", "-m", "akg_tui.evaluate.sizing.size_process"),
                     *(str(theirs.fileno()), self._target.name, self._dsl.name, str(os.getpid())),
-                    *(["generates"] if self._generates else []),
+                    *([self._arch] if self._generates else []),
                 ],
                 env=environment,
                 cwd=scratch,

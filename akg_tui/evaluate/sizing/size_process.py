@@ -21,7 +21,6 @@ from typing import BinaryIO
 import msgspec
 
 from akg_tui.evaluate.child import child_main
-from akg_tui.evaluate.child.code_generator import GENERATE, CodeGenerator, preload_compiler
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Op, Plan
 from akg_tui.evaluate.child.size_server import FAKE, REAL, SizeServer, preload
 from akg_tui.evaluate.child.zygote import fork_zygote
@@ -32,8 +31,9 @@ from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zyg
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.sandbox import confinement, protections
 from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.sizing.code_generator import GENERATE, CodeGenerator, preload_compiler
 from akg_tui.evaluate.sizing.needs import Answer, Ask, Needs
-from akg_tui.problems.generated import Generated
+from akg_tui.problems.inductor.generated import Generated
 from akg_tui.store.reference_constants import with_constants
 
 CHILDREN = Path("children")
@@ -52,8 +52,8 @@ passed in two of three tries, and the judge then refused it in one of six."""
 def main(arguments: list[str]) -> None:
     """Answer the questions on the inherited socket, whose descriptor is the first argument.
 
-    The others are the target, the DSL, the process id of the asker, with which this one ends, and
-    `generates` if code is to be generated.
+    The others are the target, the DSL, the process id of the asker, with which this one ends, and,
+    if code is to be generated, the arch of the GPU, which may be "".
     """
     # Only here: the judge's zygote need not import what fake tensors need.
     child_main.SERVERS.update({FAKE: SizeServer, REAL: SizeServer, GENERATE: CodeGenerator})
@@ -62,6 +62,8 @@ def main(arguments: list[str]) -> None:
     target, dsl, parent, *generates = arguments[1:]
     if generates:
         preload_compiler()
+        if dsl == "triton":
+            _generate_triton(generates[0])
     process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
     confinement.adopt_orphans()
     if not confinement.die_with_parent(int(parent)):
@@ -75,6 +77,14 @@ def main(arguments: list[str]) -> None:
         zygote.close()
         process_watch.end_orphans()
         shutil.rmtree(CHILDREN, ignore_errors=True)
+
+
+def _generate_triton(arch: str) -> None:
+    from akg_tui.evaluate.sizing import triton_generator
+
+    triton_generator.preload()
+    triton_generator.TritonGenerator.arch = triton_generator.arch_of(arch)
+    child_main.SERVERS[GENERATE] = triton_generator.TritonGenerator
 
 
 def _asker_gone() -> None:

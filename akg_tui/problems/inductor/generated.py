@@ -19,6 +19,31 @@ class Given(Struct, frozen=True, kw_only=True):
     value: str = ""
 
 
+class TritonConfig(Struct, frozen=True, kw_only=True):
+    """The block sizes by their names, the warps of a program and the stages of its loops."""
+
+    blocks: dict[str, int]
+    warps: int
+    stages: int
+
+
+class TritonFunction(Struct, frozen=True, kw_only=True):
+    """A function in Triton that Inductor wrote.
+
+    `text` is its definition without decorators; `inner` are functions that only this one calls.
+    `configs` are those among which Inductor chooses by
+    timing; it has one where it does not time. `limits` are the largest sizes of blocks that make
+    sense. `grid` is Inductor's name for how programs are counted.
+    """
+
+    name: str
+    text: str
+    inner: str = ""
+    configs: tuple[TritonConfig, ...]
+    limits: dict[str, int]
+    grid: str
+
+
 class Generated(Struct, frozen=True, kw_only=True):
     """The module that Inductor wrote for one call of a reference, and how it is called.
 
@@ -26,9 +51,14 @@ class Generated(Struct, frozen=True, kw_only=True):
     `described` says what each is. `results` are the expressions for the results of `forward`, where
     `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
     and no tuple. `constants` are expressions for the tensors that the module names and does not
-    make. `options` are the flags of Inductor's compiler without their dash; `macro` tells at::vec
-    the vector instructions, which `isa` names. `narrow` is the module for vectors of half
+    make.
+
+    In C++, `options` are the flags of Inductor's compiler without their dash; `macro` tells
+    at::vec the vector instructions, which `isa` names. `narrow` is the module for vectors of half
     the width, whose macro is `narrow_macro`; both are empty where there are none.
+
+    In Triton, `arch` is the GPU's, `functions` are the module's and `helpers` is the text of the
+    functions of `torch._inductor` that they call.
     """
 
     module: str
@@ -40,8 +70,11 @@ class Generated(Struct, frozen=True, kw_only=True):
     single: bool
     constants: dict[str, str]
     torch: str
-    isa: str
-    macro: str
-    options: tuple[str, ...]
+    isa: str = ""
+    macro: str = ""
+    options: tuple[str, ...] = ()
     narrow: str = ""
     narrow_macro: str = ""
+    arch: str = ""
+    functions: tuple[TritonFunction, ...] = ()
+    helpers: str = ""

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
 from akg_tui.evaluate.child.faults import Fault, located
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import first_line, seed_all
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Status
-from akg_tui.problems.generated import Generated, Given
+from akg_tui.problems.inductor.generated import Generated, Given
 
 GENERATE = "generate"
 """The kind of plan that this server serves."""
@@ -57,7 +58,7 @@ class CodeGenerator(ReferenceServer):
         inputs = self._ask("get_inputs")
         try:
             generated = self._generated(self.model, inputs)
-        except _Unusable as error:
+        except Unusable as error:
             raise self._complaint(str(error), self._forward) from error
         text = msgspec.json.encode(generated)
         if len(text) > REPORT_BYTES:
@@ -69,31 +70,19 @@ class CodeGenerator(ReferenceServer):
         from torch._inductor.cpp_builder import CppTorchOptions
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-        with _settings():
+        with settings():
             isa = pick_vec_isa()
             options = CppTorchOptions(vec_isa=isa).get_cflags()
-            module, caught, result = self._compiled(model, inputs)
+            generated = self._compiled(model, inputs, Caught())
             narrow, narrow_macro = "", ""
             if isa and isa.bit_width() == WIDE_BITS:
                 with torch._inductor.config.patch({"cpp.simdlen": WIDE_BITS // 2}):
                     narrow_isa = pick_vec_isa()
                     narrow_macro = next(iter(narrow_isa.build_macro()), "") if narrow_isa else ""
                     if narrow_macro:
-                        narrow, _, _ = self._compiled(model, inputs)
-        single = isinstance(result, torch.Tensor)
-        results = [result] if isinstance(result, torch.Tensor) else list(self._as_tensors(result))
-        names = self._input_names(inputs)
-        places = _places(model, dict(zip(names, inputs, strict=True)))
-        return Generated(
-            module=module,
-            inputs=tuple(_given(n, v) for n, v in zip(names, inputs, strict=True)),
-            arguments=tuple(_place(value, places) for value in caught.arguments),
-            described=tuple(_described(value) for value in caught.arguments),
-            results=tuple(_result(value, caught.results, places) for value in results),
-            returned=len(caught.results),
-            single=single,
-            constants={name: _literal(name, value) for name, value in caught.constants.items()},
-            torch=str(torch.__version__),
+                        narrow = self._compiled(model, inputs, Caught()).module
+        return replace(
+            generated,
             isa=str(isa) if isa else "scalar",
             macro=next(iter(isa.build_macro()), "") if isa else "",
             options=tuple(options),
@@ -102,23 +91,38 @@ class CodeGenerator(ReferenceServer):
         )
 
     def _compiled(
-        self, model: torch.nn.Module, inputs: Sequence[object]
-    ) -> tuple[str, _Caught, object]:
-        """Return the module for the present settings, what was caught, and the call's result."""
+        self, model: torch.nn.Module, inputs: Sequence[object], caught: Caught
+    ) -> Generated:
+        """Return what is generated for the present settings; `caught` catches it."""
         torch._dynamo.reset()
-        caught = _Caught()
         try:
             compiled = torch.compile(model, backend=caught.compile, fullgraph=True)
             result = compiled(*inputs)
-        except _Unusable:
+        except Unusable:
             raise
         except BaseException as error:
             cause = caught.failure or error
+            if isinstance(cause, Unusable):
+                raise cause from None
             what = f"torch.compile can't take it as one graph: {_said(cause)}"
             raise Fault(Status.REFERENCE, self._located(what, cause)) from error
         if caught.module is None:
-            raise _Unusable("torch.compile finds nothing to compute in forward()")
-        return caught.module, caught, result
+            raise Unusable("torch.compile finds nothing to compute in forward()")
+        single = isinstance(result, torch.Tensor)
+        results = [result] if isinstance(result, torch.Tensor) else list(self._as_tensors(result))
+        names = self._input_names(inputs)
+        places = _places(model, dict(zip(names, inputs, strict=True)))
+        return Generated(
+            module=caught.module,
+            inputs=tuple(_given(n, v) for n, v in zip(names, inputs, strict=True)),
+            arguments=tuple(_place(value, places) for value in caught.arguments),
+            described=tuple(_described(value) for value in caught.arguments),
+            results=tuple(_result(value, caught.results, places) for value in results),
+            returned=len(caught.results),
+            single=single,
+            constants={name: _literal(name, value) for name, value in caught.constants.items()},
+            torch=str(torch.__version__),
+        )
 
     def _located(self, what: str, error: BaseException) -> str:
         """Return `what` with the last line of the file that torch.compile's message names."""
@@ -138,18 +142,18 @@ def preload_compiler() -> None:
         importlib.import_module(name)
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """No kernel can be made of what was generated; the message is one line."""
 
 
-class _Written(BaseException):
+class Written(BaseException):
     """Ends Inductor where it has written its module: nothing is to be built here.
 
     No `Exception`, which Inductor would catch.
     """
 
 
-class _Caught:
+class Caught:
     """Catches the module that Inductor writes in a call, with its arguments and results."""
 
     def __init__(self) -> None:
@@ -163,14 +167,13 @@ class _Caught:
         self, graph: torch.fx.GraphModule, examples: Sequence[torch.Tensor]
     ) -> Callable[..., object]:
         """Generate the code of a graph; return the graph itself, which the model then calls."""
-        from torch._inductor.compile_fx import compile_fx
         from torch._inductor.graph import GraphLowering
 
-        self.results_of(graph)
+        self._check_arguments(graph)
         GraphLowering.save_output_code = self._keep
         try:
-            compile_fx(graph, list(examples))
-        except _Written:
+            self.lower(graph, examples)
+        except Written:
             pass
         except Exception as error:
             self.failure = error
@@ -185,25 +188,32 @@ class _Caught:
 
         return call
 
-    def results_of(self, graph: torch.fx.GraphModule) -> None:
+    def lower(self, graph: torch.fx.GraphModule, examples: Sequence[torch.Tensor]) -> None:
+        """Let Inductor generate code for where the examples are."""
+        from torch._inductor.compile_fx import compile_fx
+
+        compile_fx(graph, list(examples))
+
+    @staticmethod
+    def _check_arguments(graph: torch.fx.GraphModule) -> None:
         """Refuse a graph whose arguments are no tensors: its sizes are not fixed."""
         for node in graph.graph.nodes:
             if node.op == "placeholder" and not isinstance(
                 node.meta.get("example_value"), torch.Tensor
             ):
-                raise _Unusable(f"its input {node.name} is no tensor for torch.compile")
+                raise Unusable(f"its input {node.name} is no tensor for torch.compile")
 
     def _keep(self, module: str) -> None:
         from torch._inductor.virtualized import V
 
         if self.module is not None:
-            raise _Unusable("torch.compile splits it into several modules")
+            raise Unusable("torch.compile splits it into several modules")
         self.module, self.constants = module, dict(V.graph.constants)
-        raise _Written
+        raise Written
 
 
 @contextlib.contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """Make torch.compile compile for these shapes only, start no process and keep nothing."""
     import torch._dynamo.config
     import torch._functorch.config
@@ -289,7 +299,7 @@ def _step(owner: torch.nn.Module, table: str, name: str) -> str:
 def _place(value: torch.Tensor, places: Sequence[tuple[str, object]]) -> str:
     place = next((text for text, each in places if each is value), None)
     if place is None:
-        raise _Unusable(
+        raise Unusable(
             f"forward() uses a tensor {_described(value)} that is no input and no attribute of "
             "a module"
         )
@@ -307,5 +317,5 @@ def _result(
 
 def _literal(name: str, value: torch.Tensor) -> str:
     if value.numel() > CONSTANT_ELEMENTS:
-        raise _Unusable(f"forward() makes a tensor {_described(value)} of numbers in its text")
+        raise Unusable(f"forward() makes a tensor {_described(value)} of numbers in its text")
     return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"

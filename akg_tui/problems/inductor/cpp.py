@@ -1,0 +1,332 @@
+"""The functions of a module of Inductor in C++, as one string that torch's headers compile."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from akg_tui.problems.inductor.generated import Generated
+from akg_tui.problems.inductor.module import (
+    WIDTH,
+    Language,
+    NoSeed,
+    arguments_of,
+    call_of,
+    own_functions,
+    parsed,
+    wrapped,
+)
+
+CTYPES = {"int64_t": "c_int64", "int32_t": "c_int32", "double": "c_double", "float": "c_float"}
+
+KNOBS = {
+    "O3": ("OPTIMIZE", ("-O3", "-O2"), "Optimisation in general."),
+    "ffp-contract=off": (
+        "CONTRACT",
+        ("-ffp-contract=off", "-ffp-contract=fast"),
+        "Whether a product and a sum become one instruction, which rounds once.",
+    ),
+    "fno-tree-loop-vectorize": (
+        "LOOPS",
+        (
+            "-fno-tree-loop-vectorize",
+            "-ftree-loop-vectorize",
+            "-ftree-loop-vectorize -funroll-loops",
+        ),
+        "Whether the compiler vectorises the loops that Inductor left scalar, and unrolls loops.",
+    ),
+    "fmath-errno": (
+        "MATH",
+        (
+            "-fmath-errno",
+            "-fno-math-errno",
+            "-fno-math-errno -fassociative-math -freciprocal-math",
+        ),
+        "Whether scalar functions set errno, and whether sums may be reordered.",
+    ),
+}
+"""The flags of Inductor's compiler that become knobs: name, choices, what the knob does."""
+
+EXP = (
+    "# The exponential function of vectors: within 1, or within 20 units in the last place.",
+    'EXP = "exp"  # tune: ["exp", "exp_u20"]',
+)
+_EXP = ".exp()"
+"""How generated code calls it; scalars have `std::exp`."""
+
+WIDE, NARROW = 16, 8
+"""The floats of a vector of 512 and of 256 bits."""
+
+_MACRO = "CPU_CAPABILITY_"
+_BUILD_ONLY = re.compile(r"shared|fPIC|W.*|pedantic|g\d?|fno-omit-frame-pointer|std=.*|fopenmp")
+_INCLUDE = re.compile(r"\s*#include <torch/csrc/inductor/cpp_prefix\.h>\n")
+_SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
+_GUARD_LINES = (
+    r"^ *std::atomic<int> inductor_cpu_integer_div_error\{0\};\n",
+    r"^ *inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;\n",
+    r"^ *inductor_cpu_integer_div_error_flag = nullptr;\n",
+    r"^ *inductor_cpu_throw_if_integer_div_error\(inductor_cpu_integer_div_error\);\n",
+)
+_DIVIDES = re.compile(r"div|mod|[/%]\s*static_cast<int")
+# An index is an int64_t already: sums and products of loop variables and literals.
+_INDEX_CAST = re.compile(r"static_cast<int64_t>\(((?:[\s\w+*-]|\((?:[\s\w+*-])*\))*)\)")
+_INDEX = re.compile(r"(?:x\d+(?:_(?:inner|tail|outer))*|\d+L?|[\s+*()-])+")
+_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """One C++ function of the module: its name, its arguments' types in ctypes, its plain text."""
+
+    name: str
+    types: tuple[str, ...]
+    text: str
+
+
+class Cpp(Language):
+    """The functions of a module in C++."""
+
+    own_names = frozenset(
+        {
+            *("library", "compile_cpp", "SOURCE", "FLAGS", "BUILD"),
+            *("EXP", "VECTORS", "TORCH", "LIBRARIES"),
+            *(name for name, _, _ in KNOBS.values()),
+        }
+    )
+    on_device = False
+
+    def __init__(self, generated: Generated) -> None:
+        super().__init__(generated)
+        tree = parsed(generated.module)
+        kernels = {each.name: each for each in _kernels(tree)}
+        varied = _for_both_widths(kernels, call_of(tree, generated.module), generated)
+        self._has_width = bool(varied)
+        self._kernels = varied or kernels
+        self._told: dict[str, list[str]] = {}
+        """What each function's arguments are."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The names of the functions."""
+        return frozenset(self._kernels)
+
+    def called(self, line: str) -> str:
+        """Return the name of the function that a line calls."""
+        found = re.match(r"(\w+)\(", line)
+        return found[1] if found else ""
+
+    def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
+        """Yield a call through ctypes, with the addresses of tensors."""
+        kernel = self._kernels[name]
+        given = arguments_of(name, line)
+        if len(given) != len(kernel.types):
+            raise NoSeed(f"the generated code calls {name} with {len(given)} arguments")
+        if name not in self._told:
+            self._told[name] = [f"{text} {made.get(text, '')}".strip() for text in given]
+        passed = [
+            f"{text}.data_ptr()" if kind == "c_void_p" else text
+            for text, kind in zip(given, kernel.types, strict=True)
+        ]
+        whole = f"library.{name}({', '.join(passed)})"
+        if len(whole) <= WIDTH - 8:
+            yield whole
+            return
+        yield f"library.{name}("
+        yield from (f"    {each}," for each in passed)
+        yield ")"
+
+    def told(self) -> str:
+        """Return for which vectors it is."""
+        return f"C++ for {self.generated.isa}, one thread" if self._kernels else ""
+
+    def imports(self) -> list[str]:
+        """Return the imports that building and calling need."""
+        if not self._kernels:
+            return []
+        types = {each for kernel in self._kernels.values() for each in kernel.types}
+        return [
+            f"from ctypes import {', '.join(sorted(types))}",
+            "from pathlib import Path",
+            "from akg_tui.dsl import compile_cpp",
+        ]
+
+    def parts(self) -> list[str]:
+        """Return the compiler's flags, the source, and its loading."""
+        if not self._kernels:
+            return []
+        return [
+            _flags(self.generated, self._kernels, self._has_width),
+            _source(self._kernels.values(), self._told, self._has_width),
+            _loading(self._kernels),
+        ]
+
+
+def _kernels(tree: ast.Module) -> Iterator[_Kernel]:
+    for name, kind, given in own_functions(tree):
+        if kind != "cpp_pybinding":
+            raise NoSeed(f"the generated code has a kernel of {kind}, which is no C++")
+        listed, text = (ast.literal_eval(each) for each in given[:2])
+        yield _Kernel(name, tuple(_ctype(name, each) for each in listed), _plain(text))
+
+
+def _for_both_widths(
+    kernels: Mapping[str, _Kernel], lines: Sequence[str], generated: Generated
+) -> dict[str, _Kernel]:
+    """Return the functions written for vectors of either width.
+
+    Empty where what was generated for narrow vectors differs in more than in numbers that follow
+    from the width, or in nothing.
+    """
+    if not generated.narrow:
+        return {}
+    tree = parsed(generated.narrow)
+    narrow = {each.name: each for each in _kernels(tree)}
+    if narrow.keys() != kernels.keys() or call_of(tree, generated.narrow) != lines:
+        return {}
+    found: dict[str, _Kernel] = {}
+    for name, kernel in kernels.items():
+        text = for_both_widths(kernel.text, narrow[name].text)
+        if text is None or kernel.types != narrow[name].types:
+            return {}
+        found[name] = replace(kernel, text=text)
+    return found if found != kernels else {}
+
+
+def for_both_widths(wide: str, narrow: str) -> str | None:
+    """Return C++ that is `wide` where WIDTH is 16, and `narrow` where it is 8; None if none is."""
+    between = _NUMBER.split(wide)
+    if _NUMBER.split(narrow) != between:
+        return None
+    pairs = zip(_NUMBER.findall(wide), _NUMBER.findall(narrow), strict=True)
+    known: list[int] = []
+    text = between[0]
+    for (one, other), following in zip(pairs, between[1:], strict=True):
+        if one == other:
+            known.append(int(one.rstrip("L")))
+            text += one
+        else:
+            number = _by_width(int(one.rstrip("L")), int(other.rstrip("L")), known)
+            if number is None:
+                return None
+            alone = (
+                text.rstrip().endswith(("(", ",", "<", "=")) and following.lstrip()[:1] in ");,&"
+            )
+            text += number if alone or number == "WIDTH" else f"({number})"
+        text += following
+    return text
+
+
+def _by_width(wide: int, narrow: int, known: Sequence[int]) -> str | None:
+    """Return an expression with these values; `known` are sizes, of which the last are nearest."""
+    if wide * NARROW == narrow * WIDE:
+        if wide % WIDE == 0:
+            return "WIDTH" if wide == WIDE else f"{wide // WIDE}L*WIDTH"
+        return f"WIDTH/{WIDE // wide}" if wide and WIDE % wide == 0 else None
+    if wide * WIDE == narrow * NARROW:
+        return f"{wide * WIDE}L/WIDTH"
+    for size in reversed(known):
+        if (size - size % WIDE, size - size % NARROW) == (wide, narrow):
+            return f"{size}L/WIDTH*WIDTH"
+        if (size % WIDE, size % NARROW) == (wide, narrow):
+            return f"{size}L%WIDTH"
+    return None
+
+
+def _ctype(kernel: str, kind: str) -> str:
+    """Return the name in ctypes of a type of C++."""
+    if kind.endswith("*"):
+        return "c_void_p"
+    if kind.removeprefix("const ") not in CTYPES:
+        raise NoSeed(f"{kernel} of the generated code has an argument of unknown type")
+    return CTYPES[kind.removeprefix("const ")]
+
+
+def _flags(generated: Generated, kernels: Mapping[str, _Kernel], has_width: bool) -> str:
+    fixed = [
+        each for each in generated.options if each not in KNOBS and not _BUILD_ONLY.fullmatch(each)
+    ]
+    if any("#pragma omp" in each.text for each in kernels.values()):
+        fixed.append("fopenmp")
+    words = ["-std=c++20", *(f"-{each}" for each in fixed)]
+    words += [f"-D{generated.macro}"] if generated.macro and not has_width else []
+    knobs = [KNOBS[each] for each in generated.options if each in KNOBS]
+    lines = ["# The compiler's flags are Inductor's; those with a choice are knobs."]
+    for name, choices, about in knobs:
+        listed = ", ".join(f'"{choice}"' for choice in choices)
+        lines += [f"# {about}", f'{name} = "{choices[0]}"  # tune: [{listed}]']
+    used = " ".join(f"{{{name}}}" for name, _, _ in knobs)
+    if has_width:
+        isas = [each.removeprefix(_MACRO) for each in (generated.macro, generated.narrow_macro)]
+        lines += [
+            f"# The vectors: of {WIDE} or of {NARROW} floats, which is WIDTH below.",
+            f'VECTORS = "{isas[0]}"  # tune: ["{isas[0]}", "{isas[1]}"]',
+        ]
+        used += f" -D{_MACRO}{{VECTORS}}"
+    if any(".EXP()" in each.text for each in kernels.values()):
+        lines += EXP
+        used += " -DEXP={EXP}"
+    lines += ["FLAGS = (", *(f'    "{line} "' for line in wrapped(" ".join(words), 90)), ")"]
+    lines += [
+        "# at::vec, the vectors of the code below, is in torch's headers, its functions in torch.",
+        "TORCH = Path(torch.__file__).parent",
+        'LIBRARIES = f"-I{TORCH}/include -L{TORCH}/lib -ltorch_cpu -lc10"',
+        f'BUILD = f"{{FLAGS}} {used} {{LIBRARIES}}"',
+    ]
+    return "\n".join(lines)
+
+
+def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]], has_width: bool) -> str:
+    parts = ["#include <torch/csrc/inductor/cpp_prefix.h>", "", "using at::vec::Vectorized;"]
+    parts += ["constexpr int64_t WIDTH = Vectorized<float>::size();"] if has_width else []
+    for kernel in kernels:
+        parts += ["", *_commented(kernel, told.get(kernel.name, []))]
+    return 'SOURCE = r"""\n' + "\n".join(parts) + '\n"""'
+
+
+def _commented(kernel: _Kernel, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a C++ function, after a comment on each of its parameters."""
+    text = _INCLUDE.sub("", kernel.text, count=1)
+    signature = _SIGNATURE.search(text)
+    if signature is None or "\n#include" in text or '"""' in text:
+        raise NoSeed(f"{kernel.name} of the generated code is no single C++ function")
+    parameters = [each.split()[-1].lstrip("*") for each in signature[1].split(",")]
+    for name, argument in zip(parameters, arguments, strict=False):
+        yield f"// {name}: {argument}"
+    yield from text.replace("kernel(", f"{kernel.name}(", 1).strip("\n").splitlines()
+
+
+def _plain(text: str) -> str:
+    """Return C++ without casts that change nothing, and without checks of what can't happen."""
+    bare = text
+    for line in _GUARD_LINES:
+        bare = re.sub(line, "", bare, flags=re.MULTILINE)
+    if not _DIVIDES.search(bare):
+        text = bare
+
+    def uncast(found: re.Match[str]) -> str:
+        inner, before = found[1], found.string[: found.start()]
+        if not _INDEX.fullmatch(inner):
+            return found[0]
+        # Templates deduce their types from it, so it stays an int64_t.
+        inner = re.sub(r"\b(\d+)\b", r"\1L", inner)
+        # In brackets of its own, a sum needs none.
+        return inner if before.endswith("[") or re.fullmatch(r"\w+", inner) else f"({inner})"
+
+    text = _INDEX_CAST.sub(uncast, text)
+    text = text.replace("at::vec::Vectorized<", "Vectorized<")
+    text = text.replace(_EXP, ".EXP()")
+    text = re.sub(r"\bC10_LIKELY\((.*)\)\)\n", r"\1)\n", text)
+    return re.sub(r'extern "C"\s+void\s+', 'extern "C" void ', text)
+
+
+def _loading(kernels: Mapping[str, _Kernel]) -> str:
+    lines = ["library = compile_cpp(SOURCE, BUILD)"]
+    for kernel in kernels.values():
+        types = list(kernel.types)
+        same = len(set(types)) == 1
+        listed = f"[{types[0]}] * {len(types)}" if same else f"[{', '.join(types)}]"
+        lines.append(f"library.{kernel.name}.argtypes = {listed}")
+        lines.append(f"library.{kernel.name}.restype = None")
+    return "\n".join(lines)
