@@ -19,7 +19,7 @@ from akg_tui.core.plan.knobs import find_knobs
 from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_making import NewTask, make_task
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
-from akg_tui.problems.inductor.cpp import for_both_widths
+from akg_tui.problems.inductor.cpp_functions import for_both_widths
 from akg_tui.problems.inductor.generated import Generated, Given
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of

@@ -7,10 +7,12 @@ and fake tensors on that GPU. As in `code_generator`, nothing generated is compi
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import copy
 import importlib
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +26,7 @@ from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.sizing.code_generator import Caught, CodeGenerator, Unusable, settings
 from akg_tui.evaluate.targets.compile_gate import arch_here
 from akg_tui.problems.inductor.generated import Generated, TritonConfig, TritonFunction
+from akg_tui.problems.module_text import used_by
 
 MODULES = (
     "torch._inductor.codegen.triton",
@@ -40,7 +43,10 @@ DEVICE = torch.device("cuda", 0)
 UNLINKED = "not linked with support for cuda"
 """A part of what a PyTorch for CPUs says of a copy to a tensor on a GPU, also to a fake one."""
 
-HELPERS = "triton_helpers."
+KNOWN = frozenset({"tl", "triton", "libdevice", "math", *dir(builtins)})
+"""The names that a kernel binds, as the helpers of Inductor know them."""
+
+_HELPER = re.compile(r"\btriton_helpers\.(\w+)")
 
 
 def arch_of(stated: str) -> str:
@@ -203,11 +209,7 @@ def _function(name: str, text: str) -> TritonFunction:
         raise Unusable(f"torch.compile writes {name} with blocks that are not known")
     lines = text.splitlines()
     # What a scan combines two elements with, for example.
-    inner = [
-        "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
-        for node in functions
-        if node is not found
-    ]
+    inner = [_text(lines, node) for node in functions if node is not found]
     return TritonFunction(
         name=name,
         text="\n".join(lines[found.lineno - 1 : found.end_lineno]),
@@ -263,17 +265,18 @@ def _helpers(texts: str) -> str:
     functions = {
         node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
     }
-    waiting = {name for name in functions if f"{HELPERS}{name}(" in texts}
-    waiting |= {name for name in functions if f"{HELPERS}{name})" in texts}
+    waiting = set(_HELPER.findall(texts))
     needed: set[str] = set()
     while waiting:
         name = waiting.pop()
+        if name not in functions:
+            raise Unusable(f"torch.compile calls {name}, a part of torch._inductor")
         needed.add(name)
-        used = {n.id for n in ast.walk(functions[name]) if isinstance(n, ast.Name)}
-        waiting |= used & functions.keys() - needed
-    texts_of = []
-    for name, node in functions.items():
-        if name in needed:
-            first = min(each.lineno for each in node.decorator_list)
-            texts_of.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return "\n\n\n".join(texts_of)
+        waiting |= used_by(functions[name]) - KNOWN - needed
+    return "\n\n\n".join(_text(lines, functions[name]) for name in functions if name in needed)
+
+
+def _text(lines: Sequence[str], node: ast.FunctionDef) -> str:
+    """Return a function with its decorators."""
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(lines[first - 1 : node.end_lineno])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from akg_tui.problems.inductor.cpp import Cpp
+from akg_tui.problems.inductor.cpp_functions import Cpp
 from akg_tui.problems.inductor.generated import Generated
 from akg_tui.problems.inductor.module import own_functions, parsed, written
-from akg_tui.problems.inductor.triton import Triton
+from akg_tui.problems.inductor.triton_functions import Triton
 
 
 def kernel_of(generated: Generated, model: str, origin: str, *, interpreted: bool = False) -> str:
