@@ -276,6 +276,7 @@ def test_grids_of_two_dimensions(grid: str, launched: str) -> None:
         (RECORDED, True, "libdevice.tanh, which Triton's interpreter lacks: it needs a GPU"),
         (changed(grid="SplitScanGrid"), False, "on a SplitScanGrid"),
         (changed(text=TEXT.replace("r0_numel, X", "X")), False, "with 4 arguments"),
+        (changed(grid="Grid2D"), False, "has no size for the grid of triton_red_fused_exp_sum_0"),
         (changed(text="x = 1"), False, "has no function triton_red_fused_exp_sum_0"),
         (
             replace(RECORDED, module=MODULE.replace("compile.triton(", "compile.cpp_pybinding(")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -90,7 +90,7 @@ class Triton(Language):
         knobs = [knob for name in self._functions for knob, _, _ in self._knobs(name)]
         self.own_names = frozenset(
             {"triton", "tl", "libdevice", "tl_math", "special", "MATH", "programs", *knobs}
-            | {*self._functions}
+            | {*self._functions, *_names(self._helpers)}
         )
 
     @property
@@ -134,7 +134,9 @@ class Triton(Language):
         blocks = function.configs[0].blocks
 
         def count(dimension: str) -> str:
-            name, size = f"{dimension}BLOCK", passed[f"{dimension.lower()}numel"]
+            name, size = f"{dimension}BLOCK", passed.get(f"{dimension.lower()}numel")
+            if size is None:
+                raise NoSeed(f"the generated code has no size for the grid of {function.name}")
             block = knobs.get(name, str(blocks.get(name, 1)))
             return size if block == "1" else f"triton.cdiv({size}, {block})"
 
@@ -222,10 +224,9 @@ class Triton(Language):
 def _with_own_names(function: TritonFunction) -> TritonFunction:
     """Return a function whose inner functions are called as no other's are."""
     inner, text = function.inner, function.text
-    for node in parsed(inner).body:
-        if isinstance(node, ast.FunctionDef):
-            name = f"{function.name}_{node.name.strip('_')}"
-            inner, text = renamed(inner, node.name, name), renamed(text, node.name, name)
+    for name in _names(inner):
+        own = f"{function.name}_{name.strip('_')}"
+        inner, text = renamed(inner, name, own), renamed(text, name, own)
     return replace(function, inner=inner, text=text)
 
 
@@ -238,11 +239,12 @@ def _parameters(function: TritonFunction) -> list[str]:
     return [each.arg for each in definition.args.args if each.arg not in blocks]
 
 
+def _names(source: str) -> list[str]:
+    return [each.name for each in parsed(source).body if isinstance(each, ast.FunctionDef)]
+
+
 def _helpers(source: str) -> str:
-    """Return the helpers under names that no reference has."""
-    names: Iterable[str] = (
-        each.name for each in parsed(source).body if isinstance(each, ast.FunctionDef)
-    )
-    for name in names:
+    """Return the helpers under names of their own."""
+    for name in _names(source):
         source = renamed(source, name, f"helper_{name}")
     return renamed(source, "math", "tl_math")
