@@ -101,6 +101,7 @@ def _inputs(text: str) -> tuple[int | str, ...]:
 
 def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plan.knobs import find_knobs
+    from akg_tui.evaluate.estimate.gpu_model import RATES
     from akg_tui.evaluate.targets.adapters import adapters, lacking
 
     made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
@@ -113,13 +114,13 @@ def _new(arguments: argparse.Namespace) -> int:
         return EXIT_OK
     print(f"made {folder}; check it with: akg-tui eval {folder}")
     if arguments.origin is not None:
+        what, command = "tune it with", f"akg-tui tune {folder}"
         if adapters(made.task)[1].untimed(made.task.target.backend):
-            arch = arguments.arch or "sm_90"
-            print(f"rank changes without a GPU: akg-tui tune {folder} --estimate {arch}")
-        elif find_knobs(made.kernel.splitlines()):
-            print(f"tune it with: akg-tui tune {folder}")
-        else:
-            print(f"tune it with a model: akg-tui tune {folder} --agent claude (docs/models.md)")
+            arch = arguments.arch if arguments.arch in RATES else "sm_90"
+            what, command = "rank changes, without a GPU, with", f"{command} --estimate {arch}"
+        if not find_knobs(made.kernel.splitlines()):
+            what, command = f"{what} a model", f"{command} --agent claude (docs/models.md)"
+        print(f"{what}: {command}")
     return EXIT_OK
 
 

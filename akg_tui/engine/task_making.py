@@ -266,6 +266,12 @@ class _Making:
             self.refuse_to_generate(one_line(str(error), 300))
         else:
             self._generated = text
+        if generated.arch:
+            told = f"Triton is generated for {generated.arch}"
+            stated = task.target.arch
+            if stated not in ("", generated.arch):
+                told += f": the properties of {stated} are not known"
+            self.decide(told)
         if is_library_only(generated):
             self._dsl = self._wanted.dsl or "torch"
             self.decide(

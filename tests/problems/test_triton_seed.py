@@ -76,10 +76,12 @@ def generator() -> Iterator[SizeProbe]:
         yield running
 
 
-def made(probe: SizeProbe, folder: Path, text: str) -> str:
+def made(probe: SizeProbe, folder: Path, text: str, *, arch: str = "") -> str:
     origin = folder.with_suffix(".py")
     origin.write_text(text)
-    task = NewTask(folder=folder, origin=origin, inductor=True, own_seed=False, dsl="triton")
+    task = NewTask(
+        folder=folder, origin=origin, inductor=True, own_seed=False, dsl="triton", arch=arch
+    )
     return make_task(task, lambda _: None, probe).kernel
 
 
@@ -102,6 +104,20 @@ def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
     assert main(["eval", str(tmp_path / "task"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["outcome"] == "correct", told["message"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "says"),
+    [
+        ("", "Triton is generated for sm_80"),
+        ("gfx942", "Triton is generated for sm_80: the properties of gfx942 are not known"),
+    ],
+)
+def test_the_gpu_that_it_is_generated_for_is_told(
+    generator: SizeProbe, tmp_path: Path, arch: str, says: str
+) -> None:
+    made(generator, tmp_path / "task", PROBLEM, arch=arch)
+    assert f"- {says}\n" in (tmp_path / "task" / "README.md").read_text()
 
 
 def test_writes_to_weights_are_refused_where_pytorch_is_for_cpus(

@@ -56,7 +56,8 @@ class SizeProbe:
         environment = self._target.environment(self._threads)
         environment |= self._dsl.environment(self._target.name)
         if self._generates:
-            environment["CUDA_VISIBLE_DEVICES"] = ""  # a fork could not use it
+            # The compiler would use a GPU that it sees, and a forked process can't.
+            environment["CUDA_VISIBLE_DEVICES"] = ""
         ours, theirs = socket.socketpair()
         self._closing.callback(self._end)
         self._closing.enter_context(ours)

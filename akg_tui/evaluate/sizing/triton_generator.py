@@ -26,6 +26,7 @@ from akg_tui.evaluate.evidence.gpu_limits import ARCHES
 from akg_tui.evaluate.sizing.code_generator import Caught, CodeGenerator, Unusable, settings
 from akg_tui.evaluate.targets.compile_gate import arch_here
 from akg_tui.problems.inductor.generated import Generated, TritonConfig, TritonFunction
+from akg_tui.problems.inductor.module import own_functions
 from akg_tui.problems.module_text import used_by
 
 MODULES = (
@@ -177,16 +178,9 @@ def _gpu(arch: str) -> Iterator[None]:
 
 def _functions(module: str) -> Iterator[TritonFunction]:
     """Yield the functions of a module that are in Triton."""
-    for node in ast.parse(module).body:
-        match node:
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
-                    args=[_, ast.Constant(value=str() as text), *_],
-                ),
-            ):
-                yield _function(name, text)
+    for name, kind, given in own_functions(ast.parse(module)):
+        if kind == "triton":
+            yield _function(name, ast.literal_eval(given[1]))
 
 
 def _function(name: str, text: str) -> TritonFunction:
@@ -208,7 +202,7 @@ def _function(name: str, text: str) -> TritonFunction:
     if not kept or kept[0].blocks.keys() != constexpr:
         raise Unusable(f"torch.compile writes {name} with blocks that are not known")
     lines = text.splitlines()
-    # What a scan combines two elements with, for example.
+    # Such as the function by which a scan combines two elements.
     inner = [_text(lines, node) for node in functions if node is not found]
     return TritonFunction(
         name=name,

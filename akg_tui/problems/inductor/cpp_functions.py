@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from akg_tui.problems.inductor.generated import Generated
 from akg_tui.problems.inductor.module import (
     WIDTH,
+    Imports,
     Language,
     NoSeed,
     arguments_of,
@@ -96,6 +97,7 @@ class Cpp(Language):
         }
     )
     on_device = False
+    call_of_function = re.compile(r"(\w+)\(")
 
     def __init__(self, generated: Generated) -> None:
         super().__init__(generated)
@@ -104,18 +106,9 @@ class Cpp(Language):
         varied = _for_both_widths(kernels, call_of(tree, generated.module), generated)
         self._has_width = bool(varied)
         self._kernels = varied or kernels
+        self.functions = frozenset(self._kernels)
         self._told: dict[str, list[str]] = {}
-        """What each function's arguments are."""
-
-    @property
-    def functions(self) -> frozenset[str]:
-        """The names of the functions."""
-        return frozenset(self._kernels)
-
-    def called(self, line: str) -> str:
-        """Return the name of the function that a line calls."""
-        found = re.match(r"(\w+)\(", line)
-        return found[1] if found else ""
+        """A comment on each argument of each function."""
 
     def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
         """Yield a call through ctypes, with the addresses of tensors."""
@@ -141,16 +134,13 @@ class Cpp(Language):
         """Return for which vectors it is."""
         return f"C++ for {self.generated.isa}, one thread" if self._kernels else ""
 
-    def imports(self) -> list[str]:
-        """Return the imports that building and calling need."""
+    def imports(self) -> Imports:
+        """Return the imports of ctypes and of the compiler's adapter."""
         if not self._kernels:
-            return []
+            return Imports([], [], [])
         types = {each for kernel in self._kernels.values() for each in kernel.types}
-        return [
-            f"from ctypes import {', '.join(sorted(types))}",
-            "from pathlib import Path",
-            "from akg_tui.dsl import compile_cpp",
-        ]
+        standard = [f"from ctypes import {', '.join(sorted(types))}", "from pathlib import Path"]
+        return Imports(standard, [], ["from akg_tui.dsl import compile_cpp"])
 
     def parts(self) -> list[str]:
         """Return the compiler's flags, the source, and its loading."""

@@ -11,7 +11,7 @@ import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from akg_tui.problems.inductor.generated import Generated, Given
 from akg_tui.problems.module_text import bound_by
@@ -64,30 +64,27 @@ class NoSeed(ValueError):
 class Language(ABC):
     """The functions of a module, in the language in which Inductor wrote them."""
 
-    own_names: frozenset[str]
-    """The names that a kernel binds for them."""
-
     on_device: ClassVar[bool]
     """Whether tensors are made on the device of an input, and what the library returns may be laid
     out in another way than the code expects: on another GPU, or on the CPU."""
 
+    call_of_function: ClassVar[re.Pattern[str]]
+    """A line of the module that calls a function; its group is the function's name."""
+
+    own_names: frozenset[str]
+    """The names that a kernel binds for the functions."""
+
+    functions: frozenset[str]
+    """The names of the functions."""
+
     def __init__(self, generated: Generated) -> None:
         self.generated = generated
-
-    @property
-    @abstractmethod
-    def functions(self) -> frozenset[str]:
-        """The names of the functions."""
-
-    @abstractmethod
-    def called(self, line: str) -> str:
-        """Return the name that a line of the module calls first, or ""."""
 
     @abstractmethod
     def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
         """Yield the lines that call a function as the module's line does.
 
-        `made` tells what each tensor is.
+        `made` has the dtype and the shape of each tensor.
         """
 
     @abstractmethod
@@ -95,12 +92,20 @@ class Language(ABC):
         """Return the language for the comment at the top; "" if the module has no functions."""
 
     @abstractmethod
-    def imports(self) -> list[str]:
-        """Return the imports besides torch, in order."""
+    def imports(self) -> Imports:
+        """Return the imports that the functions and their calls need."""
 
     @abstractmethod
     def parts(self) -> list[str]:
         """Return what a kernel has of the functions, after `call` was asked for each call."""
+
+
+class Imports(NamedTuple):
+    """Lines that import: of the standard library, of packages besides torch, and of akg_tui."""
+
+    standard: list[str]
+    packages: list[str]
+    own: list[str]
 
 
 def parsed(module: str) -> ast.Module:
@@ -238,7 +243,7 @@ class _Body:
         self._made: dict[str, str] = dict(
             zip((names[each] for each in generated.arguments), generated.described, strict=True)
         )
-        """What each tensor is."""
+        """The dtype and the shape of each tensor, as a text, by the tensor's name."""
 
     def statement(self, line: str) -> Iterator[str]:
         """Yield a line of the module's `call` as it is written in `forward`."""
@@ -273,9 +278,9 @@ class _Body:
             if name not in LIBRARY_CALLS:
                 raise NoSeed(f"the generated code calls {name}, a function of torch._inductor")
         line = re.sub(r"\bextern_kernels\.", "torch.", line)
-        name = self._language.called(line)
-        if name in self._language.functions:
-            yield from self._language.call(name, line, made)
+        called = self._language.call_of_function.match(line)
+        if called and called[1] in self._language.functions:
+            yield from self._language.call(called[1], line, made)
         else:
             yield line
 
@@ -364,18 +369,12 @@ def _without_first_imports(model: str) -> tuple[str, str]:
 
 
 def _imports(body: Sequence[str], language: Language) -> str:
-    given = language.imports()
-    own = [each for each in given if "akg_tui" in each]
-    others = [each for each in given if each not in own and "triton" not in each]
-    after = [each for each in given if "triton" in each]
-    lines = [*others]
-    lines += ["from math import inf, nan"] if _uses(body, "inf") or _uses(body, "nan") else []
-    lines.sort()
-    lines += ["", "import torch"] if lines else ["import torch"]
-    lines += after
-    lines += ["", *own] if own else []
-    lines += ["", "aten = torch.ops.aten"] if _uses(body, "aten") else []
-    return "\n".join(lines)
+    needed = language.imports()
+    numbers = ["from math import inf, nan"] if _uses(body, "inf") or _uses(body, "nan") else []
+    standard = sorted([*needed.standard, *numbers])
+    groups = [standard, ["import torch", *needed.packages], needed.own]
+    groups.append(["aten = torch.ops.aten"] if _uses(body, "aten") else [])
+    return "\n\n".join("\n".join(lines) for lines in groups if lines)
 
 
 def _model(generated: Generated, body: Sequence[str], names: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from akg_tui.problems.inductor.generated import Generated, TritonFunction
 from akg_tui.problems.inductor.module import (
     WIDTH,
+    Imports,
     Language,
     NoSeed,
     arguments_of,
@@ -65,6 +66,7 @@ class Triton(Language):
     """
 
     on_device = True
+    call_of_function = re.compile(r"(\w+)\.run\(")
 
     def __init__(self, generated: Generated, *, interpreted: bool = False) -> None:
         super().__init__(generated)
@@ -73,6 +75,7 @@ class Triton(Language):
                 raise NoSeed(f"the generated code has {name}, a kernel of {kind} and not of Triton")
         functions = map(_with_own_names, generated.functions)
         self._functions = {each.name: each for each in functions}
+        self.functions = frozenset(self._functions)
         self._numbers = {name: number for number, name in enumerate(self._functions)}
         self._helpers = _helpers(generated.helpers)
         self._told: dict[str, list[str]] = {}
@@ -90,18 +93,8 @@ class Triton(Language):
         knobs = [knob for name in self._functions for knob, _, _ in self._knobs(name)]
         self.own_names = frozenset(
             {"triton", "tl", "libdevice", "tl_math", "special", "MATH", "programs", *knobs}
-            | {*self._functions, *_names(self._helpers)}
+            | {*self.functions, *_names(self._helpers)}
         )
-
-    @property
-    def functions(self) -> frozenset[str]:
-        """The names of the functions."""
-        return frozenset(self._functions)
-
-    def called(self, line: str) -> str:
-        """Return the name of the function that a line launches."""
-        found = re.match(r"(\w+)\.run\(", line)
-        return found[1] if found else ""
 
     def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
         """Yield a launch of a function with its knobs."""
@@ -169,16 +162,16 @@ class Triton(Language):
         """Return for which GPU it is."""
         return f"Triton for {self.generated.arch}" if self._functions else ""
 
-    def imports(self) -> list[str]:
+    def imports(self) -> Imports:
         """Return the imports of Triton."""
         if not self._functions:
-            return []
-        texts = self._texts()
+            return Imports([], [], [])
         lines = ["import triton", "import triton.language as tl"]
-        lines += ["from triton.language import math as tl_math"] if "tl_math." in texts else []
+        if "tl_math." in self._texts():
+            lines.append("from triton.language import math as tl_math")
         if self._has_library and not self._interpreted:
             lines.append("from triton.language.extra import libdevice")
-        return lines
+        return Imports([], lines, [])
 
     def parts(self) -> list[str]:
         """Return the functions, each after its knobs, and what they call."""
