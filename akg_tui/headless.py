@@ -175,6 +175,8 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
                             "with the device) or --on HOST", path=handle.path))  # fmt: skip
     if problem := summary["compile_problem"]:
         told.append(message("torch.compile was not measured: {why}", why=Reason(problem)))
+    if problem := summary["max_autotune_problem"]:
+        told.append(message("max-autotune was not measured: {why}", why=Reason(problem)))
     told.append(message("run: {path}", path=handle.path))
     if handle.live.notice:
         told.append(Reason(handle.live.notice))

@@ -144,8 +144,8 @@ class Truth:
                 self.fresh = ratio
             case ev.Purpose.EAGER:
                 self.fresh_eager = ratio
-            case ev.Purpose.COMPILE:
-                self.compiled = ratio
+            case ev.Purpose.COMPILE | ev.Purpose.MAX_AUTOTUNE if ratio is not None:
+                self.compiled = max(ratio, self.compiled or 0.0)
             case _:
                 pass
 

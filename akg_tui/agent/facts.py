@@ -42,10 +42,11 @@ def _times(state: RunState) -> list[str]:
     told += f", the reference run by PyTorch (eager) {_ms(seed.baseline_ms)}"
     if seed.ratio is not None:
         told += f"; the seed is {seed.ratio.ratio:.3g} times as fast as eager"
-    compiled = state.compiled
-    if compiled is not None and compiled.candidate_ms is not None and compiled.ratio is not None:
-        told += f". The reference under torch.compile {_ms(compiled.candidate_ms)}"
-        told += f", {compiled.ratio.ratio:.3g} times as fast as eager"
+    modes = {"torch.compile": state.compiled, "torch.compile with max-autotune": state.autotuned}
+    for name, found in modes.items():
+        if found is not None and found.candidate_ms is not None and found.ratio is not None:
+            told += f". The reference under {name} {_ms(found.candidate_ms)}"
+            told += f", {found.ratio.ratio:.3g} times as fast as eager"
     rows = [f"{told}."]
     if by_case := [_case(case) for case in seed.cases if case.ratio is not None]:
         rows.append(f"By case, seed and eager: {'; '.join(by_case)}.")

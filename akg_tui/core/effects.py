@@ -56,7 +56,7 @@ class Step(Struct, frozen=True):
 class Measure(Struct, frozen=True):
     """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None.
 
-    For COMPILE, `blob` is "": the judge makes the kernel of the reference.
+    For COMPILE and MAX_AUTOTUNE `blob` is "": the judge makes the kernel of the reference.
     `prior` are the log ratios of the earlier measurements of this kernel against this incumbent.
     """
 
@@ -141,9 +141,14 @@ def baseline_failed(state: RunState) -> str:
     return f"the kernel does not run before any change: {measured.message}"
 
 
-def _compile_owed(state: RunState) -> bool:
-    wanted = "compile" in state.task.baselines and not state.task.estimate
-    return wanted and state.compiled is None
+def _compile_owed(state: RunState) -> Purpose | None:
+    """Return the next measurement of torch.compile that the task wants; None if there is none."""
+    if state.task.estimate:
+        return None
+    if "compile" in state.task.baselines and state.compiled is None:
+        return Purpose.COMPILE
+    wanted = "max-autotune" in state.task.baselines and state.autotuned is None
+    return Purpose.MAX_AUTOTUNE if wanted else None
 
 
 def _evals_exhausted(state: RunState) -> bool:
@@ -341,8 +346,8 @@ def _work(state: RunState) -> Effect | None:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
-            if state.best is not None:
-                return Measure(Purpose.COMPILE, 0, "", None)
+            if state.best is not None and (compiled := _compile_owed(state)) is not None:
+                return Measure(compiled, 0, "", None)
             return CommitSeed(state.seed_blob)
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id

@@ -151,6 +151,8 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
     measurement = event.measurement
     if event.purpose is ev.Purpose.COMPILE:
         return replace(state, compiled=measurement)
+    if event.purpose is ev.Purpose.MAX_AUTOTUNE:
+        return replace(state, autotuned=measurement)
     if event.purpose is ev.Purpose.EAGER:
         return replace(state, final_eager=measurement)
     if measurement.outcome is Outcome.ERROR:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from akg_tui.core.measurement import Interval, Metric
+from akg_tui.core.measurement import Interval, Measurement, Metric
 from akg_tui.core.model_info import known_cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt, RunState
@@ -21,10 +21,11 @@ from akg_tui.core.usage import cache_read_share
 class Ratios(Struct, frozen=True):
     """A kernel's speed as ratios over the seed, over eager and over compile.
 
-    Eager is the reference run by PyTorch, compile the reference under `torch.compile`; a ratio is
-    None where its baseline has no time. `fresh`: the ratio over the seed is the FINAL measurement;
-    otherwise it is provisional, the product of the kept ratios. The ratio over eager is measured
-    with it where the task wants that; the others are products with the baseline measurements.
+    Eager is the reference run by PyTorch, compile the reference under `torch.compile`, in the
+    faster of the modes that were measured; a ratio is None where its baseline has no time.
+    `fresh`: the ratio over the seed is the FINAL measurement; otherwise it is provisional, the
+    product of the kept ratios. The ratio over eager is measured with it where the task wants that;
+    the others are products with the baseline measurements.
     """
 
     attempt: int
@@ -90,7 +91,7 @@ def candidate_of(state: RunState) -> Ratios | None:
 
 def _ratios(state: RunState, attempt: int, over_seed: Interval, *, fresh: bool) -> Ratios:
     eager = state.baseline.ratio if state.baseline else None
-    compiled = state.compiled.ratio if state.compiled else None
+    compiled = compiled_over_eager(state)
     over_eager = over_seed.chained(eager) if eager else None
     if fresh and state.final_eager is not None and state.final_eager.ratio is not None:
         over_eager = state.final_eager.ratio
@@ -134,7 +135,7 @@ def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
     eager = seed.inverse if seed else None
     if eager is None:
         return ()
-    compiled = state.compiled.ratio if state.compiled else None
+    compiled = compiled_over_eager(state)
     over_seed = {"eager": eager} | ({"compile": eager.chained(compiled)} if compiled else {})
     return tuple(over_seed.items())
 
@@ -153,9 +154,15 @@ def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
     return fields
 
 
-def compile_problem(state: RunState) -> str:
-    """Return why the reference under `torch.compile` has no time, in one line; "" if it has one."""
-    compiled = state.compiled
+def compiled_over_eager(state: RunState) -> Interval | None:
+    """Return the reference under `torch.compile` over eager, in its faster measured mode."""
+    modes = (state.compiled, state.autotuned)
+    timed = [found.ratio for found in modes if found is not None and found.ratio is not None]
+    return max(timed, key=lambda over: over.ratio, default=None)
+
+
+def compile_problem(compiled: Measurement | None) -> str:
+    """Return why a measurement of `torch.compile` has no time, in one line; "" if it has one."""
     if compiled is None or compiled.ratio is not None:
         return ""
     return compiled.message or "no timing was possible"
@@ -188,7 +195,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         for a in state.attempts
         if a.number and a.verdict is Verdict.KEEP
     ]
-    baseline, compiled = state.baseline, state.compiled
+    baseline, compiled, autotuned = state.baseline, state.compiled, state.autotuned
     cost = known_cost_usd(state.usage)
     return {
         "type": "summary",
@@ -212,7 +219,10 @@ def summarize(state: RunState) -> dict[str, Any]:
         "reference_ms": baseline.baseline_ms if baseline else None,
         "compile_vs_eager": to_builtins(compiled.ratio) if compiled else None,
         "compile_ms": compiled.candidate_ms if compiled else None,
-        "compile_problem": compile_problem(state),
+        "compile_problem": compile_problem(compiled),
+        "max_autotune_vs_eager": to_builtins(autotuned.ratio) if autotuned else None,
+        "max_autotune_ms": autotuned.candidate_ms if autotuned else None,
+        "max_autotune_problem": compile_problem(autotuned),
         "best_ms": state.final.candidate_ms if state.final else None,
         "forked_from": (
             {"run": forked.parent, "round": forked.round, "seq": forked.seq, "hash": forked.hash}

@@ -31,7 +31,7 @@ from akg_tui.core.phases import Overlay
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Task
+from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
@@ -64,7 +64,7 @@ class Evaluator(Protocol):
         prior: tuple[float, ...] = (),
     ) -> Measurement: ...
 
-    async def measure_compiled(self) -> Measurement: ...
+    async def measure_compiled(self, baseline: CompileBaseline) -> Measurement: ...
 
     async def probe(
         self,
@@ -337,7 +337,11 @@ class Engine:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         if effect.purpose is ev.Purpose.COMPILE:
             self.live.show("measuring torch.compile")
-            self._must(cmd.FinishEval(await self._judge.measure_compiled()))
+            self._must(cmd.FinishEval(await self._judge.measure_compiled("compile")))
+            return
+        if effect.purpose is ev.Purpose.MAX_AUTOTUNE:
+            self.live.show("measuring torch.compile with max-autotune")
+            self._must(cmd.FinishEval(await self._judge.measure_compiled("max-autotune")))
             return
         eager = effect.purpose is ev.Purpose.EAGER
         self.live.show("measuring eager" if eager else f"{effect.purpose} evaluation")

@@ -22,7 +22,7 @@ import msgspec
 
 from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
-from akg_tui.core.task import Task
+from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.evaluate import engine_protocol, static_guard
 from akg_tui.evaluate.dsls import compiled_reference
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
@@ -170,14 +170,14 @@ class Judge:
             kernel, incumbent=incumbent, label=label, precise=precise, prior=prior
         )
 
-    async def measure_compiled(self) -> Measurement:
-        """Time the reference under `torch.compile` against the reference, within `LIMIT_S`.
+    async def measure_compiled(self, baseline: CompileBaseline) -> Measurement:
+        """Time the reference under `torch.compile` against the reference, within its `LIMITS_S`.
 
         A judge of its own does it, whose processes have the compiler loaded. Every behaviour of
         the compiler gives a Measurement. Cancelling the task that awaits this ends that judge.
         """
         start = time.monotonic()
-        limit = asyncio.timeout(compiled_reference.LIMIT_S)
+        limit = asyncio.timeout(most := compiled_reference.LIMITS_S[baseline])
         left: list[float] = []
 
         def told(progress: Progress) -> None:
@@ -200,17 +200,16 @@ class Judge:
             modules=compiled_reference.PRELOADED,
             environment=compiled_reference.ENVIRONMENT,
         )
-        kernel = compiled_reference.kernel_of(self._task, self._begin.reference)
+        kernel = compiled_reference.kernel_of(self._task, self._begin.reference, baseline)
         async with self._evaluating:
             try:
                 async with limit:
                     return await judge.evaluate(kernel, label="torch.compile", precise=PRECISE)
             except TimeoutError:
-                most = f"{compiled_reference.LIMIT_S:g}"
                 return Measurement(
                     outcome=Outcome.FAILED,
                     failure=FailureKind.TIMEOUT,
-                    message=f"it took longer than {most} s",
+                    message=f"it took longer than {most:g} s",
                     threads=self._task.timing.threads,
                     elapsed_s=time.monotonic() - start,
                 )

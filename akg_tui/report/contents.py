@@ -64,7 +64,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     `speedup_over_seed` is the final measurement, made afresh; `estimate_over_seed` the product of
     the kept ratios, available before that measurement. `compile` is the reference under
-    `torch.compile`; `compile_problem` tells why it has no time. An estimate run has the two
+    `torch.compile`, in ratios in the faster of the measured modes; `compile_problem` and
+    `max_autotune_problem` tell why a mode has no time. An estimate run has the two
     estimates, and no other figure.
     """
 
@@ -81,6 +82,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     best_ms: float | None
     compile_ms: float | None
     compile_problem: str
+    max_autotune_ms: float | None = None
+    max_autotune_problem: str = ""
     seed_estimate: Estimate | None = None
     best_estimate: Estimate | None = None
 

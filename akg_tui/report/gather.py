@@ -27,6 +27,7 @@ from akg_tui.core.summary import (
     best_metrics,
     best_of,
     compile_problem,
+    compiled_over_eager,
     held_by,
     reference_lines,
     summarize,
@@ -254,7 +255,8 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
 
 def _figures(state: RunState) -> Figures:
     """Return the figures; the lines of the chart are eager and compile over the seed."""
-    baseline, final, compiled = state.baseline, state.final, state.compiled
+    baseline, final = state.baseline, state.final
+    compiled, autotuned = state.compiled, state.autotuned
     best, lines = best_of(state), dict(reference_lines(state))
     chained = state.best.speedup if state.best and state.best.attempt else None
     return Figures(
@@ -263,13 +265,15 @@ def _figures(state: RunState) -> Figures:
         estimate_over_seed=None if state.task.estimate else chained,
         reference_over_seed=lines.get("eager"),
         compile_over_seed=lines.get("compile"),
-        compile_over_reference=compiled.ratio if compiled else None,
+        compile_over_reference=compiled_over_eager(state),
         best_over_reference=best.over_eager.ratio if best and best.over_eager else None,
         seed_ms=baseline.candidate_ms if baseline else None,
         reference_ms=baseline.baseline_ms if baseline else None,
         best_ms=final.candidate_ms if final else None,
         compile_ms=compiled.candidate_ms if compiled else None,
-        compile_problem=compile_problem(state),
+        compile_problem=compile_problem(compiled),
+        max_autotune_ms=autotuned.candidate_ms if autotuned else None,
+        max_autotune_problem=compile_problem(autotuned),
         seed_estimate=baseline.estimate if baseline else None,
         best_estimate=state.best_estimate,
     )

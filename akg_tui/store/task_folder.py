@@ -436,8 +436,10 @@ def task_text(
     if len(editable) > 1:
         names, tuned = json.dumps(editable, ensure_ascii=False), "the judge loads the first"
     phases = f'workflow = "{workflow}"\n' if workflow else ""
+    # On a CPU max-autotune only tries other code for matrix products.
+    baselines = '"eager", "compile"' + (', "max-autotune"' if backend == '"cuda"' else "")
     return f"""op = {op}
-{phases}baselines = ["eager", "compile"]  # measured once a run; compile takes half a minute or more
+{phases}baselines = [{baselines}]  # measured once a run; compile takes half a minute or more
 
 [files]
 reference = "reference.py"

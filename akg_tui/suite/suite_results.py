@@ -214,7 +214,8 @@ def _gain(state: RunState, best: Ratios | None) -> float:
 
 
 def _measurements(state: RunState) -> list[Measurement]:
-    whole = (state.baseline, state.compiled, state.final, state.final_eager)
+    compiled = (state.compiled, state.autotuned)
+    whole = (state.baseline, *compiled, state.final, state.final_eager)
     return [m for m in (*whole, *(a.measurement for a in state.attempts)) if m is not None]
 
 

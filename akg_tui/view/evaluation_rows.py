@@ -28,6 +28,7 @@ from akg_tui.view.spans import BLANK, Line, Span, cells, fit, hang, line, spread
 _AGAINST = {
     "baseline": marked("against eager"),
     "compile": marked("against eager"),
+    "max-autotune": marked("against eager"),
     "eager": marked("against eager"),
     "candidate": marked("against the best"),
     "final": marked("against the seed"),
@@ -74,6 +75,8 @@ def eval_rows(
         what = tr("the best, afresh")
     elif running.purpose == "compile":
         what = tr("torch.compile of the reference")
+    elif running.purpose == "max-autotune":
+        what = tr("torch.compile with max-autotune")
     head = spread(
         line((what, "strong"), (f" {tr(_AGAINST[running.purpose])}", "muted")),
         line((formatting.short_time(now - running.since), "text")),

@@ -139,6 +139,7 @@ def _phase(event: ev.PhaseEntered) -> EventWords:
 _AGAINST = {
     ev.Purpose.BASELINE: message("eager"),
     ev.Purpose.COMPILE: message("eager"),
+    ev.Purpose.MAX_AUTOTUNE: message("eager"),
     ev.Purpose.EAGER: message("eager"),
     ev.Purpose.CANDIDATE: message("the best"),
     ev.Purpose.FINAL: message("the seed"),
@@ -148,6 +149,7 @@ _PURPOSE: dict[ev.Purpose, Text] = {
     ev.Purpose.CANDIDATE: message("candidate"),
     ev.Purpose.FINAL: message("final"),
     ev.Purpose.COMPILE: "torch.compile",
+    ev.Purpose.MAX_AUTOTUNE: "max-autotune",
     ev.Purpose.EAGER: message("final"),
 }
 
@@ -160,7 +162,7 @@ def _evaluated(event: ev.EvalFinished) -> EventWords:
         told = Joined((told, _reason(found.message)), "; ")
     lines = [line for line in split_clean(found.detail) if line.strip() and not correct]
     baseline = event.purpose is ev.Purpose.BASELINE
-    compiled = event.purpose is ev.Purpose.COMPILE
+    compiled = event.purpose in (ev.Purpose.COMPILE, ev.Purpose.MAX_AUTOTUNE)
     if compiled and not correct:  # one line: a baseline is left out, and nothing fails
         told = message("not measured: {why}", why=told)
         lines = []

@@ -44,6 +44,32 @@ def test_compile_is_measured_once_right_after_the_seed_and_only_where_the_task_w
     assert measures(finished()) == ["baseline", "compile", "candidate", "final"]
 
 
+@pytest.mark.parametrize(("compiled", "autotuned"), [(1.25, 1.5), (1.5, 1.25)])
+def test_the_faster_mode_of_compile_counts(compiled: float, autotuned: float) -> None:
+    run = SimulatedRun(baselines=("max-autotune", "compile"))
+    run.until_agent(faster(3.0), faster(compiled), faster(autotuned))
+    assert measures(run) == ["baseline", "compile", "max-autotune"]
+    best = best_of(run.state)
+    assert best is not None
+    assert dict(best.named) == pytest.approx({"eager": 3.0, "compile": 2.0})
+    assert dict(reference_lines(run.state))["compile"].ratio == pytest.approx(0.5)
+    summary = summarize(run.state)
+    assert summary["compile_vs_eager"]["ratio"] == compiled
+    assert summary["max_autotune_vs_eager"]["ratio"] == autotuned
+
+
+def test_a_mode_of_compile_that_fails_leaves_the_other_its_figure() -> None:
+    run = SimulatedRun(baselines=("compile", "max-autotune"))
+    run.until_agent(faster(3.0), faster(1.5), failed("no configuration fits"))
+    assert run.state.phase is Phase.PLAN
+    best = best_of(run.state)
+    assert best is not None
+    assert dict(best.named) == pytest.approx({"eager": 3.0, "compile": 2.0})
+    summary = summarize(run.state)
+    assert summary["max_autotune_problem"] == "no configuration fits"
+    assert summary["compile_problem"] == ""
+
+
 @pytest.mark.parametrize("fault", [failed("no C++ compiler was found"), broken()])
 def test_a_compile_that_fails_is_told_and_the_run_goes_on(fault: Measurement) -> None:
     run = SimulatedRun(baselines=COMPILED)

@@ -251,7 +251,8 @@ def check_estimates(state: RunState) -> None:
         return
     assert Verdict.KEEP not in verdicts
     assert best_of(state) is None
-    assert (state.final, state.final_eager, state.compiled) == (None, None, None)
+    assert (state.final, state.final_eager) == (None, None)
+    assert (state.compiled, state.autotuned) == (None, None)
     assert not any(item.ratio for item in state.items)
     assert not any(a.speedup or a.over_seed for a in state.attempts if a.number)
     told = [attempt.estimated_us for attempt in state.shortlist]
@@ -362,7 +363,7 @@ class Walk(RuleBasedStateMachine):
         mode=st.sampled_from(list(Mode)),
         rounds=st.integers(1, 12),
         gates=st.sets(st.sampled_from(list(Gate))),
-        baselines=st.sampled_from([(), ("compile",), ("eager", "compile")]),
+        baselines=st.sampled_from([(), ("compile",), ("eager", "compile", "max-autotune")]),
     )
     def begin(
         self, mode: Mode, rounds: int, gates: set[Gate], baselines: tuple[Baseline, ...]

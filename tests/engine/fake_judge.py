@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+from akg_tui.core.task import CompileBaseline
 
 COST = {"A": 4.0, "B": 2.0, "C": 1.0, "WRONG": 0.0}
 
@@ -51,8 +52,10 @@ class FakeJudge:
             baseline_ms=base,
         )
 
-    async def measure_compiled(self) -> Measurement:
-        """Take the compiled reference for 1.5 times as fast as the reference, which takes 3 ms."""
+    async def measure_compiled(self, baseline: CompileBaseline) -> Measurement:
+        """Take the compiled reference for 1.5 times as fast as the reference, which takes 3 ms, and
+        with max-autotune for twice as fast.
+        """
         await asyncio.sleep(0)
         self.compiled += 1
         self.on_compile()
@@ -60,8 +63,11 @@ class FakeJudge:
             return Measurement(
                 outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=self.compile_fault
             )
-        ratio = Interval(1.5, 1.485, 1.515, 0.99)
-        return Measurement(outcome=Outcome.CORRECT, ratio=ratio, candidate_ms=2.0, baseline_ms=3.0)
+        over = 1.5 if baseline == "compile" else 2.0
+        ratio = Interval(over, over * 0.99, over * 1.01, 0.99)
+        return Measurement(
+            outcome=Outcome.CORRECT, ratio=ratio, candidate_ms=3.0 / over, baseline_ms=3.0
+        )
 
     async def probe(
         self,

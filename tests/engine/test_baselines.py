@@ -12,7 +12,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.phases import Mode
 from akg_tui.core.summary import best_of
-from akg_tui.core.task import Policy, Task
+from akg_tui.core.task import Baseline, Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.headless import closing_lines, narrate
 from akg_tui.store.run_folder import RunFolder
@@ -21,8 +21,8 @@ from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
 
 
-def create(folder: Path) -> RunFolder:
-    task = Task(op="speed", policy=Policy(max_rounds=3), baselines=("compile",))
+def create(folder: Path, *baselines: Baseline) -> RunFolder:
+    task = Task(op="speed", policy=Policy(max_rounds=3), baselines=baselines or ("compile",))
     return RunFolder.create(
         load_task(make_task(folder)),
         task=task, mode=Mode.AUTO, agent="sweep", version="0", clock=Clock(), name="r",
@@ -72,6 +72,25 @@ async def test_compile_is_measured_once_and_told(tmp_path: Path) -> None:
     await work.close()
 
 
+async def test_max_autotune_is_measured_and_told_besides(tmp_path: Path) -> None:
+    session = Session(create(tmp_path / "task", "compile", "max-autotune"))
+    work = session.engine
+    doing: list[str] = []
+    session.judge.on_compile = lambda: doing.append(work.live.activity)
+    await work.run()
+    assert doing == ["measuring torch.compile", "measuring torch.compile with max-autotune"]
+    told = [line for line in narrate(work.records) if line.startswith(("torch.", "max-"))]
+    assert told == [
+        "torch.compile correct, 1.50× eager [1.485, 1.515], 2 ms",
+        "max-autotune correct, 2.00× eager [1.980, 2.020], 1.5 ms",
+    ]
+    best = best_of(work.state)
+    assert best is not None
+    assert best.over_eager is not None
+    assert dict(best.named)["compile"] == pytest.approx(best.over_eager.ratio / 2)
+    await work.close()
+
+
 async def test_a_compile_that_fails_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     session = Session(create(tmp_path / "task"), Faulty)
     work = session.engine
@@ -86,6 +105,16 @@ async def test_a_compile_that_fails_is_one_line_and_the_run_goes_on(tmp_path: Pa
     assert closing == [
         "torch.compile was not measured: InvalidCxxCompiler: no C++ compiler was found"
     ]
+    await work.close()
+
+
+async def test_a_max_autotune_that_fails_is_one_line(tmp_path: Path) -> None:
+    session = Session(create(tmp_path / "task", "max-autotune"), Faulty)
+    work = session.engine
+    await work.run()
+    assert work.state.ok
+    told = [line for line in closing_lines(work) if "max-autotune" in line]
+    assert told == ["max-autotune was not measured: InvalidCxxCompiler: no C++ compiler was found"]
     await work.close()
 
 

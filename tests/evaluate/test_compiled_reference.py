@@ -47,10 +47,14 @@ def task(**changes: object) -> Task:
 
 
 def test_the_kernel_is_the_reference_with_a_model_that_compiles_itself() -> None:
-    text = compiled_reference.kernel_of(task(), REFERENCE)
+    text = compiled_reference.kernel_of(task(), REFERENCE, "compile")
     assert text.startswith(REFERENCE.replace("4096", "256").rstrip())
     classes = [n.name for n in ast.parse(text).body if isinstance(n, ast.ClassDef)]
     assert classes == ["Model", "ModelNew"]
+    assert 'mode="default"' in text
+    autotuned = compiled_reference.kernel_of(task(), REFERENCE, "max-autotune")
+    # No CUDA graphs: with them a result is overwritten by the next call, which the judge refuses.
+    assert 'mode="max-autotune-no-cudagraphs"' in autotuned
 
 
 def test_no_rule_of_the_task_that_is_about_kernels_refuses_it() -> None:
@@ -59,7 +63,7 @@ def test_no_rule_of_the_task_that_is_about_kernels_refuses_it() -> None:
         correctness=Correctness(deterministic=True, noncontiguous=True, tolerance=1e-3),
     )
     terms = compiled_reference.terms_of(strict)
-    found = findings(compiled_reference.kernel_of(strict, REFERENCE), terms)
+    found = findings(compiled_reference.kernel_of(strict, REFERENCE, "compile"), terms)
     assert not any(each.refused for each in found)
     assert (terms.correctness.values, terms.correctness.fixed_shape) == ("drawn", True)
     assert terms.correctness.tolerance == 1e-3
@@ -82,7 +86,7 @@ def test_packages_outside_the_prefix_of_python_can_be_read(monkeypatch: pytest.M
 
 async def test_it_is_timed_against_eager_in_the_sandbox(tmp_path: Path) -> None:
     judge = Judge(task(), REFERENCE, tmp_path)
-    found = await judge.measure_compiled()
+    found = await judge.measure_compiled("compile")
     assert (found.outcome, found.message) == (Outcome.CORRECT, "")
     assert found.ratio is not None
     assert found.ratio.ratio > 0.2
@@ -90,11 +94,18 @@ async def test_it_is_timed_against_eager_in_the_sandbox(tmp_path: Path) -> None:
     assert judge.pid is None, "the judge of the run's kernels was not needed"
 
 
+async def test_max_autotune_is_timed_against_eager_in_the_sandbox(tmp_path: Path) -> None:
+    product = REFERENCE.replace("F.gelu(self.norm(x)) * 2 + 1", "self.norm(x) @ x.t()")
+    found = await Judge(task(), product, tmp_path).measure_compiled("max-autotune")
+    assert (found.outcome, found.message) == (Outcome.CORRECT, "")
+    assert found.ratio is not None
+
+
 async def test_a_machine_without_a_compiler_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "/nowhere/g++")
-    found = await Judge(task(), REFERENCE, tmp_path).measure_compiled()
+    found = await Judge(task(), REFERENCE, tmp_path).measure_compiled("compile")
     assert found.outcome is not Outcome.CORRECT
     assert found.ratio is None
     assert "compiler" in found.message.lower()
@@ -104,7 +115,7 @@ async def test_a_machine_without_a_compiler_is_told_in_one_line(
 async def test_the_time_it_takes_has_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_reference, "LIMIT_S", 0.2)
-    found = await Judge(task(), REFERENCE, tmp_path).measure_compiled()
+    monkeypatch.setitem(compiled_reference.LIMITS_S, "compile", 0.2)
+    found = await Judge(task(), REFERENCE, tmp_path).measure_compiled("compile")
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT)
     assert found.message == "it took longer than 0.2 s"

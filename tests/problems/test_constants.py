@@ -139,9 +139,13 @@ def test_constants_of_any_name_are_written_and_read_again() -> None:
 def test_a_new_task_wants_torch_compile_measured_and_other_baselines_are_refused() -> None:
     text = task_text("x", backend="cpu", dsl="torch", arch="")
     assert parse_task(Path("task.toml"), text).baselines == ("eager", "compile")
+    gpu = task_text("x", backend="cuda", dsl="triton", arch="")
+    assert parse_task(Path("task.toml"), gpu).baselines == ("eager", "compile", "max-autotune")
     with pytest.raises(BadTask) as refused:
         parse_task(Path("task.toml"), text.replace('"compile"]', '"jit"]'))
-    said = "task.toml:2: baselines.1: 'jit' is unknown, expected one of: eager, compile"
+    said = (
+        "task.toml:2: baselines.1: 'jit' is unknown, expected one of: eager, compile, max-autotune"
+    )
     assert str(refused.value) == said
 
 

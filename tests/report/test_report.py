@@ -347,11 +347,23 @@ def test_the_headline_is_over_eager_and_names_the_other_ratios(tmp_path: Path) -
 def test_a_compile_that_was_not_measured_is_told_with_its_reason(tmp_path: Path) -> None:
     report = gather(RunAtRest(runs.closed(runs.finished(tmp_path / "task"))), may_export=True)
     assert "torch.compile" not in render_page(report)
+    assert "max-autotune" not in render_page(report)
     why = "no compiler <b>here</b>"
-    figures = replace(report.figures, compile_problem=why)
+    figures = replace(report.figures, compile_problem=why, max_autotune_problem=why)
     report = replace(report, figures=figures)
     assert "torch.compile was not measured: no compiler &lt;b&gt;here" in render_page(report)
+    assert "max-autotune was not measured: no compiler &lt;b&gt;here" in render_page(report)
     assert f"- torch.compile was not measured: `{why}`" in render_markdown(report)
+    assert f"- max-autotune was not measured: `{why}`" in render_markdown(report)
+
+
+def test_the_times_of_both_modes_of_compile_are_told(tmp_path: Path) -> None:
+    report = gather(RunAtRest(runs.closed(runs.finished(tmp_path / "task"))), may_export=True)
+    figures = replace(report.figures, compile_ms=1.25, max_autotune_ms=0.75)
+    report = replace(report, figures=figures)
+    assert "torch.compile 1.25 ms, max-autotune 0.75 ms, seed" in render_markdown(report)
+    page = render_page(report)
+    assert "<b>0.75 ms</b><span>torch.compile with max-autotune, a call</span>" in page
 
 
 def test_a_chart_shows_the_incumbent_over_the_seed_in_each_case(

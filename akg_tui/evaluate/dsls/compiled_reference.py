@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from akg_tui.core.task import Correctness, Guard, Task
+from akg_tui.core.task import CompileBaseline, Correctness, Guard, Task
 from akg_tui.store.reference_constants import with_constants
 
 NAME = "torch_compile.py"
@@ -29,27 +29,36 @@ ENVIRONMENT = {
 BUDGET_S = 10.0
 """The most seconds of sampling: a baseline needs a figure, not a verdict."""
 
-LIMIT_S = 300.0
-"""The most seconds of the whole evaluation, with compilation and the start of the judge."""
+LIMITS_S: dict[CompileBaseline, float] = {"compile": 300.0, "max-autotune": 900.0}
+"""The most seconds of the whole evaluation, with compilation and the start of the judge, by
+baseline: max-autotune also builds and times the code that it chooses from."""
+
+_MODES: dict[CompileBaseline, str] = {
+    "compile": "default",
+    # CUDA graphs would overwrite a result at the next call: no kernel may do that.
+    "max-autotune": "max-autotune-no-cudagraphs",
+}
 
 _TAIL = '''
 
 
 class ModelNew(Model):
-    """The reference, compiled by the default mode of torch.compile at its first call."""
+    """The reference, compiled by torch.compile at its first call."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.compile()
+        self.compile(mode="{mode}")
 '''
 
 
-def kernel_of(task: Task, reference: str) -> str:
+def kernel_of(task: Task, reference: str, baseline: CompileBaseline) -> str:
     """Return the kernel: the reference with the task's constants, and a compiled `ModelNew`.
 
     Raises `UnknownConstant` if the reference has no such constants.
     """
-    return with_constants(reference, task.constants()).rstrip("\n") + _TAIL
+    return with_constants(reference, task.constants()).rstrip("\n") + _TAIL.format(
+        mode=_MODES[baseline]
+    )
 
 
 def terms_of(task: Task) -> Task:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.measurement import Estimate, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_to_line
-from akg_tui.core.task import Case, Task
+from akg_tui.core.task import Case, CompileBaseline, Task
 from akg_tui.evaluate.estimate.estimator import Refused, estimator_for, over_cases
 from akg_tui.evaluate.evidence.asking import NO_ANSWER
 from akg_tui.evaluate.judge_client import Judge
@@ -68,7 +68,7 @@ class EstimatingJudge:
             return await self._estimated(kernel)
         return await self._judge.probe(kernel, timed=False)
 
-    async def measure_compiled(self) -> Measurement:
+    async def measure_compiled(self, baseline: CompileBaseline) -> Measurement:
         """Return an error: in an estimate run nothing is timed, torch.compile least of all."""
         why = "nothing is timed in an estimate run"
         return Measurement(outcome=Outcome.ERROR, failure=FailureKind.TOOLCHAIN, message=why)

@@ -111,6 +111,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
                 state.undone,
                 state.baseline,
                 state.compiled,
+                state.autotuned,
                 state.final,
             )
         ):

@@ -36,7 +36,7 @@ class PlanPane(LineView, Pane):
         state = snapshot.state
         room, page = self.room, self.page
         focused = self.has_focus
-        measured = state.compiled, state.final, state.final_eager
+        measured = state.compiled, state.autotuned, state.final, state.final_eager
         if not self.moved(
             (state.items, measured, state.phase, room, page, self._unfolded, focused)
         ):
