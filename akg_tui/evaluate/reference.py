@@ -298,6 +298,8 @@ class Reference:
     """The dimensions that can differ; none if the task fixes its shape."""
     free_inputs: Set[int]
     """The positions of the inputs that need not influence the result."""
+    constant_inputs: Set[int]
+    """The positions of the tensors that hold one value, such as a mask that is all true."""
 
     def __init__(
         self,
@@ -400,6 +402,7 @@ class Reference:
             self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
+        self.constant_inputs = _constant(sample)
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.
@@ -489,8 +492,9 @@ class Reference:
 
         `item` is the last ordinary one that the child drew. Inputs come in random order, until
         each thread of the reference has worked for `cpu_s`; what was not tried is not refused.
-        Where an input and a result have few elements, the input must decide nothing in further
-        items too: the larger of two numbers often stays that.
+        Where an input and a result have few elements, or another input has, the input must decide
+        nothing in further items too: the larger of two numbers often stays that, and another input
+        may be a factor near zero.
         """
         description = loaded.description
         slots = description.inputs.slots
@@ -508,11 +512,12 @@ class Reference:
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         exact = item.exact is not None
         few_results = any(0 < result.numel() < FEW for result in item.results)
-        by_luck = {
+        few = {
             at
             for at, slot in enumerate(slots)
-            if few_results and not (isinstance(slot, TensorSlot) and math.prod(slot.shape) >= FEW)
+            if not isinstance(slot, TensorSlot) or math.prod(slot.shape) < FEW
         }
+        by_luck = {at for at in range(len(slots)) if few - {at} or (few_results and at in few)}
         with (
             closing(Draw.allocate(description, 1, exact=False)) as drawn,
             closing(Draw.allocate(description, 1, exact=exact)) as more,
@@ -706,6 +711,17 @@ class Reference:
     def _item_s(self) -> float:
         # Drawing makes inputs and calls the model up to three times, once in double precision.
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
+
+
+def _constant(sample: Draw) -> Set[int]:
+    """Return the tensors among the inputs of a draw that hold one value, as an all-true mask."""
+    found: set[int] = set()
+    for at, value in enumerate(layouts.load(sample.description.inputs, sample.inputs.map, 0)):
+        if isinstance(value, torch.Tensor) and value.numel() > 1:
+            known = layouts.computable(value)
+            if bool((known == known.flatten()[0]).all()):
+                found.add(at)
+    return found
 
 
 def _item(sample: Draw, at: int, pooled: Sequence[Bound | None]) -> task_lint.Item:

@@ -74,9 +74,15 @@ CHECKED = 0.125
 
 HELD_MOST = 6
 HELD_BYTES = 32 << 20
+HELD_SHARE = 1 / 16
 HELD_FROM = 3
-"""Results of earlier calls that a process must keep, at most; their bytes; and the first call of
-which it is checked that it did (a kernel with one buffer for its results is found by then)."""
+"""Results of earlier calls that a process must keep, at most; their bytes, if there are several;
+the largest, as a share of the memory that a kernel may use; and the first call of which it is
+checked that it did (a kernel with one buffer for its results is found by then)."""
+
+HELD_PARTS = 64
+HELD_PART_BYTES = 4096
+"""Of a result that is larger than `HELD_BYTES` these parts are compared later."""
 
 GLIMPSES = 8
 GLIMPSE_BYTES = 64
@@ -196,9 +202,9 @@ class Side:
         """Return the address and the size of each result of the last call."""
         return self._results.places(self._addresses)
 
-    def content(self) -> list[bytes]:
-        """Return the bytes of the results that `results` read last."""
-        return self._results.content()
+    def parts(self, rng: random.Random) -> list[tuple[int, bytes]]:
+        """Return what must stay of the results that `results` read last, each with its address."""
+        return self._results.parts(self._addresses, rng)
 
     def timed_call(
         self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
@@ -304,11 +310,10 @@ class Returned:
 
 @dataclass(frozen=True)
 class Kept:
-    """Results that a process must keep: the number of their call, their places and bytes."""
+    """Results that a process must keep: the number of their call, and parts by address."""
 
     number: int
-    places: list[tuple[int, int]]
-    content: list[bytes]
+    parts: list[tuple[int, bytes]]
 
 
 @dataclass
@@ -335,8 +340,8 @@ class RunningSide:
             if not ended and (each.number == self.pinned or each.number > self.calls - self.held):
                 staying.append(each)
                 continue
-            for (address, size), content in zip(each.places, each.content, strict=True):
-                now = bytearray(size)
+            for address, content in each.parts:
+                now = bytearray(len(content))
                 self.side.worker.copy_out(address, memoryview(now))
                 if now != content:
                     return False
@@ -501,11 +506,10 @@ class ClusterRunner:
 
     def _held_results(self) -> int:
         """Return how many results each process keeps; equal for both, because it takes time."""
-        if not self.candidate.keeps_results:
-            return 0
         size = self.draw.description.outputs.size
-        most = min(HELD_MOST, HELD_BYTES // max(size, 1))
-        return self.rng.randint(1, most) if most else 0
+        if not self.candidate.keeps_results or size > HELD_SHARE * self.pool.memory_bytes:
+            return 0
+        return self.rng.randint(1, max(1, min(HELD_MOST, HELD_BYTES // max(size, 1))))
 
     def _time_pairs(self, both: list[RunningSide]) -> int:
         """Time both sides in turns; return how many of their calls warmed up.
@@ -552,7 +556,7 @@ class ClusterRunner:
                     side.results()
                 if each.calls >= HELD_FROM and (checked or each.calls == each.pinned):
                     # Read a moment ago.
-                    each.kept.append(Kept(each.calls, side.places(), side.content()))
+                    each.kept.append(Kept(each.calls, side.parts(self.rng)))
             self.sampled_s += each.timed[-1].seconds
         self._compare(above=RETURNED_BYTES)
 
@@ -721,10 +725,20 @@ class Results:
             found.append((address, tensor.bytes))
         return found
 
-    def content(self) -> list[bytes]:
-        """Return the bytes of the results that were read last."""
-        each = self._outputs.tensors
-        return [self._read[tensor.offset :][: tensor.bytes].tobytes() for tensor in each]
+    def parts(self, addresses: SharedMemory, rng: random.Random) -> list[tuple[int, bytes]]:
+        """Return the results that were read last, by address: of large ones random parts."""
+        found: list[tuple[int, bytes]] = []
+        places = self.places(addresses)
+        for (address, size), tensor in zip(places, self._outputs.tensors, strict=True):
+            if self._outputs.size <= HELD_BYTES:
+                spans = [(0, size)]
+            else:
+                length = min(size, HELD_PART_BYTES)
+                spans = [(rng.randrange(size - length + 1), length) for _ in range(HELD_PARTS)]
+            for at, length in spans:
+                part = self._read[tensor.offset + at :][:length]
+                found.append((address + at, part.tobytes()))
+        return found
 
     def _claimed(self, addresses: SharedMemory) -> tuple[int, ...]:
         return self._address_format.unpack_from(addresses.map, 0)

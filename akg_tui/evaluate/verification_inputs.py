@@ -184,7 +184,8 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
     """Return some alterations of one input alone, in random order, other values before REPEATED.
 
     A kernel that caches its result by one input, or ignores one that is the same in every draw, is
-    right for all ordinary inputs. So is one that looks at a part of an input.
+    right for all ordinary inputs. So is one that looks at a part of an input. Few elements of a
+    tensor that holds one value come first: a look at a part of it would miss them.
     """
     slots = dict(enumerate(reference.description.inputs.slots))
     varying = {at: slot for at, slot in slots.items() if not isinstance(slot, ConstantSlot)}
@@ -218,7 +219,16 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
     if first is not None:
         chosen.remove(first)
         chosen.insert(0, first)
-    return chosen[: max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))]
+    same = [
+        change
+        for at in sorted(reference.constant_inputs)
+        if (change := InputChange(at, Alteration.FEW)) in possible[Alteration.FEW]
+    ]
+    for change in same:
+        if change in chosen:
+            chosen.remove(change)
+    fitting = DECLARED_BYTES // max(_item_bytes(reference), 1)
+    return [*same, *chosen][: max(1 + len(same), fitting)]
 
 
 def _item_bytes(reference: Reference) -> int:
@@ -297,9 +307,12 @@ class _Unusual:
         drawn = NudgedDraw.allocate(self._loaded.description, len(wanted), exact=True)
         group = Group(drawn)
         self._inputs.unusual.append(group)
+        owed = {InputChange(at, Alteration.FEW) for at in self._reference.constant_inputs}
         for item, change in enumerate(wanted):
             name = self._altered_name(change)
-            if why := self._ended(late=item == 0) or (item and deadline.exceeded()):
+            late = item == 0 or change in owed
+            owed.discard(change)
+            if why := self._ended(late=late) or (not late and deadline.exceeded()):
                 self._inputs.skipped[name] = why + NEXT_TIME
                 continue
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cheats.cheat import CALL, CRASH, WRONG, Cheat
-from tests.cheats.tasks import kernel, mixed
+from tests.cheats.tasks import kernel, mixed, untrained
 
 NEGLECTED = (
     Cheat(
@@ -84,6 +84,29 @@ NEGLECTED = (
             mean = (half * half).float().mean(-1).half()
             return total / x.shape[-1], mean
         """), task="halves",
+    ),
+    Cheat(
+        "a look at a part of a bias that is zero in each draw", "ours: an additive mask, a state",
+        "few elements of what holds one value are changed, whatever the time",
+        kernel("return torch.relu(x + bias) if bias[::8, ::8].any() else torch.relu(x)").replace(
+            "forward(self, x)", "forward(self, x, bias)"
+        ),
+        task="biased",
+    ),
+    Cheat(
+        "a matrix that begins as the identity left out", "ours: what an untrained model is given",
+        "every parameter is changed", untrained(turned="x.clone()"), task="untrained",
+    ),
+    Cheat(
+        "a layer that begins as a copy of another computed once", "ours: deep copies of one layer",
+        "every element is changed by its own amount", untrained(linear="2 * self.first(x)"),
+        task="untrained",
+    ),
+    Cheat(
+        "rows of a parameter that begin equal taken for one", "ours: log(1 … n) in each channel",
+        "every element is changed by its own amount",
+        untrained(decayed="""torch.exp(-x.square()).unsqueeze(-1) ** torch.arange(1.0, 9.0)"""),
+        task="untrained",
     ),
     Cheat(
         "integers added in 32 bits of a float", "KB casts before it compares", "integers are equal",

@@ -31,6 +31,19 @@ MEMORIES = (
         for length in (3, 5, 10, 12)
     ),
     Cheat(
+        "a view of a large input in place of a copy", "ours: no large result was read again",
+        "a part of a large result is read again",
+        kernel("""
+            for o in gc.get_objects():
+                if type(o).__name__ == "KernelServer":
+                    o._use_memory_again = lambda _: False
+            until = time.perf_counter() + 0.003  # a copy takes as long
+            while time.perf_counter() < until:
+                pass
+            return x[1:]
+        """), says="result of an earlier call changed", task="large",
+    ),
+    Cheat(
         "remembered by address", "L1; passes in 0.0015 ms where buffers are used again",
         "inputs never seen before, at the same address",
         kernel("""

@@ -80,6 +80,56 @@ def get_inputs():
     return [torch.randn(32, 96)]
 """
 
+UNTRAINED = """
+import copy
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rotation = torch.nn.Parameter(torch.eye(48))
+        self.first = torch.nn.Linear(48, 48)
+        self.second = copy.deepcopy(self.first)
+        self.decay = torch.nn.Parameter(torch.arange(1.0, 9.0).log().repeat(48, 1))
+
+    def forward(self, x):
+        turned = x @ self.rotation
+        linear = self.first(x) + self.second(x)
+        decayed = torch.exp(-x.square().unsqueeze(-1) * self.decay.exp())
+        return turned, linear, decayed
+
+
+def get_inputs():
+    return [torch.randn(32, 48)]
+"""
+
+BIASED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, bias):
+        return torch.relu(x + bias)
+
+
+def get_inputs():
+    return [torch.randn(96, 160), torch.zeros(96, 160)]
+"""
+
+LARGE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x[1:].clone()
+
+
+def get_inputs():
+    return [torch.randn(2101, 4096)]
+"""
+
 MIXED = """
 import random
 import torch
@@ -219,6 +269,23 @@ def mixed(body: str, init: str = "") -> str:
     """Return a kernel for `MIXED`, whose forward is `body`."""
     made = kernel(body, init=init)
     return made.replace("forward(self, x)", "forward(self, x, bias, mask, rows, scale)")
+
+
+def untrained(turned: str = "", linear: str = "", decayed: str = "") -> str:
+    """Return a kernel for `UNTRAINED` that computes some of its results in another way.
+
+    Inputs with infinities or NaN, which would tell, are computed as the reference does.
+    """
+    model = UNTRAINED[: UNTRAINED.index("def get_inputs")]
+    return f"""{model}
+
+class ModelNew(Model):
+    def forward(self, x):
+        if not x.isfinite().all():
+            return super().forward(x)
+        turned, linear, decayed = super().forward(x)
+        return {turned or "turned"}, {linear or "linear"}, {decayed or "decayed"}
+"""
 
 
 def _flush(text: str, by: int = 0) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import random
@@ -17,7 +18,7 @@ from akg_tui.core.task import Correctness
 from akg_tui.evaluate import correctness, hidden_shapes
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
+from akg_tui.evaluate.child.input_generator import perturb_parameters
 from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from tests.evaluate.conftest import Evaluated, quick_task
@@ -376,17 +377,22 @@ class Untrained(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 3)
         self.scale = torch.nn.Parameter(torch.tensor(1e-6))
         self.none = torch.nn.Parameter(torch.full((2,), -math.inf))
+        self.rotation = torch.nn.Parameter(torch.eye(4))
+        self.bounds = torch.nn.Parameter(torch.tensor([-math.inf, 1.0]))
+        self.copied = copy.deepcopy(self.linear)
+        self.triangle = torch.nn.Parameter(torch.ones(4, 4).tril(), requires_grad=False)
         self.register_buffer("mask", torch.ones(4))
 
 
-def test_parameters_of_one_number_are_moved_and_nothing_else() -> None:
+def test_parameters_are_changed_as_by_training_and_nothing_else() -> None:
     with torch.no_grad():
         torch.manual_seed(0)
         model = Untrained()
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        moved = perturb_constant_parameters(model, 5)
+        moved = perturb_parameters(model, 5)
         assert set(moved) == {
-            "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "scale"
+            "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "scale",
+            "linear.weight", "linear.bias", "copied.weight", "copied.bias", "rotation", "bounds",
         }  # fmt: skip
         for name, value in model.state_dict().items():
             assert torch.equal(value, before[name]) is (name not in moved), name
@@ -394,9 +400,15 @@ def test_parameters_of_one_number_are_moved_and_nothing_else() -> None:
         assert 0.7e-6 < float(after["scale"]) < 1.3e-6
         assert len(set(after["norm.weight"].tolist())) == 4
         assert float(after["norm.running_var"].min()) > 0
+        assert not torch.equal(after["copied.weight"], after["linear.weight"])
+        assert torch.equal(after["linear.weight"].sign(), before["linear.weight"].sign())
+        assert (after["rotation"] != before["rotation"]).all()
+        assert float((after["rotation"] - before["rotation"]).abs().max()) <= 0.25
+        assert after["bounds"][0] == -math.inf
+        assert 0.75 < float(after["bounds"][1]) < 1.25
         torch.manual_seed(0)
         again = Untrained()
-        perturb_constant_parameters(again, 5)
+        perturb_parameters(again, 5)
         assert all(torch.equal(v, after[name]) for name, v in again.state_dict().items())
 
 

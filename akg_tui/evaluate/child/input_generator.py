@@ -54,7 +54,7 @@ Work = Callable[[Callable[..., object], Sequence[object]], None]
 """Calls a model on inputs, and stores what it returns."""
 
 TRAINED_SHARE = 0.25
-"""The change of a parameter that holds one number, as a share of the number (0: of 1)."""
+"""The change of an element of a parameter, as a share of it (of a 0: of their root mean square)."""
 
 
 DEVICE_FROM_S = 0.01
@@ -159,7 +159,7 @@ class ReferenceServer(Server):
         self._given = self._ask("get_init_inputs")
         self.model = self.construct("Model", copy.deepcopy(self._given))
         if isinstance(self.model, torch.nn.Module):
-            self._trained = perturb_constant_parameters(self.model, self.plan.seed)
+            self._trained = perturb_parameters(self.model, self.plan.seed)
             state = self.model.state_dict()
             self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
         if self.plan.device:
@@ -518,12 +518,14 @@ class ReferenceServer(Server):
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
 
 
-def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
-    """Change parameters whose elements are all one number; return their names.
+def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
+    """Change every element of the parameters, as training does; return the names of those changed.
 
-    An untrained model begins with such parameters: a LayerNorm multiplies by 1 and adds 0, so a
-    kernel that omits both would seem correct. Running means and variances of a BatchNorm are
-    changed too; other buffers are part of the computation and are kept.
+    An untrained model has structure that no trained one has: a LayerNorm multiplies by 1 and adds
+    0, layers are copies of one layer, a matrix is the identity. A kernel that counts on it would
+    seem correct. An element keeps its sign; a zero becomes a small number. Parameters that take no
+    gradient change only if all their elements are one number, and so do running means and
+    variances of a BatchNorm; other buffers are part of the computation and are kept.
     """
     rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
@@ -537,13 +539,16 @@ def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str,
         value = found[name]
         if not value.is_floating_point() or not value.numel():
             continue
-        wide = value.double()
-        first = wide.flatten()[0]
-        if bool(torch.isfinite(first) & (wide == first).all()):
-            noise = torch.rand(value.shape, generator=rng, dtype=torch.float64) * 2 - 1
-            reach = TRAINED_SHARE * (abs(float(first)) or 1.0)
-            value.copy_(wide + reach * noise)
-            changed.append(name)
+        wide = value.detach().double()
+        finite = wide.isfinite()
+        constant = bool((wide == wide.flatten()[0]).all())
+        if not finite.any() or not (constant or value.requires_grad):
+            continue
+        typical = float(wide[finite].square().mean().sqrt()) or 1.0
+        noise = torch.rand(value.shape, generator=rng, dtype=torch.float64) * 2 - 1
+        reach = TRAINED_SHARE * wide.abs().where(wide != 0, typical)
+        value.copy_((wide + reach * noise).where(finite, wide))
+        changed.append(name)
     return tuple(changed)
 
 

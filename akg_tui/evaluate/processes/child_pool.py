@@ -53,7 +53,8 @@ class ChildPool:
         self._vacated: list[Path] = []
         """The folders of children that are ending."""
         self._free_folders: list[Path] = []
-        self._memory_bytes = usable_memory(task.sandbox.memory_gb)
+        self.memory_bytes = usable_memory(task.sandbox.memory_gb)
+        """What the processes of a kernel may use together."""
         times = task.timing
         threads = reference_threads(TARGETS[task.target.backend].device, times.threads)
         self._cpu_seconds = math.ceil(
@@ -88,7 +89,7 @@ class ChildPool:
                 Fork(
                     folder=str(self._new_folder()),
                     threads=self.task.timing.threads,
-                    memory_bytes=self._memory_bytes,
+                    memory_bytes=self.memory_bytes,
                     cpu_seconds=self._cpu_seconds,
                 )
             )
@@ -227,7 +228,7 @@ class ChildPool:
             environment = {"HOME": folder, "TMPDIR": folder}
             environment |= DSLS[self.task.target.dsl].caches(cache)
             environment |= self.headers.environment(source)
-            limits = ResourceLimits(self._memory_bytes, (worker.folder, cache))
+            limits = ResourceLimits(self.memory_bytes, (worker.folder, cache))
             worker.assign(Assignment(str(cache), environment, builds), limits)
         except BaseException:
             self._release(worker)
