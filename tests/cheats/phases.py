@@ -106,7 +106,7 @@ PHASES = (
         "GM: warm-up and timed calls told apart by counting, here after making the first one last",
         "a sample that counts is checked, however long the warm-up before it",
         kernel("""
-            if x.shape != (64, 256):
+            if x.shape != (64, 256) or not is_timed():
                 return torch.softmax(x, -1)
             if x.data_ptr() != self.at:
                 self.at, self.calls = x.data_ptr(), 0
@@ -116,7 +116,7 @@ PHASES = (
             self.y = torch.softmax(x, -1)
             time.sleep(0.03 * (7 - self.calls))
             return self.y
-        """, init="self.at, self.calls, self.y = 0, 0, None"),
+        """, before=SERVE, init="self.at, self.calls, self.y = 0, 0, None"),
         says="in a timed call",
     ),
     Cheat(

@@ -179,7 +179,7 @@ NUMBERS = (
             y = torch.relu(x @ self.w.t())
             return y, y.argmax(-1)
         """, init="self.w = torch.randn(24, 40)"),
-        task="weighted",
+        fails=(BUILD,), says="'linear.weight' is missing in ModelNew", task="weighted",
     ),
 )  # fmt: skip
 
