@@ -492,9 +492,8 @@ class Reference:
 
         `item` is the last ordinary one that the child drew. Inputs come in random order, until
         each thread of the reference has worked for `cpu_s`; what was not tried is not refused.
-        Where an input and a result have few elements, or another input has, the input must decide
-        nothing in further items too: the larger of two numbers often stays that, and another input
-        may be a factor near zero.
+        Where an input and a result have few elements, the input must decide nothing in further
+        items too: the larger of two numbers often stays that.
         """
         description = loaded.description
         slots = description.inputs.slots
@@ -512,12 +511,11 @@ class Reference:
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         exact = item.exact is not None
         few_results = any(0 < result.numel() < FEW for result in item.results)
-        few = {
+        by_luck = {
             at
             for at, slot in enumerate(slots)
-            if not isinstance(slot, TensorSlot) or math.prod(slot.shape) < FEW
+            if few_results and not (isinstance(slot, TensorSlot) and math.prod(slot.shape) >= FEW)
         }
-        by_luck = {at for at in range(len(slots)) if few - {at} or (few_results and at in few)}
         with (
             closing(Draw.allocate(description, 1, exact=False)) as drawn,
             closing(Draw.allocate(description, 1, exact=exact)) as more,

@@ -230,8 +230,8 @@ class DeviceSide(Side):
         """Return no places: the judge can't read the memory of a device."""
         return []
 
-    def content(self) -> list[bytes]:
-        """Return no bytes, as `places` returns no places."""
+    def parts(self, rng: random.Random) -> list[tuple[int, bytes]]:
+        """Return no parts, as `places` returns no places."""
         return []
 
     def check_calls(self, fixed_s: float) -> None:
