@@ -28,7 +28,7 @@ class Purpose(StrEnum):
     CANDIDATE = "candidate"  # an attempt against the incumbent
     FINAL = "final"  # the best kernel against the seed, measured anew
     COMPILE = "compile"  # the reference under torch.compile against the reference
-    MAX_AUTOTUNE = "max-autotune"  # the same, compiled in this mode
+    MAX_AUTOTUNE = "max-autotune"  # torch.compile in this mode against the reference
     EAGER = "eager"  # the best kernel against the reference, measured anew
 
 

@@ -317,7 +317,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     baseline: Measurement | None = None
     compiled: Measurement | None = None  # torch.compile of the reference; failed: it has no time
-    autotuned: Measurement | None = None  # the same, compiled in the mode max-autotune
+    autotuned: Measurement | None = None  # torch.compile in the mode max-autotune, likewise
     final: Measurement | None = None
     final_eager: Measurement | None = None
     diagnosis: DiagnosisReported | None = None

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
 from akg_tui.evaluate import correctness, hidden_shapes
+from akg_tui.evaluate.child import input_generator, unusual_values
 from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import perturb_parameters
 from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
@@ -384,7 +384,11 @@ class Untrained(torch.nn.Module):
         self.register_buffer("mask", torch.ones(4))
 
 
-def test_parameters_are_changed_as_by_training_and_nothing_else() -> None:
+@pytest.mark.parametrize("at_once", [5, input_generator.PERTURBED_AT_ONCE])
+def test_parameters_are_changed_as_by_training_and_nothing_else(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_generator, "PERTURBED_AT_ONCE", at_once)
     with torch.no_grad():
         torch.manual_seed(0)
         model = Untrained()

@@ -54,7 +54,12 @@ Work = Callable[[Callable[..., object], Sequence[object]], None]
 """Calls a model on inputs, and stores what it returns."""
 
 TRAINED_SHARE = 0.25
-"""The change of an element of a parameter, as a share of it (of a 0: of their root mean square)."""
+"""The largest change of an element of a parameter, as a share of that element; of an element that
+is 0, as a share of the root mean square of the parameter."""
+
+PERTURBED_AT_ONCE = 1 << 20
+"""The elements that are changed at a time: a copy of a large parameter would take its memory again,
+several times over in double precision."""
 
 
 DEVICE_FROM_S = 0.01
@@ -539,17 +544,36 @@ def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
         value = found[name]
         if not value.is_floating_point() or not value.numel():
             continue
-        wide = value.detach().double()
-        finite = wide.isfinite()
-        constant = bool((wide == wide.flatten()[0]).all())
-        if not finite.any() or not (constant or value.requires_grad):
+        flat = value.detach()
+        parts = torch.split(flat.view(-1), PERTURBED_AT_ONCE) if flat.is_contiguous() else (flat,)
+        first = _wide(parts[0]).flatten()[0]
+        constant = all(bool((_wide(part) == first).all()) for part in parts)
+        if (constant and not first.isfinite()) or not (constant or value.requires_grad):
             continue
-        typical = float(wide[finite].square().mean().sqrt()) or 1.0
-        noise = torch.rand(value.shape, generator=rng, dtype=torch.float64) * 2 - 1
-        reach = TRAINED_SHARE * wide.abs().where(wide != 0, typical)
-        value.copy_((wide + reach * noise).where(finite, wide))
+        zeros = any(bool((_wide(part) == 0).any()) for part in parts)
+        typical = _typical(parts) if zeros else 0.0
+        for part in parts:
+            wide = _wide(part)
+            noise = torch.rand(part.shape, generator=rng, dtype=wide.dtype)
+            noise = noise.mul_(2 * TRAINED_SHARE).sub_(TRAINED_SHARE)
+            part.copy_(torch.where(wide == 0, typical * noise, wide * (1 + noise)))
         changed.append(name)
     return tuple(changed)
+
+
+def _wide(part: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in single precision, or as it is: PyTorch can hardly compute with 8 bits."""
+    return part if part.dtype == torch.float64 else part.float()
+
+
+def _typical(parts: Sequence[torch.Tensor]) -> float:
+    """Return the root mean square of the finite elements of a tensor; 1 if it is 0."""
+    squares, count = 0.0, 0
+    for part in parts:
+        wide = _wide(part)
+        known = wide[wide.isfinite()]
+        squares, count = squares + float(known.double().square().sum()), count + known.numel()
+    return math.sqrt(squares / count) or 1.0
 
 
 def item_seed(seed: int, step: int) -> int:

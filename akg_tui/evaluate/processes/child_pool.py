@@ -54,7 +54,7 @@ class ChildPool:
         """The folders of children that are ending."""
         self._free_folders: list[Path] = []
         self.memory_bytes = usable_memory(task.sandbox.memory_gb)
-        """What the processes of a kernel may use together."""
+        """The bytes of memory that all processes of one kernel may use together."""
         times = task.timing
         threads = reference_threads(TARGETS[task.target.backend].device, times.threads)
         self._cpu_seconds = math.ceil(
