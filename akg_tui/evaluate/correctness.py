@@ -212,6 +212,7 @@ def conditioned(
     *,
     roundings: int = 1,
     ties: Sequence[Sequence[torch.Tensor]] = (),
+    random: bool = False,
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
@@ -219,7 +220,8 @@ def conditioned(
     for results of few elements, as if each partial sum were rounded. Where these, or the
     reference's own results, are further from `exact` than any candidate's ceiling (the variance of
     a constant row), the result is ill-conditioned. Without exact results the bound is the ceiling.
-    `ties` are results whose integers show near ties.
+    `ties` are results whose integers show near ties. `random`: whether the values are drawn ones,
+    so that the errors of a sum have random sign.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -244,7 +246,7 @@ def conditioned(
         rounded_sums = max(sums) if sums and has_few(native) else 0.0
         if native.dtype in HALF:
             nudge = min(nudge, _mean_effect(others[0], native, target))
-            bound, origin = _half(native, target, own, nudge, (terms, roundings))
+            bound, origin = _half(native, target, own, nudge, (terms, roundings), random=random)
             bound += HEADROOM * rounded_sums
             shaken = own
         else:
@@ -258,7 +260,7 @@ def conditioned(
         summed = min(growth * max(own, nudge), LONG_SUM)
         if native.dtype not in HALF and bound < summed:
             bound, origin = summed, f"{growth:.0f} times the effect of one rounding of the inputs"
-        least = floor(native.dtype, terms, random=False)
+        least = floor(native.dtype, terms, random=random)
         if native.dtype not in HALF and bound < least:
             bound, origin = least, _sums(native.dtype, terms)
         held.append(
@@ -330,11 +332,13 @@ def _half(
     own: float,
     nudge: float | None,
     work: tuple[int, int],
+    *,
+    random: bool,
 ) -> tuple[float, str]:
     """Return the bound of a result in half precision, and its origin.
 
     `nudge` is the effect of one rounding of the inputs to single precision, for unusual values;
-    `work` are the terms and roundings of the reference. Where a result is denormal, a rounding is
+    `work` are the terms and roundings of the reference; `random`: see `conditioned`. Where a result is denormal, a rounding is
     not relative to it.
     """
     terms, kind = work[0], torch.finfo(native.dtype)
@@ -348,7 +352,7 @@ def _half(
     denormal = kind.smallest_normal / scale if matters else 0.0
     unit = kind.eps / 2 * (1 + denormal)
     single = torch.finfo(torch.float32).eps / 2
-    growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if nudge is None else EQUAL_SUM * terms)
+    growth = max(RANDOM_SUM * math.sqrt(terms), 0.0 if random else EQUAL_SUM * terms)
     added = growth * max(single, nudge or 0.0)
     rounded, origin = roundings * unit, f"{roundings} roundings to {_name(native.dtype)}"
     if headroom * own > rounded:
@@ -373,7 +377,7 @@ def _bound(
     if not usable:
         own = FLOORS[native.dtype]
     if native.dtype in HALF:
-        bound, origin = _half(native, native, own, None, work)
+        bound, origin = _half(native, native, own, None, work, random=True)
     else:
         bound, origin = HEADROOM * own, "8 times the reference's own error"
         least = floor(native.dtype, work[0], random=True)

@@ -151,6 +151,28 @@ def test_one_value_of_a_random_row_is_large_and_all_others_are_as_drawn() -> Non
     assert len(found) > 1
 
 
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("run", [1, 16, 512])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_part_at_regular_steps_has_other_values_than_the_whole_and_all_are_those_drawn(
+    step: int, run: int, axis: int
+) -> None:
+    length = 1 << 16
+    x = torch.randn(8, length, generator=rng())
+    if axis == 0:
+        x = x.T.contiguous()
+    part = (torch.arange(length) // run % step == 0).nonzero().flatten()
+    (made,) = unusual_values.apply(ValueKind.PLACED, [x], rng(1))
+    assert isinstance(made, torch.Tensor)
+    assert torch.equal(made.flatten().sort().values, x.flatten().sort().values)
+    for statistic in (torch.square, torch.sigmoid):
+        drawn, placed = (
+            statistic(each.index_select(axis, part)).mean(axis) / statistic(each).mean(axis) - 1
+            for each in (x, made)
+        )
+        assert placed.abs().max() > 2 * drawn.abs().max(), statistic
+
+
 def test_a_part_of_an_input_is_a_short_run_of_its_elements() -> None:
     flags, index = torch.ones(64, 256).bool(), torch.randint(0, 90, (5000,), generator=rng())
     for value, most in ((flags, 256), (index, 312)):
@@ -355,7 +377,7 @@ def test_unusual_values_come_in_the_declared_shape_too(evaluated: Evaluated) -> 
     words = {kind.label for kind in unusual_values.FLOATING}
     special = {kind.label for kind in unusual_values.SPECIAL}
     kinds = {each.name for each in declared} & words
-    alone = {ValueKind.NEEDLE.label}
+    alone = {ValueKind.PLACED.label, ValueKind.NEEDLE.label}
     assert special | alone < kinds
     assert len(kinds - special - alone) == 1
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]

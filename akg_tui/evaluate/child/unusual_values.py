@@ -44,6 +44,7 @@ class ValueKind(IntEnum):
     PATCHWORK = 14, "rows of many kinds"
     NEEDLE = 15, "one large value"
     WIDE = 16, "values four times as large"
+    PLACED = 17, "values ordered by their place"
 
 
 class Alteration(IntEnum):
@@ -69,6 +70,16 @@ class InputChange(NamedTuple):
 
 VARIANTS = 4
 """The number of variants of CHANGED; some are no change for some values."""
+
+STEPS = (2, 3, 5, 7)
+"""The steps at which PLACED tells apart every second, third, fifth and seventh run of elements."""
+
+DIFFERENT_ROWS = 8
+"""The number of rows that PLACED orders differently."""
+
+PAIRINGS = 8
+"""How often PLACED pairs the elements at random; more often, and the values follow their place
+more closely."""
 
 RUNS = 16
 """The length of the run of PART: at most a row, and this share of the elements."""
@@ -392,6 +403,48 @@ def _mixed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return (rows * torch.exp2(powers.to(torch.float64)).to(rows.dtype)).view_as(value)
 
 
+def _placed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Return the values in an order in which those at regular steps are larger, or smaller.
+
+    A kernel that takes a statistic from a part of a tensor at regular steps is right for random
+    values, if there are many of them; and it may look for values that are not as usual. So each
+    value stays, and of the two of a random pair the larger gets the place with the higher rank.
+    """
+    rows = _as_rows(value)
+    ranks = _periodic(rows.shape, rng) + _periodic(rows.shape[::-1], rng).T
+    flat, ranks = rows.flatten().clone(), ranks.flatten()
+    half = flat.numel() // 2
+    for _ in range(PAIRINGS if half else 0):
+        turn = int(torch.randint(half, (), generator=rng))
+        high, low = flat[:half], flat[-half:].roll(turn)
+        swap = (_prominence(high) < _prominence(low)) == (ranks[:half] > ranks[-half:].roll(turn))
+        flat[:half], other = torch.where(swap, low, high), torch.where(swap, high, low)
+        flat[-half:] = other.roll(-turn)
+    return flat.view_as(value)
+
+
+def _periodic(shape: torch.Size, rng: torch.Generator) -> torch.Tensor:
+    """Return rows of random numbers: sums of periodic ones, of many lengths."""
+    count, extent = shape
+    found = torch.zeros(min(count, DIFFERENT_ROWS), extent)
+    run = 1
+    while run < extent:
+        for step in STEPS:
+            phases = torch.rand(len(found), step, generator=rng) - 0.5
+            repeated = phases.repeat_interleave(run, 1)[:, :extent]
+            found += repeated.repeat(1, -(-extent // repeated.shape[1]))[:, :extent]
+        run *= 2
+    return found.repeat(-(-count // len(found)), 1)[:count]
+
+
+def _prominence(value: torch.Tensor) -> torch.Tensor:
+    """Return numbers whose order differs from that of the values and from that of their sizes.
+
+    Means of the values and of their squares over the highest of them differ from those of all.
+    """
+    return torch.where(value < 0, value * -0.5, value)
+
+
 def _signs(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return torch.randint(-1, 2, value.shape, generator=rng)
 
@@ -465,6 +518,7 @@ _CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor
     ValueKind.PATCHWORK: _patchwork,
     ValueKind.NEEDLE: _needle,
     ValueKind.WIDE: _wide,
+    ValueKind.PLACED: _placed,
 }
 _PATCHES = (
     _raised,
@@ -474,6 +528,7 @@ _PATCHES = (
     _sorted,
     _outliers,
     _signs,
+    _placed,
 )
 
 
