@@ -338,8 +338,8 @@ def _half(
     """Return the bound of a result in half precision, and its origin.
 
     `nudge` is the effect of one rounding of the inputs to single precision, for unusual values;
-    `work` are the terms and roundings of the reference; `random`: see `conditioned`. Where a result is denormal, a rounding is
-    not relative to it.
+    `work` are the terms and roundings of the reference; `random`: see `conditioned`. Where a result
+    is denormal, a rounding is not relative to it.
     """
     terms, kind = work[0], torch.finfo(native.dtype)
     least, most = ROUNDINGS
