@@ -424,13 +424,16 @@ def _placed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _periodic(shape: torch.Size, rng: torch.Generator) -> torch.Tensor:
-    """Return rows of random numbers: sums of periodic ones, of many lengths."""
+    """Return rows of random numbers: sums of periodic ones, of many lengths.
+
+    Numbers of shorter steps are larger: most kernels that leave out elements use such a step.
+    """
     count, extent = shape
     found = torch.zeros(min(count, DIFFERENT_ROWS), extent)
     run = 1
     while run < extent:
         for step in STEPS:
-            phases = torch.rand(len(found), step, generator=rng) - 0.5
+            phases = (torch.rand(len(found), step, generator=rng) - 0.5) / step
             repeated = phases.repeat_interleave(run, 1)[:, :extent]
             found += repeated.repeat(1, -(-extent // repeated.shape[1]))[:, :extent]
         run *= 2
