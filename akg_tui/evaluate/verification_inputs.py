@@ -62,7 +62,7 @@ FEW_TIMES_OF_FLOATS = 2
 
 PLACED_TIMES = 2
 """How often the values of the declared shape are ordered by their place. A kernel that takes the
-sum of one softmax over a million values in bfloat16 from each fourth block is right for one of six
+sum of one softmax over a million values in bfloat16 from each fourth block is right for one of five
 such inputs; of several rows it is wrong in one."""
 
 ALTERED_INPUTS = {

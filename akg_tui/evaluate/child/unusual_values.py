@@ -77,7 +77,7 @@ STEPS = (2, 3, 5, 7)
 DIFFERENT_ROWS = 8
 """The number of rows that PLACED orders differently."""
 
-PAIRINGS = 8
+PAIRINGS = 4
 """How often PLACED pairs the elements at random; more often, and the values follow their place
 more closely."""
 
