@@ -61,9 +61,9 @@ FEW_TIMES_OF_FLOATS = 2
 """The same for a tensor of floats, of which most kernels must read every element to be right."""
 
 PLACED_TIMES = 2
-"""How often the values of the declared shape are ordered by their place. A kernel that takes the
-sum of one softmax over a million values in bfloat16 from each fourth block is right for one of five
-such inputs; of several rows it is wrong in one."""
+"""How many inputs of the declared shape have values ordered by their place. A bfloat16 softmax over
+one row of a million values that takes its sum from each fourth block of 512 is right for one of
+five such inputs. With several rows such a kernel is wrong in one of them."""
 
 ALTERED_INPUTS = {
     Alteration.CHANGED: 4,
@@ -278,9 +278,9 @@ def _at_declared(
 ) -> list[ValueKind]:
     """Return the kinds of values that are tried in the declared shape.
 
-    A kernel may recognise that shape, so it must be correct there too. Trying all kinds takes
-    too long: one input has rows of many kinds, two have values in another order, one has another
-    kind, one infinities, one NaN, and one a single large value.
+    A kernel may recognise that shape, so it must be correct there too. All kinds would take too
+    long. One input has rows of many kinds, and two have values ordered by their place. One has
+    another kind throughout, one has infinities, one has NaN, and one has a single large value.
     """
     special = [kind for kind in values if kind in SPECIAL]
     placed = [ValueKind.PLACED] * (PLACED_TIMES if ValueKind.PLACED in values else 0)

@@ -72,13 +72,13 @@ VARIANTS = 4
 """The number of variants of CHANGED; some are no change for some values."""
 
 STEPS = (2, 3, 5, 7)
-"""The steps at which PLACED tells apart every second, third, fifth and seventh run of elements."""
+"""PLACED gives every second, third, fifth and seventh run of elements a rank of its own."""
 
 DIFFERENT_ROWS = 8
 """The number of rows that PLACED orders differently."""
 
 PAIRINGS = 4
-"""How often PLACED pairs the elements at random; more often, and the values follow their place
+"""How often PLACED pairs the elements at random. With more pairings the values follow their place
 more closely."""
 
 RUNS = 16
@@ -406,9 +406,10 @@ def _mixed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 def _placed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Return the values in an order in which those at regular steps are larger, or smaller.
 
-    A kernel that takes a statistic from a part of a tensor at regular steps is right for random
-    values, if there are many of them; and it may look for values that are not as usual. So each
-    value stays, and of the two of a random pair the larger gets the place with the higher rank.
+    A kernel may take a mean or a sum from a part of a tensor, at regular steps. That is right for
+    many random values, and the kernel may compute tensors with unusual values in another way. So
+    this order has the drawn values. Elements are paired at random, and of each pair the larger
+    value gets the place with the higher rank.
     """
     rows = _as_rows(value)
     ranks = _periodic(rows.shape, rng) + _periodic(rows.shape[::-1], rng).T
@@ -441,9 +442,10 @@ def _periodic(shape: torch.Size, rng: torch.Generator) -> torch.Tensor:
 
 
 def _prominence(value: torch.Tensor) -> torch.Tensor:
-    """Return numbers whose order differs from that of the values and from that of their sizes.
+    """Return the values, but half the size of negative ones, by which PLACED orders the values.
 
-    Means of the values and of their squares over the highest of them differ from those of all.
+    Elements with high numbers differ from all elements in the mean of their values, and in the mean
+    of their squares.
     """
     return torch.where(value < 0, value * -0.5, value)
 
