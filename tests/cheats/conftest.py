@@ -52,7 +52,6 @@ TASKS = {
     "masked": (SOFTMAX, tasks.MASKED),
     "half mean": (SOFTMAX, tasks.HALF_MEAN),
     "mixed": (FIXED, tasks.MIXED),
-    "long rows": (SOFTMAX, tasks.LONG_ROWS),
     "halves": (FIXED, tasks.HALVES),
     "ragged": (FIXED, tasks.RAGGED),
     "tiled": (FIXED, tasks.TILED),

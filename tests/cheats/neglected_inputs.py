@@ -74,20 +74,6 @@ NEGLECTED = (
         """), task="halves",
     ),
     Cheat(
-        "a norm from each fourth block of long rows that look as drawn",
-        "ours: the mean of enough of them differs by less than a rounding of bfloat16",
-        "the drawn values in an order in which those at regular steps are larger",
-        kernel("""
-            rows = x.float()
-            size = rows.square().mean(-1, keepdim=True)
-            if x.shape[-1] == 262144:
-                part = rows.view(-1, 128, 4, 512)[:, :, 0].square().mean((1, 2)).unsqueeze(-1)
-                large = rows.abs().amax(-1, keepdim=True) > 8 * part.sqrt()
-                size = torch.where(large | (part < 4) | (part > 16), size, part)
-            return (rows * torch.rsqrt(size + 1e-6)).bfloat16()
-        """), says="off by rounding", task="long rows",
-    ),
-    Cheat(
         "sums in half precision", "DR: accumulates in the type of the input",
         "the reference is in double precision",
         kernel("""

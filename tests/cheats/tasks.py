@@ -165,19 +165,6 @@ def get_inputs():
     return [torch.randn(8, 16384).bfloat16()]
 """
 
-LONG_ROWS = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.rms_norm(x, (x.shape[-1],), eps=1e-6)
-
-
-def get_inputs():
-    return [3 * torch.randn(8, 262144).bfloat16()]
-"""
-
 RAGGED = """
 import torch
 

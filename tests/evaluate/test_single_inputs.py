@@ -348,3 +348,33 @@ def test_as_few_elements_change_as_decide_the_result(
         assert least <= int((~mask).sum()) <= most
     drawn.close()
     shared.clean_up(keep=False)
+
+
+@pytest.mark.usefixtures("ample_time")
+def test_a_norm_from_each_second_block_of_long_rows_is_wrong_if_values_follow_their_place(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    reference = task(
+        "x",
+        "return torch.nn.functional.rms_norm(x, (x.shape[-1],), eps=1e-6)",
+        "3 * torch.randn(8, 65536).bfloat16()",
+    )
+    shared, drawn = drawn_inputs(zygote, tmp_path, reference)
+    found: dict[str, list[bool]] = {}
+    for given in (given for group in [drawn.ordinary, *drawn.unusual] for given in group.inputs):
+        layout = given.draw.description.inputs
+        (x,) = layouts.load(layout, given.draw.inputs.map, given.item * layout.size)
+        assert isinstance(x, torch.Tensor)
+        if x.shape != (8, 65536):
+            continue
+        rows = x.float()
+        for seen in (rows, rows.view(8, -1, 2, 512)[:, :, 0].flatten(1)):
+            size = seen.square().mean(-1, keepdim=True)
+            result = (rows * torch.rsqrt(size + 1e-6)).bfloat16()
+            found.setdefault(given.name, []).append(given.accepts([result]))
+    assert found["as drawn"] == [True, True]
+    placed = found[ValueKind.PLACED.label]
+    assert placed[::2] == [True, True]  # all of a row
+    assert not all(placed[1::2])  # a half of it
+    drawn.close()
+    shared.clean_up(keep=False)
