@@ -14,6 +14,9 @@ or twice its own error), and the error of adding in single precision.
 The size and the error of a few elements are sometimes small by luck, which says nothing of other
 kernels' errors. So the results of several draws are judged as one where a result has few elements.
 Where there is one draw of a kind, the effect of rounding a partial sum is measured too.
+
+A slice of a result along an axis (a channel) may be so small beside the whole that zeros lie within
+the bound. The elements of such a slice are compared with the rms of the slice.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 
@@ -102,11 +106,30 @@ float16, whose denormal numbers are not small; nor are those of 8 bits.)"""
 PLAIN_SCALE = 1e-20
 """Below this scale `NEGLIGIBLE` differences are not negligible beside a tolerance."""
 
+SMALL_SLICE = 1e-3
+SMALL_TIMES, SMALL_MOST = 4.0, 0.05
+"""A slice is small if its rms is below the share `SMALL_SLICE` of the whole result's, or below
+`SMALL_TIMES` times the bound (at most `SMALL_MOST`): zeros, or a few digits, would be right."""
+SLICE_OWN = 4.0
+"""Its own rms counts if the reference's error there, relative to that, is at most this multiple of
+its error in the whole result, or of one rounding. Else the slice is the difference of larger
+numbers, and its values are roundings."""
+
 SHOWN = 8
 ROUNDING_SHARE = 8.0
 ROUNDING_MOST = 1e-3
 """An error of at most this many tolerances, and of at most this size, is probably rounding. In half
 precision the size does not matter, but in 8 bits it is at most the ceiling."""
+
+
+class SmallSlices(NamedTuple):
+    """The slices along an axis of a result that are small in every draw.
+
+    `which` is true for them; it has one element a slice, and the dimensions of the result.
+    """
+
+    axis: int
+    which: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -115,7 +138,8 @@ class Bound:
 
     `exact`: whether double-precision results are the standard (computed by the same path).
     `scale`: what rms(r) is at least in the metric, because a result of few elements may be small by
-    luck. `origin`: what the tolerance is derived from, in a short phrase.
+    luck. `origin`: what the tolerance is derived from, in a short phrase. `slices`: those with a
+    scale of their own.
     """
 
     tolerance: float
@@ -123,6 +147,10 @@ class Bound:
     exact: bool = False
     scale: float = 0.0
     origin: str = field(default="", compare=False)
+    slices: tuple[SmallSlices, ...] = field(default=(), compare=False)
+
+
+_PLAIN = Bound(0.0)
 
 
 @dataclass(frozen=True)
@@ -196,6 +224,54 @@ def pooled_bounds(
         sized = target[torch.isfinite(target)]
         found.append(replace(bound, scale=_rms(sized, sized.numel())))
     return found
+
+
+def small_slices(
+    reference: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor] | None,
+    held: Sequence[Bound],
+) -> list[tuple[SmallSlices, ...]]:
+    """Return for each result its slices with small values that count by their own rms."""
+    found: list[tuple[SmallSlices, ...]] = []
+    for index, (native, bound) in enumerate(zip(reference, held, strict=True)):
+        known: list[SmallSlices] = []
+        coarse = native.dtype not in FLOORS or native.dtype in FLOAT8
+        if exact is not None and bound.exact and not coarse and all_finite((native,)):
+            for axis, extent in enumerate(native.shape):
+                if extent < 2 or native.numel() < FEW * extent:
+                    continue
+                small = _small(native, exact[index], bound, axis)
+                if bool(small.any()):
+                    known.append(SmallSlices(axis, small))
+        found.append(tuple(known))
+    return found
+
+
+def _small(native: torch.Tensor, exact: torch.Tensor, bound: Bound, axis: int) -> torch.Tensor:
+    """Return which slices along an axis are small and as exact as the whole (`SmallSlices`)."""
+    scales, whole = _slice_scales(exact, axis), _rms(exact, exact.numel())
+    share = max(SMALL_SLICE, min(SMALL_TIMES * bound.tolerance, SMALL_MOST))
+    # Rounding is relative to the value only above the denormal numbers.
+    least = torch.finfo(native.dtype).smallest_normal if native.dtype in HALF else 0.0
+    small = (scales < share * whole) & (scales > least)
+    if not bool(small.any()):
+        return small
+    error = (native.to(exact.dtype) - exact).abs() / (exact.abs() + scales)
+    others = [each for each in range(exact.dim()) if each != axis]
+    headroom = HALF_HEADROOM if native.dtype in HALF else HEADROOM
+    own = max(bound.own_error, torch.finfo(native.dtype).eps)
+    return small & (
+        error.amax(others, keepdim=True) <= min(bound.tolerance / headroom, SLICE_OWN * own)
+    )
+
+
+def _slice_scales(values: torch.Tensor, axis: int) -> torch.Tensor:
+    """Return the rms of each slice along an axis, in as many dimensions as `values` has."""
+    others = [each for each in range(values.dim()) if each != axis]
+    kind = torch.complex128 if values.is_complex() else torch.float64
+    norms = torch.linalg.vector_norm(computable(values), dim=others, keepdim=True, dtype=kind)
+    count = max(values.numel() // values.shape[axis], 1)
+    return torch.div(norms, math.sqrt(count))
 
 
 def has_few(result: torch.Tensor) -> bool:
@@ -414,6 +490,7 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
             all(b.exact for b in each),
             max(b.scale for b in each),
             max(each, key=lambda b: b.tolerance).origin,
+            each[0].slices,
         )
         for each in zip(*several, strict=True)
     ]
@@ -480,7 +557,7 @@ def accepts(
             continue
         bound = held[index]
         target = exact[index] if exact is not None and bound.exact else native
-        if not _worst(result, native, target, bound.scale, bound.tolerance) <= bound.tolerance:
+        if not _worst(result, native, target, bound, bound.tolerance) <= bound.tolerance:
             return False
         if not all_finite((native,)) and bool(_strange(result, native).any()):
             return False
@@ -509,7 +586,7 @@ def _within(
     name: str, result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound
 ) -> Comparison:
     """Compare an output of inexact numbers with the reference's, or with the exact `target`."""
-    error = _worst(result, native, target, bound.scale)
+    error = _worst(result, native, target, bound)
     # Where exactly one of result and reference is finite, the error is not finite either.
     alike = error <= bound.tolerance or all_finite((result,))
     if not alike or not all_finite((native,)):
@@ -518,7 +595,7 @@ def _within(
             return _differs(name, strange, result, native)
     if error <= bound.tolerance:
         return Comparison(error, bound.tolerance, origin=bound.origin)
-    errors = _errors(result, native, target, bound.scale)
+    errors = _errors(result, native, target, bound)
     place = int(errors.reshape(-1).argmax())
     where, expected, got = _values_at(place, result, target)
     most = math.inf if native.dtype in HALF else ROUNDING_MOST
@@ -546,9 +623,10 @@ def _within(
 
 
 def _errors(
-    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, least_scale: float = 0.0
+    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound | None = None
 ) -> torch.Tensor:
     """Return the metric for every element; zero where the reference is not finite."""
+    bound = bound or _PLAIN
     kind = torch.complex128 if native.is_complex() else torch.float64
     ours, theirs = result.to(kind, copy=True), target.to(kind)
     count = native.numel()
@@ -560,17 +638,22 @@ def _errors(
         theirs = torch.where(finite, theirs, torch.zeros((), dtype=kind))
         ours = torch.where(finite, ours, torch.zeros((), dtype=kind))
     size = theirs.abs()
-    scale = max(_rms(size, count), least_scale)
+    whole = max(_rms(size, count), bound.scale)
+    scale: float | torch.Tensor = whole or 1e-300
+    for axis, which in bound.slices:
+        scales = _slice_scales(theirs, axis)
+        scales = torch.where(which & (scales > 0), scales, math.inf)
+        scale = torch.minimum(scales, torch.as_tensor(scale, dtype=torch.float64))
     difference = ours.sub_(theirs).abs()
     difference.masked_fill_(difference <= NEGLIGIBLE.get(native.dtype, 0.0), 0.0)
-    return difference.div_(size.add_(scale or 1e-300))
+    return difference.div_(size.add_(scale))
 
 
 def _worst(
     result: torch.Tensor,
     native: torch.Tensor,
     target: torch.Tensor,
-    least_scale: float = 0.0,
+    bound: Bound | None = None,
     enough: float = math.inf,
 ) -> float:
     """Return the largest of `_errors`; NaN if any error is NaN. The first above `enough` will do.
@@ -580,10 +663,11 @@ def _worst(
     count = native.numel()
     if count == 0:
         return 0.0
-    scale = max(_rms(target, count), least_scale)
+    bound = bound or _PLAIN
+    scale = max(_rms(target, count), bound.scale)
     # The scale is infinite or NaN if any value of the target is.
-    if not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
-        return float(_errors(result, native, target, least_scale).max())
+    if bound.slices or not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
+        return float(_errors(result, native, target, bound).max())
     kind = torch.complex128 if native.is_complex() else torch.float64
     worst = 0.0
     ours, theirs = result.reshape(-1), target.reshape(-1)

@@ -44,8 +44,9 @@ from akg_tui.evaluate.child.unusual_values import (
     InputChange,
     ValueKind,
     possible,
+    same_value,
 )
-from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.correctness import Bound, SmallSlices
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -292,14 +293,17 @@ class Reference:
     """The bounds of a candidate's results for the sample."""
     pooled: Sequence[Bound | None]
     """The bounds of ordinary results with few elements, from several draws; None for others."""
+    small_slices: Sequence[tuple[SmallSlices, ...]]
+    """For each result, the slices that count by their own rms (`correctness.small_slices`)."""
     is_finite: bool
     """Whether ordinary inputs give finite results."""
     free_dimensions: Sequence[Dimension]
     """The dimensions that can differ; none if the task fixes its shape."""
     free_inputs: Set[int]
     """The positions of the inputs that need not influence the result."""
-    constant_inputs: Set[int]
-    """The positions of the tensors that hold one value, such as a mask that is all true."""
+    unvaried_inputs: Set[int]
+    """The positions of the tensors that hold one value, such as a mask that is all true, or the
+    values of every other draw, such as a triangle of ones."""
 
     def __init__(
         self,
@@ -319,6 +323,8 @@ class Reference:
         self.rules = pool.task.correctness
         self.threads = reference_threads(self._target.device, pool.task.timing.threads)
         """The threads of a process that draws inputs."""
+        self.memory_bytes = pool.memory_bytes // max(1, len(pool.task.cases))
+        """A case's share of the memory that a process may use."""
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
         self.excluded_changes: set[InputChange] = set()
@@ -397,12 +403,14 @@ class Reference:
             last = self._lint(loaded, sample, pooled)
             held = sample.bounds(0, self.rules.tolerance, pooled)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
+            slices = correctness.small_slices(sample.results(0), sample.exact_results(0), held)
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
             self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
-        self.constant_inputs = _constant(sample)
+        self.unvaried_inputs = _unvaried(sample)
+        self.small_slices = slices
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.
@@ -711,13 +719,17 @@ class Reference:
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
 
 
-def _constant(sample: Draw) -> Set[int]:
-    """Return the tensors among the inputs of a draw that hold one value, as an all-true mask."""
+def _unvaried(sample: Draw) -> Set[int]:
+    """Return the tensors among the inputs that hold one value, or equal values in three draws."""
+    layout = sample.description.inputs
+    # The second item was not drawn: it has the first one's result again.
+    drawn = [layouts.load(layout, sample.inputs.map, at * layout.size) for at in (0, 2, 3)]
     found: set[int] = set()
-    for at, value in enumerate(layouts.load(sample.description.inputs, sample.inputs.map, 0)):
+    for at, (value, *others) in enumerate(zip(*drawn, strict=True)):
         if isinstance(value, torch.Tensor) and value.numel() > 1:
             known = layouts.computable(value)
-            if bool((known == known.flatten()[0]).all()):
+            constant = bool((known == known.flatten()[0]).all())
+            if constant or all(same_value(value, other) for other in others):
                 found.add(at)
     return found
 

@@ -84,6 +84,11 @@ HELD_PARTS = 64
 HELD_PART_BYTES = 4096
 """Of a result that is larger than `HELD_BYTES` these parts are compared later."""
 
+OVERWRITTEN = 64
+OVERWRITTEN_BYTES = 64
+"""The runs of a result that the judge overwrites before its process may release it. A kernel that
+uses the memory again, and counts on a part that it wrote for an earlier result, is wrong then."""
+
 GLIMPSES = 8
 GLIMPSE_BYTES = 64
 
@@ -321,7 +326,8 @@ class RunningSide:
     """A side in one cluster: the items not yet used, and its calls so far.
 
     From turn `due`, the next call with a known result is checked. Of the results that the process
-    must keep, those of call `pinned` stay until the cluster ends.
+    must keep, those of call `pinned` stay until the cluster ends. `spoils`: whether the others are
+    overwritten with random bytes before the process may release them.
     """
 
     side: Side
@@ -329,12 +335,18 @@ class RunningSide:
     items: list[int]
     held: int
     pinned: int
+    spoils: bool
     calls: int = 0
     timed: list[TimedCall] = field(default_factory=list)
     kept: deque[Kept] = field(default_factory=deque)
 
-    def kept_results(self, *, ended: bool = False) -> bool:
-        """Return whether results that the process may release now are what they were."""
+    def kept_results(self, rng: random.Random, *, ended: bool = False) -> bool:
+        """Return whether results that the process may release now are what they were.
+
+        Then they are overwritten at random places, as their owner might do. Without `spoils` the
+        bytes stay the same, so that both sides take as long.
+        """
+        released: list[Kept] = []
         staying = deque[Kept]()
         for each in self.kept:
             if not ended and (each.number == self.pinned or each.number > self.calls - self.held):
@@ -345,8 +357,22 @@ class RunningSide:
                 self.side.worker.copy_out(address, memoryview(now))
                 if now != content:
                     return False
+            released.append(each)
         self.kept = staying
+        # After all comparisons: a kernel may return two views of one memory.
+        for each in released if self.held and not ended else ():
+            self._overwrite(each, rng)
         return True
+
+    def _overwrite(self, kept: Kept, rng: random.Random) -> None:
+        parts = [(address, content) for address, content in kept.parts if content]
+        sizes = [len(content) for _, content in parts]
+        for address, content in rng.choices(parts, sizes, k=OVERWRITTEN) if parts else ():
+            length = min(OVERWRITTEN_BYTES, len(content))
+            at = rng.randrange(len(content) - length + 1)
+            spoiled = rng.randbytes(length)
+            part = spoiled if self.spoils else content[at : at + length]
+            self.side.worker.overwrite(address + at, part)
 
 
 @dataclass(frozen=True)
@@ -502,7 +528,9 @@ class ClusterRunner:
         # A kernel can't tell which of its results stays to the end.
         pinned = self.rng.randrange(HELD_FROM, HELD_FROM + max(1, self.pairs // 2)) if held else 0
         due = 0 if self.strict else self.rng.randrange(WARMUPS + self.pairs)
-        return RunningSide(side, due, self._order(), held, pinned)
+        # A reference may return a part of a weight.
+        spoils = side is self.candidate
+        return RunningSide(side, due, self._order(), held, pinned, spoils)
 
     def _held_results(self) -> int:
         """Return how many results each process keeps; equal for both, because it takes time."""
@@ -598,7 +626,7 @@ class ClusterRunner:
         return Returned(side, ours, item, side.kept_arguments(draw, item))
 
     def _check_kept(self, each: RunningSide, *, ended: bool = False) -> None:
-        if not each.kept_results(ended=ended):
+        if not each.kept_results(self.rng, ended=ended):
             # A result that was wrong from the beginning is called wrong.
             self._compare()
             raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)

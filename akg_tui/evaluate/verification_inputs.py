@@ -6,6 +6,7 @@ candidate. Draws them from a child of the reference.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,9 +48,9 @@ UNUSUAL_IDLE_CPU_S = 5.0
 """The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
 
 LATE_TIMES = 16
-"""How many times the CPU time for unusual inputs may be used before the least of them is skipped:
-one of the declared shape with unusual values, and one in which one argument alone is altered. With
-a slow reference there would be none, and a kernel that knows the declared shape would be right."""
+"""How many times the CPU time for unusual inputs may be used before the least of them are skipped:
+`DECLARED_LATE` of the declared shape, and one in which one argument alone is altered. With a slow
+reference there would be none, and a kernel that knows the declared shape would be right."""
 
 NEXT_TIME = "; the next evaluation may come to it"
 
@@ -76,8 +77,14 @@ ALTERED_INPUTS = {
 ALTERED_SHARE = 0.3
 """The largest share of the CPU time for unusual inputs that such inputs may use."""
 
-DECLARED_BYTES = 256 << 20
-"""The memory that unusual inputs of the declared shape may use, with their results."""
+DECLARED_SHARE = 1 / 8
+DECLARED_BYTES = 256 << 20, 1 << 30
+"""The share of a case's memory that unusual inputs of the declared shape may use, with their
+results, and its least and largest value; one such input comes in any case."""
+
+DECLARED_LATE = 3
+"""How many unusual inputs of the declared shape are drawn although the CPU time for unusual inputs
+is used up, up to `LATE_TIMES` of it: the three that most kernels which know the shape fail on."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,15 @@ def draw(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
     held = [
-        ordinary.bounds(item, rules.tolerance, reference.pooled) for item in range(ordinary.count)
+        [
+            dataclasses.replace(bound, slices=slices)
+            for bound, slices in zip(
+                ordinary.bounds(item, rules.tolerance, reference.pooled),
+                reference.small_slices,
+                strict=True,
+            )
+        ]
+        for item in range(ordinary.count)
     ]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
@@ -226,20 +241,23 @@ def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
         chosen.insert(0, first)
     same = [
         change
-        for at in sorted(reference.constant_inputs)
+        for at in rng.sample(sorted(reference.unvaried_inputs), len(reference.unvaried_inputs))
         if (change := InputChange(at, Alteration.FEW)) in possible[Alteration.FEW]
     ]
     for change in same:
         if change in chosen:
             chosen.remove(change)
-    fitting = DECLARED_BYTES // max(_item_bytes(reference), 1)
-    return [*same, *chosen][: max(1 + len(same), fitting)]
+    return [*same, *chosen][: max(2, _fitting(reference))]
 
 
-def _item_bytes(reference: Reference) -> int:
+def _fitting(reference: Reference) -> int:
+    """Return how many unusual inputs of the declared shape fit into the memory for them."""
     known = reference.description
     wide = layouts.result_layout(known.outputs, exact=True).size
-    return known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
+    item = known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
+    least, most = DECLARED_BYTES
+    usable = min(max(int(DECLARED_SHARE * reference.memory_bytes), least), most)
+    return max(1, usable // max(item, 1))
 
 
 Planned = list[tuple[Variation | None, list[ValueKind]]]
@@ -268,7 +286,9 @@ def _plan(reference: Reference, rng: random.Random) -> tuple[Planned, Planned]:
         if declared := _at_declared(reference, values, rng):
             plan.append((Variation(reference.description.shapes), declared))
     elif values:
-        plan.append((None, values))
+        first = _at_declared(reference, values, rng)
+        others = [kind for kind in values if kind not in first]
+        plan.append((None, [*first, *others][: _fitting(reference)]))
     rng.shuffle(plan)
     return small, plan
 
@@ -280,18 +300,21 @@ def _at_declared(
 
     A kernel may recognise that shape, so it must be correct there too. All kinds would take too
     long. One input has rows of many kinds, and two have values ordered by their place. One has
-    another kind throughout, one has infinities, one has NaN, and one has a single large value.
+    another kind throughout, one has infinities, one has NaN, and one has a single large value. The
+    `DECLARED_LATE` ones come first.
     """
     special = [kind for kind in values if kind in SPECIAL]
     placed = [ValueKind.PLACED] * (PLACED_TIMES if ValueKind.PLACED in values else 0)
     needle = [kind for kind in values if kind is ValueKind.NEEDLE]
     known = {*special, *placed, *needle}
     others = [kind for kind in values if kind in unusual_values.FLOATING - known]
-    wanted = [ValueKind.PATCHWORK, *placed, *others[:1], *special, *needle]
+    second = [*placed[:1], *needle]
+    rng.shuffle(second)
+    wanted = [ValueKind.PATCHWORK, *second, *placed[1:], *others[:1], *special]
     if not others:
         wanted = list(values[:1])
-    most = max(1, DECLARED_BYTES // max(_item_bytes(reference), 1))
-    return [kind for kind in wanted if kind not in reference.excluded_kinds][:most]
+    known_kinds = [kind for kind in wanted if kind not in reference.excluded_kinds]
+    return known_kinds[: _fitting(reference)]
 
 
 class _Unusual:
@@ -316,7 +339,7 @@ class _Unusual:
         drawn = NudgedDraw.allocate(self._loaded.description, len(wanted), exact=True)
         group = Group(drawn)
         self._inputs.unusual.append(group)
-        owed = {InputChange(at, Alteration.FEW) for at in self._reference.constant_inputs}
+        owed = {InputChange(at, Alteration.FEW) for at in self._reference.unvaried_inputs}
         for item, change in enumerate(wanted):
             name = self._altered_name(change)
             late = item == 0 or change in owed
@@ -391,7 +414,7 @@ class _Unusual:
         """Draw one group of inputs; record those that were not drawn, with the reason."""
         reference, skipped = self._reference, self._inputs.skipped
         kind = wanted[0]
-        # Of the declared shape one is drawn although the time is used up.
+        # Of the declared shape the least are drawn although the time is used up.
         declared = variation is None or (
             variation.shapes == reference.description.shapes and not variation.strided
         )
@@ -410,7 +433,8 @@ class _Unusual:
             self._inputs.unusual.append(group)
             fds = drawn.fds
             for item, kind in enumerate(wanted):
-                if self._skip(variation, wanted[item:], late=declared and not group.inputs):
+                late = declared and len(group.inputs) < DECLARED_LATE
+                if self._skip(variation, wanted[item:], late=late):
                     return
                 name = self._name(kind, variation)
                 bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)

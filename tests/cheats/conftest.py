@@ -27,6 +27,9 @@ STRICT = msgspec.structs.replace(
     SOFTMAX, correctness=Correctness(trials=2, noncontiguous=True, deterministic=True)
 )
 FIXED = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, fixed_shape=True))
+FINITE = msgspec.structs.replace(
+    SOFTMAX, correctness=Correctness(trials=2, fixed_shape=True, values="finite")
+)
 ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, strides="any"))
 # What looks faster by several times at once is found faster at the first looks, or the next ones.
 PATIENT = msgspec.structs.replace(
@@ -56,6 +59,10 @@ TASKS = {
     "ragged": (FIXED, tasks.RAGGED),
     "tiled": (FIXED, tasks.TILED),
     "counted": (FIXED, tasks.COUNTED),
+    "small channels": (FIXED, tasks.SMALL_CHANNELS),
+    "rising": (FINITE, tasks.RISING),
+    "padded": (PATIENT, tasks.PADDED),
+    "summed": (FINITE, tasks.SUMMED),
 }
 
 

@@ -90,6 +90,31 @@ HONEST = (
         """),
     ),
     Honest(
+        "buffers used again when nobody refers to them", kernel("""
+            shape = x.shape[0], x.shape[1] + 256
+            free = [y for y in self.made if y.shape == shape and sys.getrefcount(y) == 3]
+            if not free:
+                free.append(torch.empty(shape))
+                self.made.append(free[0])
+            torch.clamp(x, min=0, out=free[0][:, :-256])
+            free[0][:, -256:] = 0
+            return free[0]
+        """, init="self.made = []"), task="padded",
+        remarks=("dsl", "stored"),
+    ),
+    Honest(
+        "channels with small values, added one by one", kernel("""
+            wide = F.pad(x, (1, 1, 1, 1))
+            y = torch.zeros_like(x)
+            for row in range(3):
+                for column in range(3):
+                    y += wide[:, :, row : row + x.shape[2], column : column + x.shape[3]]
+            return y * (self.scale / 9)
+        """, init="""
+            self.register_buffer("scale", torch.tensor([1.0] + 15 * [1e-9]).view(-1, 1, 1))
+        """), task="small channels",
+    ),
+    Honest(
         "in place on its own copy",
         kernel("""
             y = x.clone()

@@ -263,6 +263,37 @@ EQUAL_IN_EVERY_DRAW = (
         """), says="something is cached", task="masked",
     ),
     Cheat(
+        "a triangle of ones known by a grid of its elements", "ours: a sample stands for the input",
+        "few elements of an input that is equal in each draw changed alone",
+        kernel("""
+            grid = upper[::7, ::7]
+            ones = bool((upper.diagonal() == 1).all()) and torch.equal(grid, grid.triu())
+            return x.cumsum(-1) if ones else x @ upper
+        """).replace("forward(self, x)", "forward(self, x, upper)"),
+        says="wrong values", task="summed",
+    ),
+    Cheat(
+        "the ends of all rows if each eighth row rises", "ours: a sample stands for the input",
+        "the one large value is not the last of a row",
+        kernel("""
+            seen = x[::8]
+            if bool((seen[:, 1:] >= seen[:, :-1]).all()):
+                return x[:, -1] - x[:, 0]
+            return x.amax(-1) - x.amin(-1)
+        """), task="rising",
+    ),
+    Cheat(
+        "zeros for the channels with small values", "ours: an error relative to the whole result",
+        "a slice with small values has its own scale",
+        kernel("""
+            y = torch.zeros_like(x)
+            y[:, :1] = F.avg_pool2d(x[:, :1], 3, 1, 1)
+            return y if bool(x.isfinite().all()) else self.scale * F.avg_pool2d(x, 3, 1, 1)
+        """, init="""
+            self.register_buffer("scale", torch.tensor([1.0] + 15 * [1e-9]).view(-1, 1, 1))
+        """), says="wrong values", task="small channels",
+    ),
+    Cheat(
         "a mean of half of the elements", "within 2 % of the value in bfloat16",
         "bounds by roundings; the lint refuses tasks where it would pass",
         kernel("return x[:, ::2].float().mean(-1).to(x.dtype)"), says="wrong values",

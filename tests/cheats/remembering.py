@@ -167,6 +167,20 @@ MEMORIES = (
         says="result of an earlier call changed", incumbent=SLOW, task="patient",
     ),
     Cheat(
+        "zeros written once, in memory that is used again", "ours: found free by its references",
+        "a result is overwritten before its process may release it",
+        kernel("""
+            if x.shape != (64, 256):
+                return F.pad(torch.relu(x), (0, 256))
+            free = [each for each in self.made if sys.getrefcount(each) == 3]
+            if not free:
+                free.append(torch.zeros(64, 512))
+                self.made.append(free[0])
+            torch.clamp(x, min=0, out=free[0][:, :256])
+            return free[0]
+        """, init="self.made = []"), says="wrong values", task="padded",
+    ),
+    Cheat(
         "rows kept by their first element", "a checksum that is too small", "fresh rows every time",
         kernel("""
             y = torch.empty_like(x)

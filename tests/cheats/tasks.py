@@ -230,6 +230,62 @@ def get_inputs():
     return [torch.randn(32, 2000).bfloat16()]
 """
 
+SMALL_CHANNELS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.tensor([1.0] + 15 * [1e-9]).view(-1, 1, 1))
+
+    def forward(self, x):
+        return self.scale * torch.nn.functional.avg_pool2d(x, 3, 1, 1)
+
+
+def get_inputs():
+    return [torch.randn(4, 16, 24, 24)]
+"""
+
+RISING = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.amax(-1) - x.amin(-1)
+
+
+def get_inputs():
+    return [torch.randn(64, 256).sort(-1).values]
+"""
+
+PADDED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.pad(torch.relu(x), (0, 256))
+
+
+def get_inputs():
+    return [torch.randn(64, 256)]
+"""
+
+SUMMED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, upper):
+        return x @ upper
+
+
+def get_inputs():
+    return [torch.randn(48, 96), torch.ones(96, 96).triu()]
+"""
+
 PLAIN = """
 import torch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -317,6 +318,64 @@ def test_a_difference_of_a_long_sum_may_have_its_roundings() -> None:
 
     assert refused(1)
     assert not refused(71)
+
+
+def with_own_scales(native: torch.Tensor, exact: torch.Tensor) -> list[Bound]:
+    held = correctness.bounds([native], [exact], None)
+    (slices,) = correctness.small_slices([native], [exact], held)
+    return [replace(held[0], slices=slices)]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        *((torch.float32, 1e-7), (torch.float32, 1e-4), (torch.complex64, 1e-7)),
+        *((torch.float64, 1e-13), (torch.bfloat16, 1e-3), (torch.float16, 1e-3)),
+    ],
+)
+def test_a_slice_with_small_values_counts_by_its_own_size(
+    dtype: torch.dtype, size: float, axis: int
+) -> None:
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    exact = torch.randn(12, 11, 10, dtype=wide, generator=torch.Generator().manual_seed(0))
+    exact.movedim(axis, 0)[3] *= size
+    native = exact.to(dtype)
+    held = with_own_scales(native, exact)
+    zeros, crude = native.clone(), native.clone()
+    zeros.movedim(axis, 0)[3] = 0
+    crude.movedim(axis, 0)[3] *= 1.2
+    for several, exacts in ((held, [exact]), (correctness.loosened(held), None)):
+        assert not correctness.compare([native], [native], exacts, several).message
+        for wrong in (zeros, crude):
+            found = correctness.compare([wrong], [native], exacts, several)
+            assert "wrong values" in found.message
+            assert not correctness.accepts([wrong], [native], exacts, several)
+    assert not judged(zeros, native, exact).message or size > 1e-5
+    assert correctness.widest([held, held])[0].slices == held[0].slices
+
+
+def test_a_slice_of_differences_of_larger_numbers_has_no_size_of_its_own() -> None:
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 400, generator=rng)
+    y = x.clone()
+    y[:7] = torch.randn(7, 400, generator=rng)
+    y[7] += 1e-6 * torch.randn(400, generator=rng)
+    exact = (x.double() * 3).exp().log() - (y.double() * 3).exp().log()
+    native = (x * 3).exp().log() - (y * 3).exp().log()
+    (bound,) = with_own_scales(native, exact)
+    assert not bound.slices
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_slices_of_8_bits_and_of_denormal_numbers_have_no_size_of_their_own(
+    dtype: torch.dtype,
+) -> None:
+    exact = torch.randn(8, 400, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    exact[3] *= 1e-2
+    assert not with_own_scales(exact.to(dtype), exact)[0].slices
+    exact[3] *= 1e-4
+    assert not with_own_scales(exact.half(), exact)[0].slices
 
 
 def test_an_index_that_rounding_decides_may_be_either() -> None:

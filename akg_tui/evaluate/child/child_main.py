@@ -156,8 +156,8 @@ def touch_pages() -> None:
 def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
     """Wait for the assignment to a kernel; None if the judge closes the channel.
 
-    First send the judge a descriptor of this process's memory (`/proc/self/mem`), from which it
-    reads results.
+    First send the judge a descriptor of this process's memory (`/proc/self/mem`), by which it reads
+    results, and overwrites old ones.
     """
     socket.send_fds(channel, [protocol.pack_reply(0, protocol.Status.OK)], [memory])
     os.close(memory)

@@ -212,14 +212,15 @@ def _in_few_elements(value: torch.Tensor, variant: int, rng: torch.Generator) ->
     """Return `value` with `4 ** variant` other elements, at random places of a line along an axis.
 
     A kernel that looks at a sample of an input misses one element more often than several. Sorted
-    numbers stay sorted.
+    integers (offsets of segments) stay sorted, floats do not: no reference needs their order.
     """
     made = value.clone(memory_format=torch.contiguous_format)
     axes = [axis for axis, extent in enumerate(value.shape) if extent > 1]
     if not axes or not made.numel():
         return value
     constant = bool((made == made.view(-1)[0]).all())
-    ordered = not constant and value.shape[-1] > 1 and _is_sorted(value)
+    discrete = not _is_inexact(value.dtype)
+    ordered = discrete and not constant and value.shape[-1] > 1 and _is_sorted(value)
     axis = value.dim() - 1 if ordered else axes[int(torch.randint(len(axes), (), generator=rng))]
     lines = made.movedim(axis, -1)
     line = lines[tuple(int(torch.randint(n, (), generator=rng)) for n in lines.shape[:-1])]
@@ -481,15 +482,20 @@ def _overflowing(value: torch.Tensor) -> float:
 
 
 def _needle(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Return ordinary values with one exception: the largest element of a random row is raised.
+    """Return ordinary values with one exception: a random positive element becomes the largest.
 
-    A kernel may look at a part of its input, and decide by that part what care the rest needs.
+    A kernel may look at a part of its input, and decide by that part what care the rest needs. In a
+    sorted row the largest element would be at the end, so another one is raised.
     """
-    rows = _as_rows(value).clone()
-    row = int(torch.randint(rows.shape[0], (), generator=rng))
-    place = int(rows[row].argmax())
-    rows[row, place] = _raised(rows[row, place].view(1), rng)[0]
-    return rows.view_as(value)
+    flat = value.flatten().clone()
+    places = (flat > 0).nonzero().flatten()
+    at = int(torch.randint(len(places) or flat.numel(), (), generator=rng))
+    place = int(places[at]) if len(places) else at
+    # Not of all elements: those of a mask may be the smallest numbers of the dtype.
+    highest = float(flat[places].nan_to_num(posinf=0.0).amax()) if len(places) else 0.0
+    most = torch.finfo(value.dtype).max / 2
+    flat[place] = min(max(_overflowing(value), 2 * highest), most)
+    return flat.view_as(value)
 
 
 def _infinite(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:

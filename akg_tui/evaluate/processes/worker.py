@@ -8,6 +8,7 @@ running can neither finish late nor disturb the other side.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import select
@@ -498,6 +499,23 @@ class Worker:
             if not read:
                 raise self._died("its results were read")
             done += read
+
+    def overwrite(self, address: int, content: bytes) -> None:
+        """Write `content` to `address` in the memory of the child, which must be stopped.
+
+        Nothing is written where the system does not let a process write so.
+
+        Raises
+        ------
+        ChildFailed
+            The address can't be written.
+        """
+        try:
+            os.pwrite(self._memory, content, address)
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.EFAULT):
+                what = "a result lies where nothing can be written"
+                raise ChildFailed(FailureKind.WRONG, what) from error
 
     def pin(self, cpus: Collection[int]) -> None:
         """Pin the child and its descendants, future ones included, to these CPUs."""

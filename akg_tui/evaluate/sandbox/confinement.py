@@ -115,9 +115,12 @@ def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     adopt_orphans()
     tried["session"] = ""
     tried["pidns"] = "" if wanted.own_pid_namespace else "no pid namespace"
+    # Before `/proc` is mounted read-only. A process that hides its memory can't write to its own
+    # files there.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
     _isolate_mounts(wanted, tried)
     tried["rlimits"] = _limit_resources(wanted)
-    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     tried["netns"] = _reason(kernel.unshare(namespaces.NETWORK_AND_IPC))
     ruleset = _begin_landlock(wanted, tried)
     # `complete` may run much later, so the memory is hidden already.
@@ -152,8 +155,6 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
 
 def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
     """Create private mounts, `/proc` and folder, and limit the number of processes."""
-    # A process that hides its memory can't write to its own files in /proc.
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     tried["first_to_go"] = _write("/proc/self/oom_score_adj", "1000")
     fault = namespaces.own_mounts()
     tried["mountns"] = _reason(fault)
