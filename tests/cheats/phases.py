@@ -10,10 +10,10 @@ from tests.cheats.tasks import SLOW, kernel, repeated
 # also where load leaves room for few calls.
 PHASES = (
     Cheat(
-        "right ten times, then never", "LC PR 852", "results of timed calls are checked",
+        "right two dozen times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
-            return torch.softmax(x, -1) if self.calls <= 12 else x
+            return torch.softmax(x, -1) if self.calls <= 24 else x
         """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
@@ -21,7 +21,7 @@ PHASES = (
         "results of timed calls are checked",
         kernel("""
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
-            if self.calls <= 12 or self.last.shape != x.shape:
+            if self.calls <= 24 or self.last.shape != x.shape:
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=repeated(3),
@@ -31,7 +31,7 @@ PHASES = (
         "nothing marks the timed call that is checked",
         kernel("""
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
-            if self.calls <= 12:
+            if self.calls <= 24:
                 return torch.softmax(x, -1)
             s = self.server = getattr(self, "server", None) or server()
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
@@ -45,7 +45,7 @@ PHASES = (
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
             now = time.monotonic()
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
-            right = self.calls <= 12 or gap > 0.05
+            right = self.calls <= 24 or gap > 0.05
             return torch.softmax(x, -1) if right else torch.zeros_like(x)
         """), says="in a timed call", incumbent=repeated(3),
     ),

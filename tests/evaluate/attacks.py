@@ -398,10 +398,8 @@ BREACHES = [
     Breach("rubbish", TAKE + "channel.send(os.urandom(60_000))", says="what it was not asked"),
     Breach("a pickle", TAKE + "import pickle\nchannel.send(pickle.dumps(print) * 50)",
            says="what it was not asked"),
-    # Descriptors in flight are counted for all processes of a user: those of another test too.
-    Breach("descriptors for the judge to keep", TAKE + "sent = 0\nwhile sent < 20:\n    try:\n"
-           "        socket.send_fds(channel, [bytes(24)], [0] * 200)\n        sent += 1\n"
-           "    except OSError:\n        pass", says="what it was not asked"),
+    Breach("descriptors for the judge to keep", TAKE + "for _ in range(20):\n"
+           "    socket.send_fds(channel, [bytes(24)], [0] * 200)", says="what it was not asked"),
     Breach("results where nothing is", "torch.Tensor.data_ptr = lambda self: 4096\n",
            kinds=("wrong",), says="nothing to be read"),
     Breach("results beyond all memory", "torch.Tensor.data_ptr = lambda self: (1 << 64) - 1\n",
