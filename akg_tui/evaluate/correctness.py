@@ -623,10 +623,9 @@ def _within(
 
 
 def _errors(
-    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound | None = None
+    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound = _PLAIN
 ) -> torch.Tensor:
     """Return the metric for every element; zero where the reference is not finite."""
-    bound = bound or _PLAIN
     kind = torch.complex128 if native.is_complex() else torch.float64
     ours, theirs = result.to(kind, copy=True), target.to(kind)
     count = native.numel()
@@ -653,7 +652,7 @@ def _worst(
     result: torch.Tensor,
     native: torch.Tensor,
     target: torch.Tensor,
-    bound: Bound | None = None,
+    bound: Bound = _PLAIN,
     enough: float = math.inf,
 ) -> float:
     """Return the largest of `_errors`; NaN if any error is NaN. The first above `enough` will do.
@@ -663,7 +662,6 @@ def _worst(
     count = native.numel()
     if count == 0:
         return 0.0
-    bound = bound or _PLAIN
     scale = max(_rms(target, count), bound.scale)
     # The scale is infinite or NaN if any value of the target is.
     if bound.slices or not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):

@@ -288,7 +288,7 @@ def _plan(reference: Reference, rng: random.Random) -> tuple[Planned, Planned]:
     elif values:
         first = _at_declared(reference, values, rng)
         others = [kind for kind in values if kind not in first]
-        plan.append((None, [*first, *others][: _fitting(reference)]))
+        plan.append((None, [*first, *others]))
     rng.shuffle(plan)
     return small, plan
 
