@@ -500,8 +500,9 @@ class Reference:
 
         `item` is the last ordinary one that the child drew. Inputs come in random order, until
         each thread of the reference has worked for `cpu_s`; what was not tried is not refused.
-        Where an input and a result have few elements, the input must decide nothing in further
-        items too: the larger of two numbers often stays that.
+        An input of one element must decide nothing in further items too: a flag may concern indices
+        that come twice, and an item may have none. So must an input with few elements where a
+        result has few: the larger of two numbers often stays that.
         """
         description = loaded.description
         slots = description.inputs.slots
@@ -519,22 +520,20 @@ class Reference:
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         exact = item.exact is not None
         few_results = any(0 < result.numel() < FEW for result in item.results)
-        by_luck = {
-            at
-            for at, slot in enumerate(slots)
-            if few_results and not (isinstance(slot, TensorSlot) and math.prod(slot.shape) >= FEW)
-        }
+        sizes = [math.prod(slot.shape) if isinstance(slot, TensorSlot) else 1 for slot in slots]
+        by_luck = {at for at, size in enumerate(sizes) if size == 1 or (few_results and size < FEW)}
         with (
             closing(Draw.allocate(description, 1, exact=False)) as drawn,
             closing(Draw.allocate(description, 1, exact=exact)) as more,
         ):
 
-            def effect(change: InputChange) -> Effect:
+            def effect(change: InputChange) -> Effect | None:
+                """Return the effect of a change on the item; None where the time is up."""
                 found = None
                 halves = change.alteration is Alteration.HALVED
                 for variant in [change.variant] * HALVINGS if halves else range(CHANGES):
                     if deadline.exceeded():
-                        return Effect.DECIDES
+                        return None
                     one = change._replace(variant=variant if halves else variant % VARIANTS)
                     made = loaded.alter(0, one, Want.OUTPUT, drawn.fds)
                     if made == Want.UNALTERED:
@@ -556,20 +555,28 @@ class Reference:
 
             # A reference whose process dies of altered inputs depends on them.
             with suppress(ChildFailed):
+                loaded.vary(Variation(()))  # items have the declared shapes again
                 for change in wanted:
                     found = effect(change)
+                    if found is None:
+                        return
                     for _ in range(LINTED_AGAIN if change.argument in by_luck else 0):
                         if found is Effect.DECIDES:
                             break
                         loaded.draw(0, 1, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
                         item = _item(more, 0, item.pooled)
-                        found = effect(change)
+                        further = effect(change)
+                        if further is None:  # what the earlier items showed counts
+                            break
+                        found = further
                     if found is not Effect.DECIDES:
                         whole = InputChange(change.argument, Alteration.CHANGED)
                         of_all = effect(whole)
                         if of_all is Effect.LITTLE and self._only_rounds(loaded, item, whole):
                             of_all = Effect.ROUNDING
-                        told = (change, found) if of_all is Effect.DECIDES else (whole, of_all)
+                        told = (change, found)
+                        if of_all is not None and of_all is not Effect.DECIDES:
+                            told = (whole, of_all)
                         fault = task_lint.undecided(*told, description.parameters)
                         self._refuse(self._filename, fault)
 

@@ -62,6 +62,12 @@ REFUSED = {
     ),
     "a constant number": ("x, k", "return torch.softmax(x, -1)", "torch.randn(8, 32), 4", "'k'"),
     "a scale": ("x, s", "return x.abs() + 0 * s", "torch.randn(8, 32), 1e-12", "'s'"),
+    "a number beside few results": (
+        "x, k",
+        "return x.exp().sum(-1)",
+        "torch.randn(8, 32), 4",
+        "'k'",
+    ),
     "an index": (
         "x, index",
         "return x.exp() + 0 * index",
@@ -161,6 +167,19 @@ def test_an_input_of_few_elements_may_decide_in_every_second_draw(evaluated: Eva
     drawn = "next(SIGNS) * torch.rand(1), torch.randn(1), torch.randn(1)"
     alternating = task("x, y, z", body, drawn).replace(
         "import torch\n", "import itertools\nimport torch\n\nSIGNS = itertools.cycle((1, -1))\n"
+    )
+    found = judged(evaluated, alternating, values="drawn", fixed_shape=True)
+    assert found.outcome is Outcome.CORRECT, found
+
+
+@pytest.mark.parametrize("flag", ["True", "torch.tensor([True])"])
+def test_a_flag_may_decide_in_every_second_draw(evaluated: Evaluated, flag: str) -> None:
+    body = """sums = torch.zeros(4, x.shape[1]).index_add(0, at, x)
+        return sums / at.bincount(minlength=4).clamp(min=1)[:, None] if mean else sums"""
+    alternating = task("x, at, mean", body, f"torch.randn(3, 1024), next(PLACES), {flag}").replace(
+        "import torch\n",
+        "import itertools\nimport torch\n\n"
+        "PLACES = itertools.cycle((torch.tensor([2, 1, 1]), torch.tensor([0, 1, 2])))\n",
     )
     found = judged(evaluated, alternating, values="drawn", fixed_shape=True)
     assert found.outcome is Outcome.CORRECT, found

@@ -252,8 +252,13 @@ class ReferenceServer(Server):
         return made
 
     def _vary(self, variation: Variation, seed: int) -> int:
-        """Describe varied inputs and their results; return 0 if the reference refuses them."""
+        """Describe varied inputs and their results; return 0 if the reference refuses them.
+
+        A variation without shapes ends an earlier one.
+        """
         self._varied = None
+        if not variation.shapes:
+            return 0
         try:
             inputs = self._vary_inputs(variation, seed)
             with LongestReduction() as longest:
