@@ -114,6 +114,11 @@ SLICE_OWN = 4.0
 """Its own rms counts if the reference's error there, relative to that, is at most this multiple of
 its error in the whole result, or of one rounding. Else the slice is the difference of larger
 numbers, and its values are roundings."""
+SLICE_VALUES = FEW // 2
+"""The number of elements, each at least half of the slice's rms, that a slice with its own rms has.
+
+Fewer may be exact by luck: where ReLU leaves one element of a channel, its rounding is that of the
+larger numbers that it is the difference of."""
 
 SHOWN = 8
 ROUNDING_SHARE = 8.0
@@ -123,7 +128,7 @@ precision the size does not matter, but in 8 bits it is at most the ceiling."""
 
 
 class SmallSlices(NamedTuple):
-    """The slices along an axis of a result that are small in every draw.
+    """The slices along an axis of a result that are small in the draw of the task's examination.
 
     `which` is true for them; it has one element a slice, and the dimensions of the result.
     """
@@ -248,7 +253,10 @@ def small_slices(
 
 
 def _small(native: torch.Tensor, exact: torch.Tensor, bound: Bound, axis: int) -> torch.Tensor:
-    """Return which slices along an axis are small and as exact as the whole (`SmallSlices`)."""
+    """Return which slices along an axis are small and as exact as the whole (`SmallSlices`).
+
+    Zeros and values much smaller than the others of a slice do not tell how exact it is.
+    """
     scales, whole = _slice_scales(exact, axis), _rms(exact, exact.numel())
     share = max(SMALL_SLICE, min(SMALL_TIMES * bound.tolerance, SMALL_MOST))
     # Rounding is relative to the value only above the denormal numbers.
@@ -256,8 +264,10 @@ def _small(native: torch.Tensor, exact: torch.Tensor, bound: Bound, axis: int) -
     small = (scales < share * whole) & (scales > least)
     if not bool(small.any()):
         return small
-    error = (native.to(exact.dtype) - exact).abs() / (exact.abs() + scales)
     others = [each for each in range(exact.dim()) if each != axis]
+    size = exact.abs()
+    small &= (size >= scales / 2).sum(others, keepdim=True) >= SLICE_VALUES
+    error = (native.to(exact.dtype) - exact).abs() / (size + scales)
     headroom = HALF_HEADROOM if native.dtype in HALF else HEADROOM
     own = max(bound.own_error, torch.finfo(native.dtype).eps)
     return small & (

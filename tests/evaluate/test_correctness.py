@@ -367,6 +367,45 @@ def test_a_slice_of_differences_of_larger_numbers_has_no_size_of_its_own() -> No
     assert not bound.slices
 
 
+@pytest.mark.parametrize(("values", "counts"), [(1, False), (8, False), (64, True)])
+def test_a_slice_of_which_few_values_are_not_near_zero_has_no_size_of_its_own(
+    values: int, *, counts: bool
+) -> None:
+    rng = torch.Generator().manual_seed(0)
+    exact = torch.randn(8, 400, dtype=torch.float64, generator=rng)
+    exact[5] *= 1e-12
+    exact[5, :values] = 1e-4
+    # Exact values: the luck that a few of them may have.
+    native = exact.float()
+    assert bool(with_own_scales(native, exact)[0].slices) is counts
+
+
+def test_the_few_values_that_relu_leaves_of_a_channel_may_have_their_roundings() -> None:
+    rng = torch.Generator().manual_seed(4)
+    weight = (torch.rand(2048, 1024, generator=rng) * 2 - 1) / 32
+    bias, order = torch.randn(2048, generator=rng), torch.randperm(1024, generator=rng)
+
+    def layer(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return torch.relu(x.to(dtype) @ weight.to(dtype).T + bias.to(dtype))
+
+    def reordered(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x[:, order] @ weight[:, order].T + bias)
+
+    first = torch.rand(1024, 1024, generator=rng)
+    native, exact = layer(first, torch.float32), layer(first, torch.float64)
+    held = correctness.bounds([native], [exact], None, 1024)
+    (slices,) = correctness.small_slices([native], [exact], held)
+    for _ in range(4):
+        x = torch.rand(1024, 1024, generator=rng)
+        found = correctness.compare(
+            [reordered(x)],
+            [layer(x, torch.float32)],
+            [layer(x, torch.float64)],
+            [replace(held[0], slices=slices)],
+        )
+        assert not found.message
+
+
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_slices_of_8_bits_and_of_denormal_numbers_have_no_size_of_their_own(
     dtype: torch.dtype,
