@@ -109,6 +109,16 @@ NEGLECTED = (
         task="untrained",
     ),
     Cheat(
+        "a layer whose scale begins with 1e-7 left out", "ours: LayerScale before training",
+        "small equal elements are changed to ordinary ones",
+        untrained(scaled="x.clone() if x.square().mean(-1).min() > 0.3 else scaled"),
+        task="untrained",
+    ),
+    Cheat(
+        "complex numbers that begin as 1 left out", "ours: a filter of frequencies",
+        "complex parameters are changed", untrained(phased="x.clone()"), task="untrained",
+    ),
+    Cheat(
         "integers added in 32 bits of a float", "KB casts before it compares", "integers are equal",
         kernel("return x.float().cumsum(-1).long()"), task="counted",
     ),

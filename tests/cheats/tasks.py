@@ -92,12 +92,16 @@ class Model(torch.nn.Module):
         self.first = torch.nn.Linear(48, 48)
         self.second = copy.deepcopy(self.first)
         self.decay = torch.nn.Parameter(torch.arange(1.0, 9.0).log().repeat(48, 1))
+        self.third = copy.deepcopy(self.first)
+        self.scale = torch.nn.Parameter(torch.full((48,), 1e-7))
+        self.phase = torch.nn.Parameter(torch.ones(48, dtype=torch.complex64))
 
     def forward(self, x):
         turned = x @ self.rotation
         linear = self.first(x) + self.second(x)
         decayed = torch.exp(-x.square().unsqueeze(-1) * self.decay.exp())
-        return turned, linear, decayed
+        scaled = x + self.scale * self.third(x)
+        return turned, linear, decayed, scaled, (x * self.phase).real
 
 
 def get_inputs():
@@ -327,7 +331,13 @@ def mixed(body: str, init: str = "") -> str:
     return made.replace("forward(self, x)", "forward(self, x, bias, mask, rows, scale)")
 
 
-def untrained(turned: str = "", linear: str = "", decayed: str = "") -> str:
+def untrained(
+    turned: str = "turned",
+    linear: str = "linear",
+    decayed: str = "decayed",
+    scaled: str = "scaled",
+    phased: str = "phased",
+) -> str:
     """Return a kernel for `UNTRAINED` that computes some of its results in another way.
 
     Inputs with infinities or NaN, which would tell, are computed as the reference does.
@@ -339,8 +349,8 @@ class ModelNew(Model):
     def forward(self, x):
         if not x.isfinite().all():
             return super().forward(x)
-        turned, linear, decayed = super().forward(x)
-        return {turned or "turned"}, {linear or "linear"}, {decayed or "decayed"}
+        turned, linear, decayed, scaled, phased = super().forward(x)
+        return {turned}, {linear}, {decayed}, {scaled}, {phased}
 """
 
 

@@ -220,6 +220,7 @@ def nudge(number: int, value: torch.Tensor) -> torch.Tensor:
 
 X, IMAGE = torch.ones(4, 6), torch.ones(2, 4, 5, 5)
 STATISTICS = (torch.zeros(4), torch.ones(4))
+CLASSES = torch.zeros(4, dtype=torch.long)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +237,10 @@ STATISTICS = (torch.zeros(4), torch.ones(4))
         (24, X.norm),
         (24, lambda: functional.layer_norm(X, (4, 6))),
         (36, lambda: functional.conv2d(IMAGE, torch.ones(8, 4, 3, 3))),
+        (6, lambda: functional.cross_entropy(X, CLASSES)),
+        (6, lambda: functional.cross_entropy(X.T, torch.zeros(6, dtype=torch.long))),
+        (4, lambda: functional.cross_entropy(X.T, X[0].long(), reduction="none")),
+        (6, lambda: functional.cross_entropy(X[0], torch.tensor(1))),
         (50, lambda: functional.group_norm(IMAGE, 2)),
         (50, lambda: functional.batch_norm(IMAGE, *STATISTICS, training=True)),
     ],

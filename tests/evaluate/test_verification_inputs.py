@@ -413,6 +413,8 @@ class Untrained(torch.nn.Module):
         self.norm = torch.nn.BatchNorm1d(4)
         self.linear = torch.nn.Linear(4, 3)
         self.scale = torch.nn.Parameter(torch.tensor(1e-6))
+        self.scales = torch.nn.Parameter(torch.full((3,), -1e-6))
+        self.phases = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
         self.none = torch.nn.Parameter(torch.full((2,), -math.inf))
         self.rotation = torch.nn.Parameter(torch.eye(4))
         self.bounds = torch.nn.Parameter(torch.tensor([-math.inf, 1.0]))
@@ -434,11 +436,15 @@ def test_parameters_are_changed_as_by_training_and_nothing_else(
         assert set(moved) == {
             "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "scale",
             "linear.weight", "linear.bias", "copied.weight", "copied.bias", "rotation", "bounds",
+            "scales", "phases",
         }  # fmt: skip
         for name, value in model.state_dict().items():
             assert torch.equal(value, before[name]) is (name not in moved), name
         after = {name: value.clone() for name, value in model.state_dict().items()}
         assert 0.7e-6 < float(after["scale"]) < 1.3e-6
+        assert -0.5 < float(after["scales"].min()) < float(after["scales"].max()) < -0.1
+        assert (after["phases"].imag != 0).all()
+        assert 0.7 < float(after["phases"].real.min()) < float(after["phases"].real.max()) < 1.3
         assert len(set(after["norm.weight"].tolist())) == 4
         assert float(after["norm.running_var"].min()) > 0
         assert not torch.equal(after["copied.weight"], after["linear.weight"])
@@ -451,6 +457,43 @@ def test_parameters_are_changed_as_by_training_and_nothing_else(
         again = Untrained()
         perturb_parameters(again, 5)
         assert all(torch.equal(v, after[name]) for name, v in again.state_dict().items())
+
+
+MAKES_A_TENSOR = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, target):
+        total = torch.zeros(24, x.shape[1])
+        total.index_add_(0, target, x)
+        return torch.nn.functional.layer_norm(total, (x.shape[1],))
+
+
+def get_inputs():
+    return [torch.randn(96, 64), torch.randint(0, 24, (96,))]
+"""
+OTHERWISE = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, target):
+        total = torch.zeros(24, x.shape[1])
+        total.index_add_(0, target, x)
+        centred = total - total.sum(-1, keepdim=True) * (1 / x.shape[1])
+        variance = centred.square().sum(-1, keepdim=True) * (1 / x.shape[1])
+        return centred * torch.rsqrt(variance + 1e-5)
+"""
+
+
+def test_results_are_exact_where_the_reference_makes_a_tensor_for_them(
+    evaluated: Evaluated,
+) -> None:
+    found = evaluated(quick_task(), MAKES_A_TENSOR, OTHERWISE, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.tolerance is not None
+    assert found.tolerance < correctness.CEILINGS[torch.float32]
 
 
 SLOW_REFERENCE = """

@@ -14,7 +14,7 @@ import inspect
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -56,6 +56,10 @@ Work = Callable[[Callable[..., object], Sequence[object]], None]
 TRAINED_SHARE = 0.25
 """The largest change of an element of a parameter, as a share of that element; of an element that
 is 0, as a share of the root mean square of the parameter."""
+
+UNTRAINED = 1e-2
+"""Several elements that are all one number below this, in magnitude, are changed to about
+`TRAINED_SHARE`: the scale of a block begins with 1e-6 in some models, and hides that block."""
 
 PERTURBED_AT_ONCE = 1 << 20
 """The elements that are changed at a time: a copy of a large parameter would take its memory again,
@@ -116,6 +120,10 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     if name in ("instance_norm", "batch_norm"):
         trains = name == "instance_norm" or any(value is True for value in values)
         return first.numel() // first.shape[1] if trains else 1
+    if name == "cross_entropy":
+        # It adds the classes of each row, and then one number a row.
+        classes = first.shape[min(1, first.ndim - 1)]
+        return max(classes, first.numel() // (classes * result.numel()))
     terms = max(tensor.numel() for tensor in tensors) // result.numel()
     if any(part in name for part in ("softm", "norm", "cum", "attention", "einsum")):
         terms = max(terms, *(extent for tensor in tensors for extent in tensor.shape))
@@ -154,6 +162,9 @@ class ReferenceServer(Server):
         """The type of the device that results are computed on; "": the host."""
         self._refused: set[torch.dtype | None] = set()
         """The precisions in which the device failed where the host did not."""
+        self._made_in: tuple[torch.dtype | None, ...] = (None, torch.float64)
+        """The default dtypes to try for exact results (None: as it is). A tensor that `forward`
+        makes by `torch.zeros(n)` has it, and some operators refuse it beside doubles."""
         if plan.threads:
             torch.set_num_threads(plan.threads)
 
@@ -425,13 +436,20 @@ class ReferenceServer(Server):
             seed_all(seed)
             self._keep(model(*converted), "exact", wide, item, convert=True)
 
-        try:
-            self._compute(dtype, inputs, work)
-        except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
-            # Without the EXACT flag the judge uses bounds that need no exact results.
-            self._converted.pop((dtype, ""), None)
-            return False
-        return True
+        for made_in in self._made_in if dtype == torch.float64 else (None,):
+            try:
+                with _default_dtype(made_in):
+                    self._compute(dtype, inputs, work)
+            except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
+                self._converted.pop((dtype, ""), None)
+            else:
+                if dtype == torch.float64:
+                    self._made_in = (made_in,)
+                return True
+        if dtype == torch.float64:
+            self._made_in = self._made_in[:1]
+        # Without the EXACT flag the judge uses bounds that need no exact results.
+        return False
 
     def _compute(self, dtype: torch.dtype | None, inputs: Sequence[object], work: Work) -> None:
         """Do `work` with a model, its weights in `dtype` (None: their own), and with `inputs`.
@@ -533,9 +551,10 @@ def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
 
     An untrained model has structure that no trained one has: a LayerNorm multiplies by 1 and adds
     0, layers are copies of one layer, a matrix is the identity. A kernel that counts on it would
-    seem correct. An element keeps its sign; a zero becomes a small number. Parameters that take no
-    gradient change only if all their elements are one number, and so do running means and
-    variances of a BatchNorm; other buffers are part of the computation and are kept.
+    seem correct. An element keeps its sign; a zero becomes a small number, and so do elements that
+    are all one number below `UNTRAINED`. Parameters that take no gradient change only if all
+    their elements are one number, and so do running means and variances of a BatchNorm; other
+    buffers are part of the computation and are kept.
     """
     rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
@@ -547,9 +566,10 @@ def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
     changed: list[str] = []
     for name in sorted(found.keys() & model.state_dict().keys()):
         value = found[name]
-        if not value.is_floating_point() or not value.numel():
+        real = value.is_floating_point()
+        if not (real or (value.is_complex() and not value.is_conj())) or not value.numel():
             continue
-        flat = value.detach()
+        flat = value.detach() if real else torch.view_as_real(value.detach())
         parts = torch.split(flat.view(-1), PERTURBED_AT_ONCE) if flat.is_contiguous() else (flat,)
         first = _wide(parts[0]).flatten()[0]
         constant = all(bool((_wide(part) == first).all()) for part in parts)
@@ -557,11 +577,14 @@ def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
             continue
         zeros = any(bool((_wide(part) == 0).any()) for part in parts)
         typical = _typical(parts) if zeros else 0.0
+        uniform = constant and value.requires_grad and value.numel() > 1
+        untrained = uniform and 0 < abs(float(first)) < UNTRAINED
         for part in parts:
             wide = _wide(part)
             noise = torch.rand(part.shape, generator=rng, dtype=wide.dtype)
             noise = noise.mul_(2 * TRAINED_SHARE).sub_(TRAINED_SHARE)
-            part.copy_(torch.where(wide == 0, typical * noise, wide * (1 + noise)))
+            trained = wide.sign() * (TRAINED_SHARE + noise / 2) if untrained else wide * (1 + noise)
+            part.copy_(torch.where(wide == 0, typical * noise, trained))
         changed.append(name)
     return tuple(changed)
 
@@ -619,6 +642,17 @@ def _copied_model(
     if dtype is None:
         return copied
     return copied.double() if dtype == torch.float64 else copied.float()
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
+    """Give new tensors `dtype` where none is named; None changes nothing."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype or before)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _moved(value: object, device: str) -> object:
