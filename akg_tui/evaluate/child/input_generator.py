@@ -436,20 +436,27 @@ class ReferenceServer(Server):
             seed_all(seed)
             self._keep(model(*converted), "exact", wide, item, convert=True)
 
-        for made_in in self._made_in if dtype == torch.float64 else (None,):
-            try:
-                with _default_dtype(made_in):
-                    self._compute(dtype, inputs, work)
-            except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
-                self._converted.pop((dtype, ""), None)
-            else:
-                if dtype == torch.float64:
-                    self._made_in = (made_in,)
-                return True
-        if dtype == torch.float64:
-            self._made_in = self._made_in[:1]
         # Without the EXACT flag the judge uses bounds that need no exact results.
+        return self._works(dtype, inputs, work) if single else self._works_in_doubles(inputs, work)
+
+    def _works_in_doubles(self, inputs: Sequence[object], work: Work) -> bool:
+        """Do `work` in double precision, and return whether that was possible."""
+        for made_in in self._made_in:
+            with _default_dtype(made_in):
+                if self._works(torch.float64, inputs, work):
+                    self._made_in = (made_in,)
+                    return True
+        self._made_in = self._made_in[:1]
         return False
+
+    def _works(self, dtype: torch.dtype, inputs: Sequence[object], work: Work) -> bool:
+        """Do `work` in a precision, and return whether that was possible."""
+        try:
+            self._compute(dtype, inputs, work)
+        except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
+            self._converted.pop((dtype, ""), None)
+            return False
+        return True
 
     def _compute(self, dtype: torch.dtype | None, inputs: Sequence[object], work: Work) -> None:
         """Do `work` with a model, its weights in `dtype` (None: their own), and with `inputs`.
@@ -551,10 +558,11 @@ def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
 
     An untrained model has structure that no trained one has: a LayerNorm multiplies by 1 and adds
     0, layers are copies of one layer, a matrix is the identity. A kernel that counts on it would
-    seem correct. An element keeps its sign; a zero becomes a small number, and so do elements that
-    are all one number below `UNTRAINED`. Parameters that take no gradient change only if all
-    their elements are one number, and so do running means and variances of a BatchNorm; other
-    buffers are part of the computation and are kept.
+    seem correct. An element keeps its sign; a zero becomes a small number, and elements that are
+    all one number below `UNTRAINED` become about `TRAINED_SHARE`. Real and imaginary parts are
+    elements. Parameters that take no gradient change only if all their elements are one number,
+    and so do running means and variances of a BatchNorm; other buffers are part of the computation
+    and are kept.
     """
     rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
