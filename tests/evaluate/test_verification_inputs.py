@@ -21,7 +21,7 @@ from akg_tui.evaluate.child import input_generator, unusual_values
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.input_generator import perturb_parameters
 from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
-from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
+from akg_tui.evaluate.child.unusual_values import VARIANTS, Alteration, InputChange, ValueKind
 from tests.evaluate.conftest import Evaluated, quick_task
 
 TALL = ((64, 256), (256,))
@@ -210,6 +210,7 @@ def test_a_part_of_an_input_is_a_short_run_of_its_elements() -> None:
 FEW_OF = {
     "flags": torch.ones(40, 36).bool(),
     "zeros": torch.zeros(40, 36),
+    "numbers": torch.randn(40, 36, generator=rng()),
     "the order of time": torch.full((36, 36), -torch.inf).triu(1),
     "one integer": torch.full((40, 36), 7),
     "integers": torch.randint(3, 90, (40, 36), generator=rng()),
@@ -221,22 +222,30 @@ FEW_OF = {
 @pytest.mark.parametrize("value", FEW_OF.values(), ids=FEW_OF)
 def test_few_elements_of_an_input_change(value: torch.Tensor) -> None:
     changed = set()
-    for variant, seed in itertools.product(range(3), range(8)):
-        change = InputChange(0, Alteration.FEW, variant)
+    inexact = value.dtype.is_floating_point or value.dtype.is_complex
+    for variant, odd, seed in itertools.product(range(3), (False, True), range(8)):
+        change = InputChange(0, Alteration.FEW, variant + VARIANTS * odd)
         made = unusual_values.altered(change, [value], lambda: [], rng(seed))
         assert made is not None
         assert isinstance(made[0], torch.Tensor)
         assert made[0].dtype is value.dtype
         places = (made[0] != value).nonzero()
-        assert len(places) == 4**variant
+        large = inexact and variant == 1
+        assert len(places) == (1 if large else 4**variant)
+        if large:
+            (changed_to,) = made[0][made[0] != value].abs().tolist()
+            finite = value[value.isfinite()].abs()
+            assert changed_to == (2 * float(finite.amax()) or 1.0)
         # They are in one line.
-        assert sum(len(set(axis.tolist())) > 1 for axis in places.T) == (variant > 0)
+        assert sum(len(set(axis.tolist())) > 1 for axis in places.T) == (len(places) > 1)
+        if value is not FEW_OF["offsets"]:
+            assert bool((places % 2 == odd).all())
         changed.add(tuple(places[0].tolist()))
         if value is FEW_OF["offsets"]:
             assert torch.equal(made[0].sort().values, made[0])
         if value is FEW_OF["integers"]:
             assert value.min() <= made[0].min() <= made[0].max() <= value.max()
-    assert len(changed) > 12
+    assert len(changed) > (12 if value is FEW_OF["offsets"] else 24)
 
 
 def test_one_number_has_no_few_elements() -> None:

@@ -60,7 +60,8 @@ class Alteration(IntEnum):
 class InputChange(NamedTuple):
     """An alteration of the input at position `argument`.
 
-    For HALVED the `variant` is the axis, for FEW it sets how many elements change.
+    For HALVED the `variant` is the axis, for FEW it sets how many elements change and, `VARIANTS`
+    added, that their indices are odd, not even.
     """
 
     argument: int
@@ -211,9 +212,16 @@ def _in_one_run(value: torch.Tensor, other: object, rng: torch.Generator) -> tor
 def _in_few_elements(value: torch.Tensor, variant: int, rng: torch.Generator) -> torch.Tensor:
     """Return `value` with `4 ** variant` other elements, at random places of a line along an axis.
 
-    A kernel that looks at a sample of an input misses one element more often than several. Sorted
+    A kernel that looks at a sample of an input misses one element more often than several. So of
+    floats variant 1 is one element again, with the largest magnitude: a maximum depends on it.
+    A sample of each second, fourth or eighth index has no odd ones, or no even ones. Sorted
     integers (offsets of segments) stay sorted, floats do not: no reference needs their order.
     """
+    odd, variant = divmod(variant, VARIANTS)
+
+    def places_along(extent: int) -> torch.Tensor:
+        return torch.arange(min(odd, extent - 1), extent, 2)
+
     made = value.clone(memory_format=torch.contiguous_format)
     axes = [axis for axis, extent in enumerate(value.shape) if extent > 1]
     if not axes or not made.numel():
@@ -223,16 +231,32 @@ def _in_few_elements(value: torch.Tensor, variant: int, rng: torch.Generator) ->
     ordered = discrete and not constant and value.shape[-1] > 1 and _is_sorted(value)
     axis = value.dim() - 1 if ordered else axes[int(torch.randint(len(axes), (), generator=rng))]
     lines = made.movedim(axis, -1)
-    line = lines[tuple(int(torch.randint(n, (), generator=rng)) for n in lines.shape[:-1])]
-    count = max(1, min(4**variant, len(line) // 2))
+    others = [places_along(extent) for extent in lines.shape[:-1]]
+    line = lines[tuple(int(each[torch.randint(len(each), (), generator=rng)]) for each in others)]
+    large = variant == 1 and not discrete
+    count = 1 if large else max(1, min(4**variant, len(line) // 2))
     if ordered:
         steps = (line[1:] != line[:-1]).nonzero().flatten() + 1
         places = steps[torch.randperm(len(steps), generator=rng)[:count]]
         line[places] = line[places - 1]
     else:
-        places = torch.randperm(len(line), generator=rng)[:count]
-        line[places] = _others(line[places], made.view(-1), rng)
+        possible = places_along(len(line))
+        places = possible[torch.randperm(len(possible), generator=rng)[:count]]
+        line[places] = _largest(made, rng) if large else _others(line[places], made.view(-1), rng)
     return made
+
+
+def _largest(known: torch.Tensor, rng: torch.Generator) -> float:
+    """Return a number of twice the magnitude of any of `known`; below zero only if one of them is.
+
+    Infinities do not count.
+    """
+    finite = computable(known)[torch.isfinite(computable(known))]
+    if not finite.numel():
+        return 1.0
+    most = min(2 * float(finite.abs().amax()), torch.finfo(known.dtype).max / 2) or 1.0
+    signed = not finite.is_complex() and bool((finite < 0).any())
+    return -most if signed and _chance(rng, 2) else most
 
 
 def _others(few: torch.Tensor, known: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
