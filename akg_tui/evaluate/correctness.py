@@ -87,6 +87,14 @@ sums of equal rows that cancel by more. Ordinary inputs tell whether a kernel le
 TIED_MOST = 1 / 8
 """The largest share of integers that rounding may decide in an unusual input."""
 
+DECIDED_FROM = 0.5
+"""Rounding decides an element whose possible values differ by this share of the ceiling."""
+DECIDED_MOST = 1 / 16
+"""The largest mean of these differences, relative to the result, at which they count."""
+DECIDED_OTHERS = 1 / 32
+"""Of the elements that rounding decides this share, and one, may have values that no alternative
+has: one decision may hide another (two numbers that change places between the same two bins)."""
+
 BLOCK = 1 << 17
 """The elements that a thread compares at a time."""
 
@@ -158,6 +166,20 @@ class Bound:
 _PLAIN = Bound(0.0)
 
 
+class Alternatives(NamedTuple):
+    """Results that a candidate may return instead of the reference's, where rounding decides.
+
+    `whole` are alternatives for integers and booleans. Of `inexact` ones a result may have any
+    values between them.
+    """
+
+    whole: Sequence[Sequence[torch.Tensor]] = ()
+    inexact: Sequence[Sequence[torch.Tensor]] = ()
+
+
+_NONE = Alternatives()
+
+
 @dataclass(frozen=True)
 class Comparison:
     """`error` and `tolerance` of the worst output; `message` is empty when all match.
@@ -182,20 +204,23 @@ def bounds(
     *,
     roundings: int = 1,
     pooled: Sequence[Bound | None] = (),
+    decided: Sequence[Sequence[torch.Tensor]] = (),
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
     The reference adds `terms` for an element of a result, and its operators make `roundings` in
     half precision. Without exact results its own error is unknown, and the floor is assumed.
-    `pooled` are the bounds of results with few elements.
+    `pooled` are the bounds of results with few elements. `decided` are `Alternatives.inexact`.
     """
-    return [
-        _known(pooled, index)
-        or _bound(
-            native, exact[index] if exact is not None else None, tolerance, (terms, roundings)
-        )
-        for index, native in enumerate(reference)
-    ]
+    found: list[Bound] = []
+    for index, result in enumerate(reference):
+        native, target = result, exact[index] if exact is not None else None
+        if target is not None and decided and native.dtype in FLOORS:
+            others = [each[index] for each in decided]
+            native = _settled(native, target, _range(native, target, others))
+        known = _known(pooled, index)
+        found.append(known or _bound(native, target, tolerance, (terms, roundings)))
+    return found
 
 
 def _known(pooled: Sequence[Bound | None], index: int) -> Bound | None:
@@ -298,6 +323,7 @@ def conditioned(
     *,
     roundings: int = 1,
     ties: Sequence[Sequence[torch.Tensor]] = (),
+    decided: Sequence[Sequence[torch.Tensor]] = (),
     random: bool = False,
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
@@ -306,11 +332,12 @@ def conditioned(
     for results of few elements, as if each partial sum were rounded. Where these, or the
     reference's own results, are further from `exact` than any candidate's ceiling (the variance of
     a constant row), the result is ill-conditioned. Without exact results the bound is the ceiling.
-    `ties` are results whose integers show near ties. `random`: whether the values are drawn ones,
-    so that the errors of a sum have random sign.
+    `ties` are results whose integers show near ties, `decided` are `Alternatives.inexact`.
+    `random`: whether the values are drawn ones, so that the errors of a sum have random sign.
     """
     held: list[Bound] = []
-    for index, native in enumerate(reference):
+    for index, result in enumerate(reference):
+        native = result
         inexact = native.dtype in FLOORS
         ceiling = tolerance or CEILINGS.get(native.dtype, 0.0)
         if exact is None or nudged is None:
@@ -327,6 +354,10 @@ def conditioned(
             bool(_strange(each, native).any()) for each in (target, *others)
         ):
             return None
+        if decided:
+            within = _range(native, target, [each[index] for each in decided])
+            native = _settled(native, target, within)
+            others = [_settled(each, target, within) for each in others]
         own = _worst(native, native, target)
         nudge, *sums = (_worst(each, native, target) for each in others)
         rounded_sums = max(sums) if sums and has_few(native) else 0.0
@@ -506,6 +537,79 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
     ]
 
 
+def differ(
+    results: Sequence[torch.Tensor], others: Sequence[torch.Tensor], least: float = 0.0
+) -> bool:
+    """Return whether an inexact result differs by more than `least` and its dtype's ceiling."""
+    return any(
+        result.dtype in FLOORS
+        and result.shape == other.shape
+        and not _worst(result, result, other) <= max(least, CEILINGS[result.dtype])
+        for result, other in zip(results, others, strict=True)
+    )
+
+
+class _Range(NamedTuple):
+    """The least and the largest values that an inexact result may have.
+
+    `decided` is true where rounding decides; nowhere if it decides too much of a result.
+    """
+
+    least: torch.Tensor
+    largest: torch.Tensor
+    decided: torch.Tensor
+
+
+def _range(
+    native: torch.Tensor, target: torch.Tensor, others: Sequence[torch.Tensor]
+) -> _Range | None:
+    """Return the range of a result, its target and their alternatives; None for complex numbers."""
+    if native.is_complex():
+        return None
+    several = torch.stack([computable(each).double() for each in (target, native, *others)])
+    least, largest = several.amin(0), several.amax(0)
+    differences = _errors(largest, native, least)
+    decided = differences > DECIDED_FROM * CEILINGS[native.dtype]
+    if not float(differences.mean()) <= DECIDED_MOST:
+        decided.zero_()
+    return _Range(least, largest, decided)
+
+
+def _settled(result: torch.Tensor, target: torch.Tensor, within: _Range | None) -> torch.Tensor:
+    """Return a result that equals the target where rounding decides."""
+    if within is None or not bool(within.decided.any()):
+        return result
+    return torch.where(within.decided, target.to(result.dtype), result)
+
+
+def _unexplained(
+    errors: torch.Tensor,
+    result: torch.Tensor,
+    native: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    bound: Bound,
+    others: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """Return the errors, but zero for those that decisions by rounding may cause.
+
+    A decided element may be anywhere between its alternatives. A few others may be wrong too, by no
+    more than the decided ones differ (`DECIDED_OTHERS`).
+    """
+    within = _range(native, target, others)
+    if within is None or not bool(within.decided.any()):
+        return errors
+    nearest = result.double().clamp(within.least, within.largest)
+    between = within.decided & (_errors(result, native, nearest, bound) <= bound.tolerance)
+    left = errors.masked_fill(between, 0.0)
+    wrong = left[~(left <= bound.tolerance)]
+    ranges = _errors(within.largest, native, within.least, bound)[within.decided]
+    few = len(wrong) <= 1 + DECIDED_OTHERS * len(ranges)
+    if few and len(wrong) and bool((wrong <= ranges.max()).all()):
+        return left.clamp(max=bound.tolerance)
+    return left
+
+
 def loosened(held: Sequence[Bound]) -> list[Bound]:
     """Return bounds for a comparison with the reference's own results, not exact ones."""
     return [
@@ -524,13 +628,13 @@ def compare(
     reference: Sequence[torch.Tensor],
     exact: Sequence[torch.Tensor] | None,
     held: Sequence[Bound],
-    alternatives: Sequence[Sequence[torch.Tensor]] = (),
+    alternatives: Alternatives = _NONE,
 ) -> Comparison:
     """Compare a candidate's results, which have the reference's shapes and dtypes.
 
     Integers and booleans must be equal, to the reference's or to those of `alternatives`, element
-    by element; NaN and infinities must be at the reference's positions, infinities with equal
-    signs.
+    by element. Other numbers may be between theirs where rounding decides. NaN and infinities must
+    be at the reference's positions, infinities with equal signs.
     """
     widest_bound = max(held, key=lambda b: b.tolerance, default=Bound(0.0))
     worst = Comparison(0.0, widest_bound.tolerance, origin=widest_bound.origin)
@@ -540,9 +644,10 @@ def compare(
         if native.dtype in FLOORS:
             bound = held[index]
             target = exact[index] if exact is not None and bound.exact else native
-            found = _within(name, result, native, target, bound)
+            others = [other[index] for other in alternatives.inexact]
+            found = _within(name, result, native, target, bound=bound, others=others)
         else:
-            found = _equal(name, result, native, [other[index] for other in alternatives])
+            found = _equal(name, result, native, [other[index] for other in alternatives.whole])
         found = replace(found, dtype=_name(native.dtype))
         outputs.append(found)
         if found.message:
@@ -557,18 +662,25 @@ def accepts(
     reference: Sequence[torch.Tensor],
     exact: Sequence[torch.Tensor] | None,
     held: Sequence[Bound],
-    alternatives: Sequence[Sequence[torch.Tensor]] = (),
+    alternatives: Alternatives = _NONE,
 ) -> bool:
     """Return whether `compare` finds no fault; sooner, because it need not tell which."""
     for index, (result, native) in enumerate(zip(results, reference, strict=True)):
         if native.dtype not in FLOORS:
-            if bool(_unequal(result, native, [other[index] for other in alternatives]).any()):
+            others = [other[index] for other in alternatives.whole]
+            if bool(_unequal(result, native, others).any()):
                 return False
             continue
         bound = held[index]
         target = exact[index] if exact is not None and bound.exact else native
         if not _worst(result, native, target, bound, bound.tolerance) <= bound.tolerance:
-            return False
+            others = [other[index] for other in alternatives.inexact]
+            if not others:
+                return False
+            errors = _errors(result, native, target, bound)
+            errors = _unexplained(errors, result, native, target, bound=bound, others=others)
+            if not bool((errors <= bound.tolerance).all()):
+                return False
         if not all_finite((native,)) and bool(_strange(result, native).any()):
             return False
     return True
@@ -593,9 +705,18 @@ def _equal(
 
 
 def _within(
-    name: str, result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound
+    name: str,
+    result: torch.Tensor,
+    native: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    bound: Bound,
+    others: Sequence[torch.Tensor] = (),
 ) -> Comparison:
-    """Compare an output of inexact numbers with the reference's, or with the exact `target`."""
+    """Compare an output of inexact numbers with the reference's, or with the exact `target`.
+
+    `others` are its alternatives.
+    """
     error = _worst(result, native, target, bound)
     # Where exactly one of result and reference is finite, the error is not finite either.
     alike = error <= bound.tolerance or all_finite((result,))
@@ -606,6 +727,11 @@ def _within(
     if error <= bound.tolerance:
         return Comparison(error, bound.tolerance, origin=bound.origin)
     errors = _errors(result, native, target, bound)
+    if others:
+        errors = _unexplained(errors, result, native, target, bound=bound, others=others)
+        error = float(errors.max())
+        if error <= bound.tolerance:
+            return Comparison(error, bound.tolerance, origin=bound.origin)
     place = int(errors.reshape(-1).argmax())
     where, expected, got = _values_at(place, result, target)
     most = math.inf if native.dtype in HALF else ROUNDING_MOST

@@ -46,7 +46,7 @@ from akg_tui.evaluate.child.unusual_values import (
     possible,
     same_value,
 )
-from akg_tui.evaluate.correctness import Bound, SmallSlices
+from akg_tui.evaluate.correctness import Alternatives, Bound, SmallSlices
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -121,7 +121,7 @@ class Draw:
     @classmethod
     def exact_count(cls, description: Description) -> int:
         """Return the number of exact results of an item, with those that show near ties."""
-        return 1 + description.ties
+        return 1 + description.decisions + description.ties
 
     def input_bytes(self, item: int) -> NDArray[np.uint8]:
         """Return the bytes of an item's arguments."""
@@ -137,14 +137,18 @@ class Draw:
         """Return the results in double precision, or None if the reference can't compute them."""
         return self._exact(item, [0])[0] if self.exact is not None else None
 
-    def alternatives(self, item: int) -> list[list[torch.Tensor]]:
-        """Return results whose integers a candidate may return instead, because rounding decides.
+    def alternatives(self, item: int) -> Alternatives:
+        """Return results that a candidate may return instead, because rounding decides.
 
         Those in double precision, and in a kernel's precision for inputs that differ by a few
         roundings.
         """
-        known = self.description
-        return self._exact(item, range(self.exact_count(known))) if known.ties else []
+        known, count = self.description, self.exact_count(self.description)
+        decisions = range(count - known.ties - known.decisions, count - known.ties)
+        return Alternatives(
+            self._exact(item, range(count)) if known.ties else (),
+            self._exact(item, [0, *decisions]) if known.decisions else (),
+        )
 
     def _exact(self, item: int, numbers: Sequence[int]) -> list[list[torch.Tensor]]:
         if self.exact is None:
@@ -168,6 +172,7 @@ class Draw:
             known.terms,
             roundings=known.roundings,
             pooled=pooled,
+            decided=self.alternatives(item).inexact if self.exact is not None else (),
         )
 
     @property
@@ -196,8 +201,8 @@ class NudgedDraw(Draw):
 
     def near_ties(self, item: int) -> list[list[torch.Tensor]]:
         """Return results whose integers show which of them rounding decides."""
-        known = self.description
-        return self._exact(item, range(1 + known.nudges, self.exact_count(known)))
+        known, count = self.description, self.exact_count(self.description)
+        return self._exact(item, range(count - known.ties, count))
 
 
 @dataclass(frozen=True)
@@ -633,7 +638,8 @@ class Reference:
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
             )
-        memory = Draw.allocate(description, count, exact=exact or description.ties > 0)
+        checked = description.ties + description.decisions > 0
+        memory = Draw.allocate(description, count, exact=exact or checked)
         start = time.monotonic()
         done = with_results = 0
         every, batch, fds = True, 1, memory.fds

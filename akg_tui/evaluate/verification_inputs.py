@@ -491,6 +491,7 @@ class _Unusual:
             known.terms,
             roundings=known.roundings,
             ties=drawn.near_ties(item) if made & Want.EXACT else (),
+            decided=drawn.alternatives(item).inexact if made & Want.EXACT else (),
             random=kind in (ValueKind.DRAWN, ValueKind.PLACED),
         )
         return held if held is not None else "the result depends on how it is rounded"

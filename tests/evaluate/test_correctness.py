@@ -15,7 +15,7 @@ from akg_tui.core.measurement import InputError
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.tensor_layout import FLOAT8
-from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
+from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Alternatives, Bound, Comparison
 from akg_tui.evaluate.verification import Errors
 
 
@@ -427,7 +427,9 @@ def test_an_index_that_rounding_decides_may_be_either() -> None:
     def refused(at: int, value: int) -> bool:
         result = native.clone()
         result[at] = value
-        return bool(correctness.compare([result], [native], None, held, [[exact]]).message)
+        return bool(
+            correctness.compare([result], [native], None, held, Alternatives([[exact]])).message
+        )
 
     assert not refused(3, 3)
     assert not refused(3, 9)

@@ -15,12 +15,14 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.faults import Fault, located
@@ -72,17 +74,36 @@ computed on the target's device: some hundred calls are saved, and to begin with
 """
 
 
+STEPS = frozenset(
+    {"round", "floor", "ceil", "trunc", "fix", "frac", "fmod", "remainder", "mod", "floordiv"}
+    | {"floor_divide", "histc", "histogram", "bucketize", "searchsorted"}
+    | {"topk", "argmax", "argmin", "sort", "argsort", "kthvalue"}
+)
+"""Functions of torch whose results, or the places that they return, change in steps."""
+
+CASTS = frozenset(("to", "type", "long", "int", "short", "char", "byte"))
+"""Functions that may make whole numbers of others."""
+
+SHOWN_BY, SHOWN = 4096.0, 2e-2
+"""A comparison decides if a change of the inputs by so many roundings (1 in 4,000) changes a result
+by more than this: eighty times as much."""
+
+
 class LongestReduction(TorchFunctionMode):
     """Finds the most terms that any function of torch adds for one element of its result.
 
-    It also counts the functions that compute, and so round, a result in half precision. Only
-    functions called by the reference itself are seen, not those inside them.
+    It also counts the functions that compute, and so round, a result in half precision, and notes
+    those after which a rounding of their arguments may change results by much. Only functions
+    called by the reference itself are seen, not those inside them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
         self.roundings = 0
+        self.steps = False
+        """Whether numbers became whole ones, or were put in order."""
+        self.compares = False
 
     def __torch_function__(
         self,
@@ -94,8 +115,13 @@ class LongestReduction(TorchFunctionMode):
         """Call the function, and note its terms."""
         result = func(*args, **(kwargs or {}))
         values = (*args, *(kwargs or {}).values())
-        self.terms = max(self.terms, _terms(getattr(func, "__name__", ""), values, result))
+        name = getattr(func, "__name__", "").strip("_")
+        self.terms = max(self.terms, _terms(name, values, result))
         self.roundings += _rounds(values, result)
+        if any(isinstance(value, torch.Tensor) and value.is_floating_point() for value in values):
+            whole = any(map(_is_whole, result if isinstance(result, tuple) else (result,)))
+            self.steps = self.steps or name in STEPS or (whole and name in CASTS)
+            self.compares = self.compares or whole
         return result
 
 
@@ -104,7 +130,7 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     tensors = [value for value in values if isinstance(value, torch.Tensor) and value.numel()]
     if not tensors or not isinstance(result, torch.Tensor) or not result.numel():
         return 1
-    name, first = name.strip("_"), tensors[0]
+    first = tensors[0]
     if name in ("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"):
         return first.shape[-1] if first.ndim else 1
     if name in ("addmm", "baddbmm", "addbmm", "addmv"):
@@ -130,6 +156,13 @@ def _terms(name: str, values: Sequence[object], result: object) -> int:
     return max(terms, 1)
 
 
+def _is_whole(value: object) -> bool:
+    """Return whether a value is a tensor of integers or booleans."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    return not (value.is_floating_point() or value.is_complex())
+
+
 def _rounds(values: Sequence[object], result: object) -> bool:
     """Return whether a function computed a result in half precision, which is no view."""
     if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
@@ -138,6 +171,21 @@ def _rounds(values: Sequence[object], result: object) -> bool:
     return bool(given) and not any(
         value.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() for value in given
     )
+
+
+class _Exact(NamedTuple):
+    """How exact results are computed: from inputs as they are, or changed by `nudge`.
+
+    With `nudge` the inputs differ by a few roundings: no kernel needs to be nearer than the
+    resulting difference. `rounded`: in a kernel's precision, because rounding decides near ties.
+    `unless_strange`: the inputs stay as they are if they hold infinities or NaN. `of_pair` is 1 for
+    the second of a pair, which has the random numbers of the first.
+    """
+
+    nudge: Nudge | None = None
+    rounded: bool = False
+    unless_strange: bool = False
+    of_pair: int = 0
 
 
 class ReferenceServer(Server):
@@ -192,6 +240,8 @@ class ReferenceServer(Server):
             self._compute(None, inputs, self._begin)
         try:
             self._description = self._describe(inputs, results, longest)
+            decides = self._decides(inputs, results, longest)
+            self._description = msgspec.structs.replace(self._description, decides=decides)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
         size = self._report(self._description)
@@ -216,8 +266,33 @@ class ReferenceServer(Server):
             parameters=self._parameters()[: len(inputs)],
             terms=longest.terms,
             roundings=longest.roundings,
+            decides=self._description is not None and self._description.decides,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
+
+    def _decides(
+        self, inputs: Sequence[object], results: Sequence[torch.Tensor], longest: LongestReduction
+    ) -> bool:
+        """Return whether rounding may change results by more than any kernel may err.
+
+        A comparison need not: relu compares too. So exact results are computed, also for inputs
+        that are a little different.
+        """
+        if longest.steps or not longest.compares:
+            return longest.steps
+        exact: list[torch.Tensor] = []
+
+        def work(model: Callable[..., object], given: Sequence[object]) -> None:
+            wide = [_in_precision(value, torch.float64) for value in given]
+            nudge = functools.partial(unusual_values.nudged, roundings=SHOWN_BY)
+            other = list(map(nudge, wide, given))
+            found = [*self._as_tensors(model(*wide)), *self._as_tensors(model(*other))]
+            exact[:] = (each.cpu() for each in found)
+
+        if not self._works_in_doubles(inputs, work):
+            return False
+        own, other = exact[: len(results)], exact[len(results) :]
+        return correctness.differ(results, own) or correctness.differ(own, other, SHOWN)
 
     def _parameters(self) -> tuple[str, ...]:
         try:
@@ -391,15 +466,25 @@ class ReferenceServer(Server):
         item: int,
         nudges: Sequence[Nudge] = (),
     ) -> bool:
-        """Store the exact results of an item: for its inputs, nudged ones, and near ties."""
-        roundings = unusual_values.tie_roundings(known.terms)
-        further = functools.partial(unusual_values.nudged, roundings=roundings)
-        every = [(nudge, False) for nudge in (None, *nudges)] + [(further, True)] * known.ties
-        return all(
-            self._draw_exact(
-                known, inputs, seed, item * len(every) + number, nudge=nudge, rounded=rounded
+        """Store the exact results of an item: for its inputs, nudged ones, and near ties.
+
+        The latter are in pairs of opposite changes: of two numbers that are nearly equal, each is
+        the larger one in one of a pair.
+        """
+        changes = unusual_values.DECIDED_BY if known.decisions else []
+        changes = changes + (unusual_values.near_ties(known.terms) if known.ties else [])
+        every = [_Exact()] + [_Exact(nudge, unless_strange=True) for nudge in nudges]
+        for number, change in enumerate(changes):
+            nudge = functools.partial(unusual_values.nudged, roundings=change)
+            every.append(_Exact(nudge, rounded=True, of_pair=number % 2))
+        for change in (1.0, -1.0) if known.ties else ():
+            every.append(
+                _Exact(functools.partial(unusual_values.nudged_by_place, roundings=change))
             )
-            for number, (nudge, rounded) in enumerate(every)
+        first = item * len(every)
+        return all(
+            self._draw_exact(known, inputs, seed, first + number, each)
+            for number, each in enumerate(every)
         )
 
     def _draw_exact(
@@ -408,29 +493,25 @@ class ReferenceServer(Server):
         inputs: Sequence[object],
         seed: int,
         item: int,
-        *,
-        nudge: Nudge | None = None,
-        rounded: bool = False,
+        wanted: _Exact,
     ) -> bool:
         """Store results computed in double precision; return whether that was possible.
 
-        With `nudge` the inputs differ by one rounding: no kernel needs to be nearer than the
-        resulting difference. Inputs in half precision that hold infinities or NaN are computed in
-        single precision instead, as kernels do: some functions give other ones there. `rounded`
-        is for a kernel's precision too, because rounding decides near ties.
+        Inputs in half precision that hold infinities or NaN are computed in single precision
+        instead where that is `wanted`, as kernels do: some functions give other ones there.
         """
         wide = layouts.result_layout(known.outputs, exact=True)
-        strange = nudge is not None and any(map(_is_half_and_not_finite, inputs))
-        single = strange or (rounded and not any(map(_is_double, inputs)))
+        strange = wanted.unless_strange and any(map(_is_half_and_not_finite, inputs))
+        single = strange or (wanted.rounded and not any(map(_is_double, inputs)))
         dtype = torch.float32 if single else torch.float64
 
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
             converted = [_in_precision(value, torch.float64) for value in given]
-            if nudge is not None and not strange:
+            if wanted.nudge is not None and not strange:
                 # Another seed for each item, so that no two nudges are equal.
-                seed_all(item_seed(seed, item))
+                seed_all(item_seed(seed, item - wanted.of_pair))
                 with _noise_beside(given):
-                    converted = list(map(nudge, converted, given))
+                    converted = list(map(wanted.nudge, converted, given))
             if single:
                 converted = [_in_precision(value, dtype) for value in converted]
             seed_all(seed)

@@ -26,8 +26,13 @@ FEW = 64
 FEW_NUDGES = 5
 """The nudged inputs for which the results of few elements are computed; otherwise one."""
 
-TIES = 4
-"""The nudged inputs for which indices and other integers made from floats are computed."""
+TIES = 6
+"""The nudged inputs for which indices and other integers made from floats are computed: two pairs
+of opposite changes, and one pair that sets the order of equal numbers by their place."""
+
+DECISIONS = 4
+"""The nudged inputs, in two pairs of opposite changes, for which results are computed that depend
+on a decision inside the reference: on `round`, on a comparison, on the largest of some numbers."""
 
 REQUEST = struct.Struct("<IIQQII")
 """op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`.
@@ -221,6 +226,8 @@ class Description(Struct, frozen=True, kw_only=True):
     """The most terms that one of the reference's operators adds for an element of its result."""
     roundings: int = 1
     """The number of the reference's operators that compute a result in half precision."""
+    decides: bool = False
+    """Whether rounding may decide a step inside the reference, which inexact results then show."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -229,10 +236,15 @@ class Description(Struct, frozen=True, kw_only=True):
 
     @property
     def ties(self) -> int:
-        """The number of further exact results that show which indices rounding may decide."""
+        """The number of further exact results that show which integers rounding may decide."""
         given = (*self.inputs.tensors, *self.weights.tensors)
         decided = any(not _is_inexact(slot) for slot in self.outputs.tensors)
         return TIES if decided and any(map(_is_inexact, given)) else 0
+
+    @property
+    def decisions(self) -> int:
+        """The number of further exact results that show which decisions depend on rounding."""
+        return DECISIONS if self.decides else 0
 
     @property
     def nudges(self) -> int:

@@ -6,6 +6,7 @@ whether a kind of values is fair to a candidate: the judge decides, from the ref
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
@@ -81,6 +82,10 @@ DIFFERENT_ROWS = 8
 PAIRINGS = 4
 """How often PLACED pairs the elements at random. With more pairings the values follow their place
 more closely."""
+
+EDGES_SHARE = 64
+"""EDGES has integers in this share of their range at either end. If all were at an end, a sort
+would order equal ones alone, as each kernel likes."""
 
 RUNS = 16
 """The length of the run of PART: at most a row, and this share of the elements."""
@@ -313,12 +318,32 @@ def nudged(value: object, native: object, roundings: float = 1.0) -> object:
     return _nudged(value, native, noise)
 
 
-def tie_roundings(terms: int) -> int:
+def near_ties(terms: int) -> list[float]:
     """Return by how many roundings nudged inputs show near ties of sums of some `terms`.
 
     It is four times the largest error of a sum, and never more than a float32 kernel may err.
     """
-    return min(4 * terms, 1600)
+    most = min(4.0 * terms, 1600.0)
+    return [most, -most] * 2
+
+
+DECIDED_BY = [16.0, -16.0, 128.0, -128.0]
+"""By how many roundings nudged inputs show decisions inside the reference. A change by more would
+move results that depend on no decision; with a small change one decision seldom hides another."""
+
+
+def nudged_by_place(value: object, native: object, roundings: float) -> object:
+    """Return `value`, in double precision, changed the more (or less, below 0) the later its place.
+
+    Of equal numbers the first, or the last, becomes the largest. The order of others stays, because
+    no element changes by more than half of a rounding.
+    """
+
+    def noise(shape: torch.Size) -> torch.Tensor:
+        places = torch.arange(math.prod(shape), dtype=torch.float64).view(shape)
+        return roundings * (places / max(places.numel(), 1) - 0.5)
+
+    return _nudged(value, native, noise, absolute=True)
 
 
 def nudged_in_sums(value: object, native: object) -> object:
@@ -340,7 +365,11 @@ def nudged_in_sums(value: object, native: object) -> object:
 
 
 def _nudged(
-    value: object, native: object, noise_of: Callable[[torch.Size], torch.Tensor]
+    value: object,
+    native: object,
+    noise_of: Callable[[torch.Size], torch.Tensor],
+    *,
+    absolute: bool = False,
 ) -> object:
     if not isinstance(value, torch.Tensor) or not isinstance(native, torch.Tensor):
         return value
@@ -349,20 +378,31 @@ def _nudged(
     noise = noise_of(value.shape)
     # A kernel gets inputs in half precision as they are, and rounds in single precision.
     kept = torch.finfo(torch.float32 if native.dtype.itemsize <= 2 else native.dtype)
+    size = value.abs() if absolute else value
     # The second term breaks ties among zeros, and changes no other value.
-    return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
+    return value + size * (kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 
 
 def _changed(kind: ValueKind, value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     if kind is ValueKind.EDGES:
-        pick = torch.rand(value.shape, generator=rng) < 0.5
-        return torch.where(pick, value.amin(), value.amax())
+        return _at_the_ends(value, rng)
     if value.is_complex():
         parts = [_changed(kind, part, rng) for part in (value.real, value.imag)]
         return torch.complex(*parts)
     # Denormal numbers are those of the dtype itself.
     given = value if kind is ValueKind.DENORMAL else computable(value)
     return _as_typed(_CHANGES[kind](given, rng), value.dtype)
+
+
+def _at_the_ends(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    low, high = int(value.amin()), int(value.amax())
+    beside = torch.randint((high - low) // EDGES_SHARE + 1, value.shape, generator=rng)
+    is_low = torch.rand(value.shape, generator=rng) < 0.5
+    found = torch.where(is_low, low + beside, high - beside)
+    first, second = torch.randint(value.numel(), (2,), generator=rng).tolist()
+    found.view(-1)[first] = low
+    found.view(-1)[second] = high
+    return found.to(value.dtype)
 
 
 def _as_typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
