@@ -74,7 +74,7 @@ CHECKED = 0.125
 
 HELD_MOST = 6
 HELD_BYTES = 32 << 20
-HELD_SHARE = 1 / 16
+HELD_SHARE = 1 / 8
 HELD_FROM = 3
 """Results of earlier calls that a process must keep, at most; their bytes, if there are several;
 the largest, as a share of the memory that a kernel may use; and the first call of which it is
