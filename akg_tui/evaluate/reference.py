@@ -46,7 +46,7 @@ from akg_tui.evaluate.child.unusual_values import (
     possible,
     same_value,
 )
-from akg_tui.evaluate.correctness import Alternatives, Bound, SmallSlices
+from akg_tui.evaluate.correctness import Alternatives, Bound
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -164,16 +164,17 @@ class Draw:
         self, item: int, tolerance: float | None, pooled: Sequence[Bound | None]
     ) -> list[Bound]:
         """Return the bounds of a candidate's results; `tolerance` is the task's own."""
-        known = self.description
-        return correctness.bounds(
-            self.results(item),
-            self.exact_results(item),
+        known, results, exact = self.description, self.results(item), self.exact_results(item)
+        held = correctness.bounds(
+            results,
+            exact,
             tolerance,
             known.terms,
             roundings=known.roundings,
             pooled=pooled,
             decided=self.alternatives(item).inexact if self.exact is not None else (),
         )
+        return correctness.with_slices(results, exact, held)
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -298,8 +299,6 @@ class Reference:
     """The bounds of a candidate's results for the sample."""
     pooled: Sequence[Bound | None]
     """The bounds of ordinary results with few elements, from several draws; None for others."""
-    small_slices: Sequence[tuple[SmallSlices, ...]]
-    """For each result, the slices that count by their own rms (`correctness.small_slices`)."""
     is_finite: bool
     """Whether ordinary inputs give finite results."""
     free_dimensions: Sequence[Dimension]
@@ -408,14 +407,12 @@ class Reference:
             last = self._lint(loaded, sample, pooled)
             held = sample.bounds(0, self.rules.tolerance, pooled)
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
-            slices = correctness.small_slices(sample.results(0), sample.exact_results(0), held)
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
             self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
         self.unvaried_inputs = _unvaried(sample)
-        self.small_slices = slices
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
         # Last, so that an interrupt anywhere above repeats the whole examination.

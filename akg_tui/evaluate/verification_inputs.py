@@ -6,7 +6,6 @@ candidate. Draws them from a child of the reference.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -174,15 +173,7 @@ def draw(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
     held = [
-        [
-            dataclasses.replace(bound, slices=slices)
-            for bound, slices in zip(
-                ordinary.bounds(item, rules.tolerance, reference.pooled),
-                reference.small_slices,
-                strict=True,
-            )
-        ]
-        for item in range(ordinary.count)
+        ordinary.bounds(item, rules.tolerance, reference.pooled) for item in range(ordinary.count)
     ]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
@@ -492,6 +483,7 @@ class _Unusual:
             roundings=known.roundings,
             ties=drawn.near_ties(item) if made & Want.EXACT else (),
             decided=drawn.alternatives(item).inexact if made & Want.EXACT else (),
+            masks=[bound.mask for bound in self._reference.sample_held],
             random=kind in (ValueKind.DRAWN, ValueKind.PLACED),
         )
         return held if held is not None else "the result depends on how it is rounded"

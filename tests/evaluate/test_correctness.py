@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import torch
@@ -320,10 +319,48 @@ def test_a_difference_of_a_long_sum_may_have_its_roundings() -> None:
     assert not refused(71)
 
 
+@pytest.mark.parametrize("mask", [-1e4, -65504.0, 1e9])
+def test_a_mask_hides_no_error_of_what_it_leaves(mask: float) -> None:
+    rng = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 64, 128, generator=rng)
+    later = torch.ones(64, 64, dtype=torch.bool).triu(1)
+    exact = (q.double() @ k.double().T).masked_fill(later, mask)
+    native = (q @ k.T).masked_fill(later, mask)
+    crude = (q.bfloat16() @ k.bfloat16().T).float().masked_fill(later, mask)
+    added = (q[:, :64] @ k[:, :64].T + q[:, 64:] @ k[:, 64:].T).masked_fill(later, mask)
+    held = correctness.bounds([native], [exact], None, 128)
+    assert held[0].mask == mask
+    several = correctness.conditioned([native], [exact], [[exact]], None, 128, masks=[mask])
+    assert several is not None
+    for bounds in (held, several, correctness.widest([held, held]), correctness.loosened(held)):
+        assert correctness.compare([crude], [native], [exact], bounds).message
+        assert not correctness.compare([added], [native], [exact], bounds).message
+        assert not correctness.accepts([crude], [native], [exact], bounds)
+    # All of a result may be masked, in inputs of another shape.
+    empty = torch.full_like(native, mask)
+    assert not correctness.compare([empty], [empty], [empty.double()], held).message
+
+
+def test_most_results_have_no_mask() -> None:
+    rng = torch.Generator().manual_seed(0)
+    values = torch.randn(64, 64, generator=rng)
+    for result in (
+        values,
+        values.clamp(max=1.0),
+        torch.zeros(64, 64),
+        values.index_fill(0, torch.tensor([3]), math.nan),
+        values.index_fill(0, torch.tensor([3]), -math.inf),
+        torch.full((64, 64), -1e4),
+        values.long(),
+        values.to(torch.complex64),
+        values.where(torch.arange(64) != 3, torch.linspace(-1e4, -9e3, 64)[:, None]),
+    ):
+        assert correctness.bounds([result], None, None)[0].mask is None
+
+
 def with_own_scales(native: torch.Tensor, exact: torch.Tensor) -> list[Bound]:
     held = correctness.bounds([native], [exact], None)
-    (slices,) = correctness.small_slices([native], [exact], held)
-    return [replace(held[0], slices=slices)]
+    return correctness.with_slices([native], [exact], held)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -352,7 +389,12 @@ def test_a_slice_with_small_values_counts_by_its_own_size(
             assert "wrong values" in found.message
             assert not correctness.accepts([wrong], [native], exacts, several)
     assert not judged(zeros, native, exact).message or size > 1e-5
-    assert correctness.widest([held, held])[0].slices == held[0].slices
+    (both,) = correctness.widest([held, held])
+    assert [each.axis for each in both.slices] == [axis]
+    assert torch.equal(both.slices[0].which, held[0].slices[0].which)
+    # In another draw another slice is small.
+    other = with_own_scales(native.roll(1, axis), exact.roll(1, axis))
+    assert not correctness.widest([held, other])[0].slices
 
 
 def test_a_slice_of_differences_of_larger_numbers_has_no_size_of_its_own() -> None:
@@ -393,15 +435,16 @@ def test_the_few_values_that_relu_leaves_of_a_channel_may_have_their_roundings()
 
     first = torch.rand(1024, 1024, generator=rng)
     native, exact = layer(first, torch.float32), layer(first, torch.float64)
-    held = correctness.bounds([native], [exact], None, 1024)
-    (slices,) = correctness.small_slices([native], [exact], held)
+    held = correctness.with_slices(
+        [native], [exact], correctness.bounds([native], [exact], None, 1024)
+    )
     for _ in range(4):
         x = torch.rand(1024, 1024, generator=rng)
         found = correctness.compare(
             [reordered(x)],
             [layer(x, torch.float32)],
             [layer(x, torch.float64)],
-            [replace(held[0], slices=slices)],
+            held,
         )
         assert not found.message
 

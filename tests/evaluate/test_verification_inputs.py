@@ -258,7 +258,16 @@ def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
     index = torch.randint(3, 90, (50,), generator=rng())
     (made,) = unusual_values.apply(ValueKind.EDGES, [index], rng())
     assert isinstance(made, torch.Tensor)
-    assert set(made.tolist()) == {int(index.min()), int(index.max())}
+    low, high = int(index.min()), int(index.max())
+    beside = (high - low) // 8
+    ends = {*range(low, low + beside + 1), *range(high - beside, high + 1)}
+    assert {low, high} <= set(made.tolist()) <= ends
+    assert len(set(made.tolist())) > 10
+    few = torch.arange(8, dtype=torch.uint8).repeat(6)
+    (made,) = unusual_values.apply(ValueKind.EDGES, [few], rng())
+    assert isinstance(made, torch.Tensor)
+    assert made.dtype is torch.uint8
+    assert set(made.tolist()) == {0, 7}
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ PAIRINGS = 4
 """How often PLACED pairs the elements at random. With more pairings the values follow their place
 more closely."""
 
-EDGES_SHARE = 64
+EDGES_SHARE = 8
 """EDGES has integers in this share of their range at either end. If all were at an end, a sort
 would order equal ones alone, as each kernel likes."""
 
