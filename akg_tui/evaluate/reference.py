@@ -635,8 +635,7 @@ class Reference:
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
             )
-        checked = description.ties + description.decisions > 0
-        memory = Draw.allocate(description, count, exact=exact or checked)
+        memory = Draw.allocate(description, count, exact=exact or description.ties > 0)
         start = time.monotonic()
         done = with_results = 0
         every, batch, fds = True, 1, memory.fds

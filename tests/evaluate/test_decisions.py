@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 import torch
@@ -247,6 +249,31 @@ def test_a_decided_element_may_be_between_its_alternatives() -> None:
     assert refused({3000: 9.0})
     assert refused({8: 9.0, 9: 9.0})
     assert refused({0: float("nan")})
+
+
+def test_without_alternatives_a_small_share_may_be_decided() -> None:
+    native = torch.linspace(1, 2, 4096)
+    exact = native.double()
+    other = exact.index_fill(0, torch.arange(64), 3.0)
+    (bound,) = held = correctness.widest(
+        [correctness.bounds([native], [exact], None, decided=[[each]]) for each in (exact, other)]
+    )
+    assert bound.decided == 4 * 64 / 4096
+
+    def refused(count: int, value: float = 3.0) -> bool:
+        result = native.index_fill(0, torch.arange(1000, 1000 + count), value)
+        compared = [result], [native], None, correctness.loosened(held)
+        message = correctness.compare(*compared).message
+        assert correctness.accepts(*compared) is not bool(message)
+        return bool(message)
+
+    assert not refused(257)
+    assert refused(258)
+    assert refused(1, math.nan)
+    assert refused(1, math.inf)
+    # Without a decision in any reference nothing is spared.
+    held = correctness.bounds([native], [exact], None)
+    assert refused(1)
 
 
 def test_where_rounding_decides_most_of_a_result_nothing_is_excused() -> None:

@@ -84,6 +84,9 @@ STEPS = frozenset(
 CASTS = frozenset(("to", "type", "long", "int", "short", "char", "byte"))
 """Functions that may make whole numbers of others."""
 
+DECIDED_NUMBERS = 1 << 24
+"""Above so many elements no alternatives are computed: the judge would need gigabytes for them."""
+
 SHOWN_BY, SHOWN = 4096.0, 2e-2
 """A comparison decides if a change of the inputs by so many roundings (1 in 4,000) changes a result
 by more than this: eighty times as much."""
@@ -278,8 +281,9 @@ class ReferenceServer(Server):
         A comparison need not: relu compares too. So exact results are computed, also for inputs
         that are a little different.
         """
-        if longest.steps or not longest.compares:
-            return longest.steps
+        numbers = sum(result.numel() for result in results)
+        if longest.steps or not longest.compares or numbers > DECIDED_NUMBERS:
+            return longest.steps and numbers <= DECIDED_NUMBERS
         exact: list[torch.Tensor] = []
 
         def work(model: Callable[..., object], given: Sequence[object]) -> None:

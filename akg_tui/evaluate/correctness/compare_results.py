@@ -98,7 +98,7 @@ def accepts(
         target = exact[index] if exact is not None and bound.exact else native
         if not worst_error(result, native, target, bound, bound.tolerance) <= bound.tolerance:
             others = [other[index] for other in alternatives.inexact]
-            if not others:
+            if not others and not bound.decided:
                 return False
             errors = errors_of(result, native, target, bound)
             errors = unexplained(errors, result, native, target, bound=bound, others=others)
@@ -150,7 +150,7 @@ def _within(
     if error <= bound.tolerance:
         return Comparison(error, bound.tolerance, origin=bound.origin)
     errors = errors_of(result, native, target, bound)
-    if others:
+    if others or bound.decided:
         errors = unexplained(errors, result, native, target, bound=bound, others=others)
         error = float(errors.max())
         if error <= bound.tolerance:

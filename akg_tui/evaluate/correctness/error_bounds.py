@@ -39,7 +39,7 @@ from akg_tui.evaluate.correctness.error_metric import (
     strange_values,
     worst_error,
 )
-from akg_tui.evaluate.correctness.near_ties import has_ties, range_of, settled
+from akg_tui.evaluate.correctness.near_ties import decided_share, has_ties, range_of, settled
 
 HEADROOM = 8.0
 HALF_HEADROOM = 2.0
@@ -100,12 +100,12 @@ def bounds(
     """
     found: list[Bound] = []
     for index, result in enumerate(reference):
-        native, target = result, exact[index] if exact is not None else None
+        native, target, share = result, exact[index] if exact is not None else None, 0.0
         if target is not None and decided and native.dtype in FLOORS:
-            others = [each[index] for each in decided]
-            native = settled(native, target, range_of(native, target, others))
-        known = _known(pooled, index)
-        found.append(known or _bound(native, target, tolerance, (terms, roundings)))
+            within = range_of(native, target, [each[index] for each in decided])
+            native, share = settled(native, target, within), decided_share(within)
+        known = _known(pooled, index) or _bound(native, target, tolerance, (terms, roundings))
+        found.append(replace(known, decided=share))
     return found
 
 
@@ -402,6 +402,7 @@ def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
             max(each, key=lambda b: b.tolerance).origin,
             _common_slices(each),
             each[0].mask,
+            max(b.decided for b in each),
         )
         for each in zip(*several, strict=True)
     ]

@@ -88,7 +88,8 @@ class Bound:
     `exact`: whether double-precision results are the standard (computed by the same path).
     `scale`: what rms(r) is at least in the metric, because a result of few elements may be small by
     luck. `origin`: what the tolerance is derived from, in a short phrase. `slices`: those with a
-    scale of their own. `mask`: a number whose elements do not count in rms(r).
+    scale of their own. `mask`: a number whose elements do not count in rms(r). `decided`: the share
+    of elements that may be wrong where no alternatives are known, because rounding decides.
     """
 
     tolerance: float
@@ -98,6 +99,7 @@ class Bound:
     origin: str = field(default="", compare=False)
     slices: tuple[SmallSlices, ...] = field(default=(), compare=False)
     mask: float | None = None
+    decided: float = 0.0
 
 
 PLAIN = Bound(0.0)

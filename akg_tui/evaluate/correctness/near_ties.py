@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from akg_tui.evaluate.child.tensor_layout import computable
-from akg_tui.evaluate.correctness.error_metric import CEILINGS, Bound, errors_of
+from akg_tui.evaluate.correctness.error_metric import CEILINGS, Bound, all_finite, errors_of
 
 TIED_MOST = 1 / 8
 """The largest share of integers that rounding may decide in an unusual input."""
@@ -20,6 +20,9 @@ DECIDED_MOST = 1 / 16
 DECIDED_OTHERS = 1 / 32
 """Of the elements that rounding decides this share, and one, may have values that no alternative
 has: one decision may hide another (two numbers that change places between the same two bins)."""
+DECIDED_TIMES, DECIDED_LEAST = 4, 1 / 64
+"""Where alternatives are not known (in timed calls) rounding may decide this multiple of what it
+decides in an ordinary draw, and at least this share of a result: a draw may have none."""
 
 
 class Alternatives(NamedTuple):
@@ -65,13 +68,24 @@ def range_of(
     """Return the range of a result, its target and their alternatives; None for complex numbers."""
     if native.is_complex():
         return None
-    several = torch.stack([computable(each).double() for each in (target, native, *others)])
-    least, largest = several.amin(0), several.amax(0)
+    least = computable(target).double()
+    largest = least.clone()
+    for each in (native, *others):
+        wide = computable(each).double()
+        least, largest = torch.minimum(least, wide), torch.maximum(largest, wide)
     differences = errors_of(largest, native, least)
     decided = differences > DECIDED_FROM * CEILINGS[native.dtype]
     if not float(differences.mean()) <= DECIDED_MOST:
         decided.zero_()
     return Range(least, largest, decided)
+
+
+def decided_share(within: Range | None) -> float:
+    """Return the share of elements that rounding may decide in another draw."""
+    if within is None:
+        return 0.0
+    count = int(within.decided.sum())
+    return max(DECIDED_TIMES * count / max(within.decided.numel(), 1), DECIDED_LEAST)
 
 
 def settled(result: torch.Tensor, target: torch.Tensor, within: Range | None) -> torch.Tensor:
@@ -93,8 +107,14 @@ def unexplained(
     """Return the errors, but zero for those that decisions by rounding may cause.
 
     A decided element may be anywhere between its alternatives. A few others may be wrong too, by no
-    more than the decided ones differ (`DECIDED_OTHERS`).
+    more than the decided ones differ (`DECIDED_OTHERS`). Without alternatives a share of the
+    elements may be wrong (`Bound.decided`).
     """
+    if not others:
+        count = int((~(errors <= bound.tolerance)).sum())
+        few = count <= 1 + bound.decided * errors.numel()
+        spared = bound.decided > 0 and few and all_finite((errors,))
+        return errors.clamp(max=bound.tolerance) if spared else errors
     within = range_of(native, target, others)
     if within is None or not bool(within.decided.any()):
         return errors
