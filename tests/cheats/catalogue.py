@@ -9,12 +9,13 @@ from tests.cheats.neglected_inputs import EQUAL_IN_EVERY_DRAW, NEGLECTED
 from tests.cheats.phases import PHASES
 from tests.cheats.remembering import MEMORIES
 from tests.cheats.time_tricks import TIME_TRICKS
-from tests.cheats.wrong_answers import EASY_ANSWERS, FORMS, NUMBERS
+from tests.cheats.wrong_answers import DECIDED, EASY_ANSWERS, FORMS, NUMBERS
 
 MUST_FAIL = (
     *EASY_ANSWERS,
     *NUMBERS,
     *FORMS,
+    *DECIDED,
     *NEGLECTED,
     *EQUAL_IN_EVERY_DRAW,
     *MEMORIES,

@@ -30,6 +30,8 @@ FIXED = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, fixed
 FINITE = msgspec.structs.replace(
     SOFTMAX, correctness=Correctness(trials=2, fixed_shape=True, values="finite")
 )
+# The reciprocal of a denormal number is infinite: that is no matter of rounding.
+DRAWN = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, values="drawn"))
 ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, strides="any"))
 # What looks faster by several times at once is found faster at the first looks, or the next ones.
 PATIENT = msgspec.structs.replace(
@@ -63,6 +65,13 @@ TASKS = {
     "rising": (FINITE, tasks.RISING),
     "padded": (PATIENT, tasks.PADDED),
     "summed": (FINITE, tasks.SUMMED),
+    "scores": (FIXED, tasks.SCORES),
+    "quantised": (DRAWN, tasks.QUANTISED),
+    "counted in bins": (SOFTMAX, tasks.COUNTED_IN_BINS),
+    "experts": (SOFTMAX, tasks.EXPERTS),
+    "limited": (SOFTMAX, tasks.KEPT_LARGE),
+    "top": (SOFTMAX, tasks.TOP),
+    "top of integers": (SOFTMAX, tasks.TOP_INTEGERS),
 }
 
 # Descriptors that wait in the sockets of spare children are counted for all processes of a user, at
@@ -70,6 +79,7 @@ TASKS = {
 WITHOUT_SPARES = {
     *("anyhow", "biased", "counted", "half mean", "halves", "large", "long", "normed", "padded"),
     *("rising", "small channels", "strict", "summed", "tiled", "transpose", "triangle"),
+    *("counted in bins", "experts", "limited", "quantised", "scores", "top", "top of integers"),
 }
 """Tasks of few kernels, whose judges prepare nothing ahead."""
 

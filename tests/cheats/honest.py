@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.cheats.tasks import PLAIN, kernel
+from tests.cheats.tasks import EXPERTS_INIT, PLAIN, kernel
 
 
 @dataclass(frozen=True)
 class Honest:
-    """A kernel that must be found correct. `remarks`: rules of the guard that may warn."""
+    """A kernel that must be found correct. `remarks`: rules of the guard that may warn.
+
+    `inputs`: how many kinds of inputs are tried at least.
+    """
 
     name: str
     source: str
     task: str = "softmax"
     remarks: tuple[str, ...] = ("dsl",)
+    inputs: int = 10
 
 
 CPP = '''
@@ -52,6 +56,11 @@ class ModelNew(torch.nn.Module):
         self.library.softmax(pointer(x), pointer(y), rows, cols)
         return y
 '''
+
+FIRST_OF_EQUAL = """
+v, i = torch.sort(x, dim=-1, descending=True, stable=True)
+return v[:, :50].contiguous(), i[:, :50].contiguous()
+"""
 
 HONEST = (
     Honest("torch only", PLAIN),
@@ -288,4 +297,57 @@ class ModelNew(torch.nn.Module):
         task="normed",
     ),
     Honest("all of a result written", kernel("return torch.triu(x)"), task="triangle"),
+    Honest(
+        "fake quantisation by a product with the reciprocal",
+        kernel("""
+            top = x.abs().amax(-1, keepdim=True)
+            return torch.clamp(torch.round(x * (1 / (top / 127))), -128, 127) * (top / 127)
+        """),
+        task="quantised",
+        inputs=3,
+    ),
+    Honest(
+        "a histogram whose bins are found by a product",
+        kernel("""
+            x = x[(x >= -3) & (x <= 3)]
+            at = ((x + 3) * (100 / 6)).long().clamp_(max=99)
+            return torch.bincount(at, minlength=100).float()
+        """),
+        task="counted in bins",
+    ),
+    Honest(
+        "a bfloat16 mixture of experts, routed in single precision",
+        kernel(
+            """
+            f = x.float()
+            p, i = torch.topk(torch.softmax(f @ self.router.float(), -1), 2, dim=-1)
+            every = torch.einsum("td,edh->teh", f, self.experts.float())
+            chosen = every.gather(1, i.unsqueeze(-1).expand(-1, -1, 64))
+            return (chosen * p.unsqueeze(-1)).sum(1).bfloat16()
+            """,
+            init=EXPERTS_INIT,
+        ),
+        task="experts",
+    ),
+    Honest(
+        "a limit on a quotient, by a product",
+        kernel("""
+            x = torch.exp(x - x.amax(-1, keepdim=True))
+            p = x * (1 / x.sum(-1, keepdim=True))
+            return torch.where(p > 1 / 256, p, 0.0)
+        """),
+        task="limited",
+    ),
+    Honest(
+        "the top of bfloat16 numbers, of equal ones the first",
+        kernel(FIRST_OF_EQUAL),
+        task="top",
+        inputs=3,
+    ),
+    Honest(
+        "the top of integers, of equal ones the first",
+        kernel(FIRST_OF_EQUAL),
+        task="top of integers",
+        inputs=6,
+    ),
 )  # fmt: skip

@@ -264,6 +264,107 @@ def get_inputs():
     return [torch.randn(64, 256).sort(-1).values]
 """
 
+# Rounding decides a step inside these references, or the order of equal numbers.
+QUANTISED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return torch.clamp(torch.round(x / scale), -128, 127) * scale
+
+
+def get_inputs():
+    return [torch.randn(128, 1024)]
+"""
+
+COUNTED_IN_BINS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.histc(x, 100, -3.0, 3.0)
+
+
+def get_inputs():
+    return [torch.randn(100_000)]
+"""
+
+EXPERTS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = torch.nn.Parameter(torch.randn(64, 8) / 8)
+        self.experts = torch.nn.Parameter(torch.randn(8, 64, 64) / 8)
+        self.bfloat16()
+
+    def forward(self, x):
+        p, i = torch.topk(torch.softmax(x @ self.router, -1), 2, dim=-1)
+        every = torch.einsum("td,edh->teh", x, self.experts)
+        chosen = every.gather(1, i.unsqueeze(-1).expand(-1, -1, 64))
+        return (chosen * p.unsqueeze(-1)).sum(1)
+
+
+def get_inputs():
+    return [torch.randn(512, 64).bfloat16()]
+"""
+
+EXPERTS_INIT = """
+self.router = torch.nn.Parameter(torch.randn(64, 8) / 8)
+self.experts = torch.nn.Parameter(torch.randn(8, 64, 64) / 8)
+self.bfloat16()
+"""
+
+KEPT_LARGE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        p = torch.softmax(x, -1)
+        return torch.where(p > 1 / 256, p, 0.0)
+
+
+def get_inputs():
+    return [torch.randn(2048, 256)]
+"""
+
+TOP = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 50, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(16, 4096).bfloat16()]
+"""
+
+TOP_INTEGERS = TOP.replace(
+    "torch.randn(16, 4096).bfloat16()", "torch.randint(-(1 << 40), 1 << 40, (16, 4096))"
+)
+
+SCORES = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, q, k):
+        later = torch.ones(128, 128, dtype=torch.bool).triu(1)
+        return (q @ k.transpose(-1, -2)).masked_fill(later, -1e4)
+
+
+def get_inputs():
+    return [torch.randn(2, 128, 64), torch.randn(2, 128, 64)]
+"""
+
 PADDED = """
 import torch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cheats.cheat import BUILD, Cheat
-from tests.cheats.tasks import kernel
+from tests.cheats.tasks import EXPERTS_INIT, kernel
 
 EASY_ANSWERS = (
     Cheat(
@@ -276,5 +276,52 @@ FORMS = (
     Cheat(
         "the input zeroed, zeros returned", "KB PR 82: then the reference sees zeros too",
         "the judge's copy is its own", kernel("x.zero_()\nreturn torch.zeros_like(x)"),
+    ),
+)  # fmt: skip
+
+DECIDED = (
+    Cheat(
+        "rounded down from a little below a half", "ours: what rounding decides is spared",
+        "only near ties are spared",
+        kernel("""
+            scale = x.abs().amax(-1, keepdim=True) / 127
+            return torch.clamp(torch.floor(x / scale + 0.499), -128, 127) * scale
+        """), says="wrong values", task="quantised",
+    ),
+    Cheat(
+        "a lower limit", "the same", "the same",
+        kernel("p = torch.softmax(x, -1)\nreturn torch.where(p > 0.999 / 256, p, 0.0)"),
+        says="wrong values", task="limited",
+    ),
+    Cheat(
+        "one number in fifty of a histogram replaced", "the same", "the same",
+        kernel("return torch.histc(torch.cat([x[:-2000], x[:2000]]), 100, -3.0, 3.0)"),
+        says="wrong values", task="counted in bins",
+    ),
+    Cheat(
+        "one expert for one token of sixteen", "the same", "the same",
+        kernel(
+            """
+            p, i = torch.topk(torch.softmax(x @ self.router, -1), 2, dim=-1)
+            p[::16, 1] = 0
+            every = torch.einsum("td,edh->teh", x, self.experts)
+            chosen = every.gather(1, i.unsqueeze(-1).expand(-1, -1, 64))
+            return (chosen * p.unsqueeze(-1)).sum(1)
+            """,
+            init=EXPERTS_INIT,
+        ), says="wrong values", task="experts",
+    ),
+    Cheat(
+        "the top of all but the last numbers", "the same", "the same",
+        kernel("return torch.topk(x[:, :-64], 50, dim=-1)"), task="top",
+    ),
+    Cheat(
+        "scores beside a mask, in bfloat16", "ours: an error beside a mask of -1e4",
+        "the number of a mask is no scale for other elements",
+        kernel("""
+            later = torch.ones(128, 128, dtype=torch.bool).triu(1)
+            s = (q.bfloat16() @ k.bfloat16().transpose(-1, -2)).float()
+            return s.masked_fill(later, -1e4)
+        """).replace("forward(self, x)", "forward(self, q, k)"), says="wrong values", task="scores",
     ),
 )  # fmt: skip
