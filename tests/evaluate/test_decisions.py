@@ -34,9 +34,9 @@ def test_a_decided_element_may_be_between_its_alternatives() -> None:
 
     assert not refused({})
     assert not refused({7: -1.0, 8: 0.5})
-    # One more element may be as wrong as these, but not two, and none by more.
-    assert not refused({7: -1.0, 3000: 1.0})
-    assert refused({3000: 1.0, 3001: -1.0})
+    # Two more elements may be as wrong as these, but not three, and none by more.
+    assert not refused({7: -1.0, 3000: 1.0, 3001: -1.0})
+    assert refused({3000: 1.0, 3001: -1.0, 3002: 1.0})
     assert refused({3000: 9.0})
     assert refused({8: 9.0, 9: 9.0})
     assert refused({0: float("nan")})

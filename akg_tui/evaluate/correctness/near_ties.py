@@ -17,9 +17,10 @@ DECIDED_FROM = 0.5
 """Rounding decides an element whose possible values differ by this share of the ceiling."""
 DECIDED_MOST = 1 / 16
 """The largest mean of these differences, relative to the result, at which they count."""
-DECIDED_OTHERS = 1 / 32
-"""Of the elements that rounding decides this share, and one, may have values that no alternative
-has: one decision may hide another (two numbers that change places between the same two bins)."""
+DECIDED_OTHERS = 1 / 16
+"""Of the elements that rounding decides this share, and two, may have values that no alternative
+has: one decision may hide another (two numbers that change places between the same two bins), and
+one number that changes its bin changes two."""
 DECIDED_TIMES, DECIDED_LEAST = 4, 1 / 64
 """Where alternatives are not known (in timed calls) rounding may decide this multiple of what it
 decides in an ordinary draw, and at least this share of a result: a draw may have none."""
@@ -123,7 +124,7 @@ def unexplained(
     left = errors.masked_fill(between, 0.0)
     wrong = left[~(left <= bound.tolerance)]
     ranges = errors_of(within.largest, native, within.least, bound)[within.decided]
-    few = len(wrong) <= 1 + DECIDED_OTHERS * len(ranges)
+    few = len(wrong) <= 2 + DECIDED_OTHERS * len(ranges)
     if few and len(wrong) and bool((wrong <= ranges.max()).all()):
         return left.clamp(max=bound.tolerance)
     return left
