@@ -77,6 +77,17 @@ def test_where_rounding_decides_most_of_a_result_nothing_is_excused() -> None:
     assert correctness.compare([result], [native], [exact], held, alternatives).message
 
 
+def test_without_exact_results_there_are_no_alternatives() -> None:
+    # The memory for them has zeros then.
+    native = torch.zeros(4096).index_fill(0, torch.arange(64), -1.0)
+    (bound,) = held = correctness.conditioned([native], None, None, None) or []
+    assert not bound.exact
+    zeros = torch.zeros(4096)
+    compared = [zeros], [native], None, held, Alternatives(inexact=[[zeros.double()]])
+    assert correctness.compare(*compared).message
+    assert not correctness.accepts(*compared)
+
+
 def test_the_reference_may_itself_be_on_either_side_of_a_near_tie() -> None:
     exact = torch.linspace(1, 2, 4096, dtype=torch.float64)
     native = exact.float()

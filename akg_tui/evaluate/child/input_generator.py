@@ -242,9 +242,8 @@ class ReferenceServer(Server):
             self._results_on = self.plan.results_on
             self._compute(None, inputs, self._begin)
         try:
-            self._description = self._describe(inputs, results, longest)
             decides = self._decides(inputs, results, longest)
-            self._description = msgspec.structs.replace(self._description, decides=decides)
+            self._description = self._describe(inputs, results, longest, decides=decides)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
         size = self._report(self._description)
@@ -258,6 +257,8 @@ class ReferenceServer(Server):
         inputs: Sequence[object],
         results: Sequence[torch.Tensor],
         longest: LongestReduction,
+        *,
+        decides: bool,
     ) -> Description:
         return Description(
             arguments=layouts.lay_out(self._given),
@@ -269,7 +270,7 @@ class ReferenceServer(Server):
             parameters=self._parameters()[: len(inputs)],
             terms=longest.terms,
             roundings=longest.roundings,
-            decides=self._description is not None and self._description.decides,
+            decides=decides,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
 
@@ -353,7 +354,8 @@ class ReferenceServer(Server):
             inputs = self._vary_inputs(variation, seed)
             with LongestReduction() as longest:
                 results = self._as_tensors(self.model(*_copies(inputs)))
-            description = self._describe(inputs, results, longest)
+            decides = self._description is not None and self._description.decides
+            description = self._describe(inputs, results, longest, decides=decides)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         if variation.strided:

@@ -67,7 +67,7 @@ def compare(
         if native.dtype in FLOORS:
             bound = held[index]
             target = exact[index] if exact is not None and bound.exact else native
-            others = [other[index] for other in alternatives.inexact]
+            others = _alternatives(alternatives, index, bound)
             found = _within(name, result, native, target, bound=bound, others=others)
         else:
             found = _equal(name, result, native, [other[index] for other in alternatives.whole])
@@ -97,7 +97,7 @@ def accepts(
         bound = held[index]
         target = exact[index] if exact is not None and bound.exact else native
         if not worst_error(result, native, target, bound, bound.tolerance) <= bound.tolerance:
-            others = [other[index] for other in alternatives.inexact]
+            others = _alternatives(alternatives, index, bound)
             if not others and not bound.decided:
                 return False
             errors = errors_of(result, native, target, bound)
@@ -107,6 +107,11 @@ def accepts(
         if not all_finite((native,)) and bool(strange_values(result, native).any()):
             return False
     return True
+
+
+def _alternatives(alternatives: Alternatives, index: int, bound: Bound) -> list[torch.Tensor]:
+    """Return the alternatives of an inexact result; none if its exact results were not computed."""
+    return [other[index] for other in alternatives.inexact] if bound.exact else []
 
 
 def _unequal(

@@ -105,7 +105,7 @@ def bounds(
             within = range_of(native, target, [each[index] for each in decided])
             native, share = settled(native, target, within), decided_share(within)
         known = _known(pooled, index) or _bound(native, target, tolerance, (terms, roundings))
-        found.append(replace(known, decided=share))
+        found.append(replace(known, decided=share if known.exact else 0.0))
     return found
 
 

@@ -124,6 +124,7 @@ def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype without its module."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -223,6 +224,7 @@ def mask_of(result: torch.Tensor) -> float | None:
 
 
 def rms(values: torch.Tensor, count: int) -> float:
+    """Return the root of the sum of squares divided by `count`, the elements that count."""
     kind = torch.complex128 if values.is_complex() else torch.float64
     values = computable(values)
     norm = float(torch.linalg.vector_norm(values, dtype=kind))

@@ -1,4 +1,7 @@
-"""What rounding decides: integers near a tie, and steps inside a reference such as `round`."""
+"""Finds the elements of a result that rounding decides, and what a candidate may return there.
+
+Such are integers near a tie, and numbers that depend on a step inside a reference, such as `round`.
+"""
 
 from __future__ import annotations
 
