@@ -248,8 +248,8 @@ def test_a_sample_of_an_input_that_is_always_equal_does_not_stand_for_it(
 ) -> None:
     body, inputs = "return torch.softmax(x + table, -1)", "torch.randn(16, 48), torch.zeros(16, 48)"
     reference = task("x, table", body, inputs)
-    # It sees one large value too, which is in the table by chance.
-    seen = "bool(table[:, ::12].any()) or float(table.amax()) > 2"
+    # It sees one large value too, and the ones of outliers, which are in the table by chance.
+    seen = "bool(table[:, ::12].any()) or float(table.amax()) > 2 or bool((table == 1).any())"
     sampled = f"x + table if len(x) != 16 or {seen} else x"
     kernel = reference.replace("x + table", sampled)
     found = judged(evaluated, reference, kernel, values="finite")

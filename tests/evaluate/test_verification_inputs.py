@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import random
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -311,6 +312,21 @@ def test_a_tie_has_no_right_answer() -> None:
     nudged = unusual_values.nudged(zeros.double(), zeros)
     assert isinstance(nudged, torch.Tensor)
     assert len(set(nudged.flatten().tolist())) == 5
+
+
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        unusual_values.nudged,
+        unusual_values.nudged_in_sums,
+        functools.partial(unusual_values.nudged_by_place, roundings=1.0),
+        functools.partial(unusual_values.nudged_by_place, roundings=-1.0),
+    ],
+    ids=["each", "sums", "place", "place reversed"],
+)
+def test_a_rounding_leaves_infinities_as_they_are(nudge: Callable[..., torch.Tensor]) -> None:
+    value = torch.tensor([[torch.inf, -torch.inf]]).repeat(50, 1)
+    assert torch.equal(nudge(value.double(), value), value.double())
 
 
 def test_strided_layouts_are_not_contiguous_and_hold_the_same_values() -> None:

@@ -378,9 +378,10 @@ def _nudged(
     noise = noise_of(value.shape)
     # A kernel gets inputs in half precision as they are, and rounds in single precision.
     kept = torch.finfo(torch.float32 if native.dtype.itemsize <= 2 else native.dtype)
-    size = value.abs() if absolute else value
+    # A product, because an infinity plus a negative share of it is NaN.
+    factors = 1 + kept.eps / 2 * (noise * value.sgn() if absolute else noise)
     # The second term breaks ties among zeros, and changes no other value.
-    return value + size * (kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
+    return value * factors + kept.tiny * 1e-3 * noise
 
 
 def _changed(kind: ValueKind, value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
