@@ -12,7 +12,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 PRECISE = 0.02
-"""The largest half-width of the interval, as a fraction of the ratio, of a quotable figure."""
+"""The largest half-width of the interval, as a fraction of the ratio, of a quotable figure.
+
+Of a ratio far from 1 it may be wider (`statistics.is_precise`)."""
 
 STEADY_CLUSTERS = 12
 """The least values of a comparison on a disturbed machine that tell what its noise hides."""

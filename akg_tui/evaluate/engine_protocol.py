@@ -41,7 +41,7 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     """Engine to judge: evaluate a kernel against `incumbent`, or against the reference if None.
 
-    With `precise`, clusters are run until half of the interval is this fraction of the ratio. A
+    With `precise`, clusters are run until the ratio is as precise (`statistics.is_precise`). A
     probe may skip timing (`timed`), end it after about `samples` samples of each side (0: when
     the ratio is decided), and ask for `warmups` untimed calls before it. `prior` are the log
     ratios of earlier measurements of the same kernel against the same incumbent

@@ -155,7 +155,8 @@ class Judge:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
         With `precise` there is no verdict: clusters are run until half of the ratio's interval
-        is this fraction of the ratio (0.02: ± 2 %), or the task's time budget is spent.
+        is this fraction of the ratio (0.02: ± 2 %; more for a ratio far from 1), or the task's
+        time budget is spent.
         `prior` are the log ratios of earlier measurements of this kernel against this incumbent.
 
         Every behaviour of the kernel gives a Measurement. Cancelling the task that awaits this

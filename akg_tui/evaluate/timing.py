@@ -120,7 +120,7 @@ class TimingStage:
     report
         Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
-        Run clusters until half of the interval is this fraction of the ratio, without a verdict.
+        Run clusters until the ratio is as precise (`statistics.is_precise`), without a verdict.
     prior
         The log ratios of an earlier comparison of these kernels that was not decided.
     samples
@@ -276,8 +276,8 @@ class TimingStage:
             self.report("time", count, due, self.found.ratio)
             if count == due or spent:
                 self._record_noise(values)
-                found, most = self.found.ratio, self.precise or 0.0
-                sharp = found is not None and (found.high - found.low) / 2 / found.ratio <= most
+                found = self.found.ratio
+                sharp = found is not None and statistics.is_precise(found, self.precise or 0.0)
                 steady = not self.found.noise or count >= STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
                     break

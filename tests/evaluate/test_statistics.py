@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from akg_tui.core.measurement import STEADY_CLUSTERS
+from akg_tui.core.measurement import STEADY_CLUSTERS, Interval
 from akg_tui.core.verdict import is_surely_slower
 from akg_tui.evaluate import statistics
 from akg_tui.evaluate.statistics import (
@@ -179,6 +179,25 @@ def test_the_error_rates_of_all_looks_stay_within_the_total(
 @pytest.mark.parametrize(("clusters", "look"), [(0, 4), (4, 6), (5, 6), (95, 96), (96, 96)])
 def test_the_next_look_needs_more_clusters(clusters: int, look: int) -> None:
     assert MAIN.next(clusters).clusters == look
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "precise"),
+    [
+        (1.0, 0.019, True),
+        (1.0, 0.021, False),
+        (2.0, 0.021, False),
+        (3.0, 0.021, True),
+        (0.08, 0.05, True),
+        (0.08, 0.06, False),
+    ],
+)
+def test_a_ratio_far_from_one_may_be_known_less_precisely(
+    ratio: float, half: float, precise: bool
+) -> None:
+    found = Interval(ratio, ratio * (1 - half), ratio * (1 + half), 0.99)
+    assert statistics.is_precise(found, 0.02) is precise
+    assert statistics.is_precise(found, half + 0.001)
 
 
 @pytest.mark.parametrize("logs", [[], [0.1]])
