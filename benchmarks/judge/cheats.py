@@ -58,6 +58,8 @@ def error(kernel: Kernel, found: Measurement) -> str:
         named = kernel.says.lower() in found.message.lower()
         if found.outcome is Outcome.FAILED and found.failure in kernel.fails and named:
             return ""
+        if kernel.was_right(found):
+            return ""
         return f"not found: {found.outcome}, {found.message}"
     if isinstance(kernel, Honest):
         return "" if found.outcome is Outcome.CORRECT else f"refused: {found.message}"

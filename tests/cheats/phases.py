@@ -6,15 +6,16 @@ from tests.cheats.beside_the_clock import SERVE
 from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat
 from tests.cheats.tasks import SLOW, kernel, repeated
 
-# Verification makes fewer than 12 calls in a row in the declared shape. A timed process makes more,
-# also where load leaves room for few calls.
+MANY = 24
+"""Verification makes fewer calls in a row in the declared shape, a timed process usually more."""
+
 PHASES = (
     Cheat(
         "right two dozen times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
             return torch.softmax(x, -1) if self.calls <= 24 else x
-        """), says="in a timed call", incumbent=repeated(3),
+        """), says="in a timed call", incumbent=repeated(3), after=MANY,
     ),
     Cheat(
         "remembers once it is timed", "GM; PG: counts the calls",
@@ -25,6 +26,7 @@ PHASES = (
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=repeated(3),
+        after=MANY,
     ),
     Cheat(
         "works only when it is checked", "PG: tells a checked call by the state of its buffer",
@@ -37,6 +39,7 @@ PHASES = (
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
             return torch.softmax(x, -1) if marked else x
         """, before=FIND_SERVER), says="in a timed call", incumbent=repeated(3), task="patient",
+        after=MANY,
     ),
     Cheat(
         "wrong only when nobody waits", "WF: answers at once after many calls",
@@ -47,7 +50,7 @@ PHASES = (
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
             right = self.calls <= 24 or gap > 0.05
             return torch.softmax(x, -1) if right else torch.zeros_like(x)
-        """), says="in a timed call", incumbent=repeated(3),
+        """), says="in a timed call", incumbent=repeated(3), after=MANY,
     ),
     Cheat(
         "filled in after the answer", "DR, WF: a thread completes the result",
