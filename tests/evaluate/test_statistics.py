@@ -187,9 +187,10 @@ def test_the_next_look_needs_more_clusters(clusters: int, look: int) -> None:
         (1.0, 0.019, True),
         (1.0, 0.021, False),
         (2.0, 0.021, False),
-        (3.0, 0.021, True),
-        (0.08, 0.05, True),
-        (0.08, 0.06, False),
+        (3.0, 0.024, True),
+        (3.0, 0.025, False),
+        (0.08, 0.12, True),
+        (0.08, 0.13, False),
     ],
 )
 def test_a_ratio_far_from_one_may_be_known_less_precisely(
