@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind
 from tests.cheats.tasks import PLAIN
 
 WRONG, CRASH, TIMEOUT = FailureKind.WRONG, FailureKind.CRASH, FailureKind.TIMEOUT
@@ -30,21 +30,12 @@ class Attack:
 
 @dataclass(frozen=True)
 class Cheat(Attack):
-    """A kernel that must fail, in one of the ways of `fails`, with `says` in the message.
-
-    `after`: it is right in so many calls of a timed process.
-    """
+    """A kernel that must fail, in one of the ways of `fails`, with `says` in the message."""
 
     fails: tuple[FailureKind, ...] = (WRONG,)
     says: str = ""
     task: str = "softmax"
     incumbent: str | None = None
-    after: int = 0
-
-    def was_right(self, found: Measurement) -> bool:
-        """Return whether a busy machine left room for so few calls that each was right."""
-        calls = self.after * found.clusters
-        return found.outcome is Outcome.CORRECT and 0 < found.samples <= calls
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,14 @@ WITHOUT_SPARES = {
 }
 """Tasks of few kernels, whose judges prepare nothing ahead."""
 
+CALLED_OFTEN = {"softmax", "patient"}
+"""Tasks with kernels that count their calls."""
+
+
+def modules_of(name: str) -> tuple[str, ...]:
+    """Return the modules that the judge of a task loads."""
+    return ("tests.cheats.long_processes",) if name in CALLED_OFTEN else ()
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def judge_of(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AskJudge]:
@@ -94,7 +102,8 @@ async def judge_of(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[As
             task, reference = TASKS[name]
             ahead = name not in WITHOUT_SPARES
             folder = tmp_path_factory.mktemp(name)
-            running[name] = Judge(task, reference, folder, prefetch=ahead)
+            modules = modules_of(name)
+            running[name] = Judge(task, reference, folder, prefetch=ahead, modules=modules)
         return running[name]
 
     yield ask

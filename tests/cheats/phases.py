@@ -6,16 +6,15 @@ from tests.cheats.beside_the_clock import SERVE
 from tests.cheats.cheat import CALL, CRASH, FIND_SERVER, WRONG, Cheat
 from tests.cheats.tasks import SLOW, kernel, repeated
 
-MANY = 24
-"""Verification makes fewer calls in a row in the declared shape, a timed process usually more."""
-
+# Verification makes fewer than 24 calls in a row in the declared shape. A timed process makes more,
+# also on a busy machine (`long_processes`).
 PHASES = (
     Cheat(
         "right two dozen times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
             self.calls = self.calls + 1 if x.shape == (64, 256) else 0
             return torch.softmax(x, -1) if self.calls <= 24 else x
-        """), says="in a timed call", incumbent=repeated(3), after=MANY,
+        """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "remembers once it is timed", "GM; PG: counts the calls",
@@ -26,7 +25,6 @@ PHASES = (
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=repeated(3),
-        after=MANY,
     ),
     Cheat(
         "works only when it is checked", "PG: tells a checked call by the state of its buffer",
@@ -39,7 +37,6 @@ PHASES = (
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
             return torch.softmax(x, -1) if marked else x
         """, before=FIND_SERVER), says="in a timed call", incumbent=repeated(3), task="patient",
-        after=MANY,
     ),
     Cheat(
         "wrong only when nobody waits", "WF: answers at once after many calls",
@@ -50,7 +47,7 @@ PHASES = (
             gap, self.kept["t"] = now - self.kept.get("t", 0.0), now
             right = self.calls <= 24 or gap > 0.05
             return torch.softmax(x, -1) if right else torch.zeros_like(x)
-        """), says="in a timed call", incumbent=repeated(3), after=MANY,
+        """), says="in a timed call", incumbent=repeated(3),
     ),
     Cheat(
         "filled in after the answer", "DR, WF: a thread completes the result",

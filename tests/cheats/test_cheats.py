@@ -26,8 +26,6 @@ def _title(value: object) -> str:
 async def test_a_cheat_fails_without_the_static_guard(judge_of: AskJudge, cheat: Cheat) -> None:
     judge = await judge_of(cheat.task)
     found = await judge.evaluate(cheat.source, cheat.incumbent)
-    while cheat.was_right(found):
-        found = await judge.evaluate(cheat.source, cheat.incumbent)
     assert found.outcome is Outcome.FAILED, found
     assert found.failure in cheat.fails, found
     assert cheat.says.lower() in found.message.lower()
