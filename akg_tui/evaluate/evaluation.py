@@ -238,6 +238,8 @@ class Evaluation:
         for _ in range(RESERVED):
             self._rng.shuffle(pair)
             wanted += pair
+        # An idle process on a device has access to its caches, as a child that builds.
+        self._pool.reserve([""] * len(self.shared.cases), builds=bool(self._target.device))
         self._pool.reserve(wanted)
 
     def _time(self, cases: list[TimedCase]) -> None:

@@ -497,8 +497,9 @@ class TimingStage:
             ):
                 side.send_plan(worker, reference.state)
                 self.pool.await_load(worker)
-                known[baseline] = min(
-                    side.timed_call(reference.sample, 0, self._timing.call_timeout_s).seconds
-                    for _ in range(CALIBRATING_CALLS)
-                )
+                taken = []
+                for _ in range(CALIBRATING_CALLS):
+                    side.fill(reference.sample, 0)
+                    taken.append(side.timed_call(self._timing.call_timeout_s).seconds)
+                known[baseline] = min(taken)
         return known[baseline]

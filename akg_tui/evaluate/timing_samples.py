@@ -33,6 +33,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
 from akg_tui.evaluate.processes.worker import ChildFailed, TimedCall, Worker
 from akg_tui.evaluate.reference import Draw
+from akg_tui.evaluate.statistics import HOPELESS_CLUSTERS
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.verification_inputs import VerificationInput
 
@@ -104,11 +105,13 @@ FIXED_SHARE = 0.5
 """The largest share of a call that is subtracted as fixed cost."""
 
 DECOYS = 2
-PAIRS_A_DECOY = 6
+PAIRS_A_DECOY = 5
+FIRST_CLUSTERS = HOPELESS_CLUSTERS[0]
 Decoy = tuple[VerificationInput, ...]
 """Verification inputs of one or two calls in a row, at random turns of a cluster; their results are
 checked, and their time does not count. There are at least `DECOYS`, and one for each
-`PAIRS_A_DECOY` pairs."""
+`PAIRS_A_DECOY` pairs; in each of the `FIRST_CLUSTERS` of a comparison there is one, because a
+kernel that is slower is dismissed after them, and gains nothing by a wrong result."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
 LATE_RESULTS = "the kernel went on writing its result after it had returned"
@@ -173,7 +176,10 @@ class Side:
         worker.send_content(op, self.plan, self._report, state, self._inputs, self._addresses)
 
     def fill(self, draw: Draw, item: int) -> None:
-        """Copy an item's arguments to where the child reads them, while it is stopped."""
+        """Copy an item's arguments to where the child reads them, while it is stopped.
+
+        The child must not run between getting an input and the start of its clock.
+        """
         self._inputs.bytes[: draw.description.inputs.size] = draw.input_bytes(item)
 
     def begin(self, draw: Draw, item: int) -> None:
@@ -211,23 +217,15 @@ class Side:
         """Return what must stay of the results that `results` read last, each with its address."""
         return self._results.parts(self._addresses, rng)
 
-    def timed_call(
-        self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
-    ) -> TimedCall:
-        """Call the kernel on an item; the child is stopped afterwards. See `Worker.timed_call`."""
-        # Last: the child must not run between getting an input and the start of its clock.
-        self.fill(draw, item)
+    def timed_call(self, timeout_s: float, *, held: int = 0, pinned: int = 0) -> TimedCall:
+        """Call the kernel on the item of the last `fill`; the child is stopped afterwards.
+
+        See `Worker.timed_call`.
+        """
         return self.worker.timed_call(timeout_s, held=held, pinned=pinned)
 
     def watched_call(
-        self,
-        draw: Draw,
-        item: int,
-        timeout_s: float,
-        *,
-        rng: random.Random,
-        held: int,
-        pinned: int,
+        self, timeout_s: float, *, rng: random.Random, held: int, pinned: int
     ) -> TimedCall:
         """Like `timed_call`, for a call whose results are checked.
 
@@ -239,7 +237,6 @@ class Side:
         ChildFailed
             A part, or the place of a result, changed between the answer and the stop.
         """
-        self.fill(draw, item)
         places: list[tuple[int, int]] = []
         seen: list[tuple[int, bytearray]] = []
 
@@ -412,22 +409,23 @@ class IdleProcess:
         self._calls: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
         self._disturbed: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
 
-    def wake(self, timeout_s: float) -> None:
-        """Run, because the CPUs may sleep and the code around a call may be in no cache.
+    def wake(self, timeout_s: float, side: Side, draw: Draw, item: int) -> None:
+        """Run while the judge fills in an item's arguments for the next call of `side`.
 
-        Not the kernel's own process: it could prepare its next call beside the clock.
+        Otherwise the CPUs may sleep, and the code around a call may be in no cache. Not the
+        kernel's own process runs: it could prepare its next call beside the clock.
         """
         with self.side.blamed():
-            self.side.worker.wake(timeout_s)
+            self.side.worker.wake(timeout_s, lambda: side.fill(draw, item))
 
     def call(self, timeout_s: float) -> None:
         """Add a time."""
-        self.wake(timeout_s)
+        self.wake(timeout_s, self.side, self._draw, 0)
         with self.side.blamed():
             for _ in range(self._cold):
-                self.side.timed_call(self._draw, 0, timeout_s)
+                self.side.timed_call(timeout_s)
             self._cold = 0
-            call = self.side.timed_call(self._draw, 0, timeout_s)
+            call = self.side.timed_call(timeout_s)
         (self._disturbed if is_disturbed(call) else self._calls).append(call)
 
     @property
@@ -493,6 +491,8 @@ class ClusterRunner:
         self.pairs = max(1, min(self.pairs, self.draw.count - WARMUPS))
         self._warmups = min(WARMUPS_MOST, self.draw.count - self.pairs)
         self._returned: list[Returned] = []
+        self._clusters = 0
+        """The clusters that have ended."""
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return the measurement."""
@@ -522,6 +522,7 @@ class ClusterRunner:
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
         candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
+        self._clusters += 1
         return self._summary(baseline, candidate, warm)
 
     def _running(self, side: Side, held: int) -> RunningSide:
@@ -592,12 +593,11 @@ class ClusterRunner:
         side, held = each.side, each.held
         self._check_kept(each)
         each.calls += 1
-        self.idle.wake(self._timeout_s)
+        self.idle.wake(self._timeout_s, side, draw, item)
+        pinned, timeout_s = each.pinned, self._timeout_s
         if checked:
-            return side.watched_call(
-                draw, item, self._timeout_s, rng=self.rng, held=held, pinned=each.pinned
-            )
-        return side.timed_call(draw, item, self._timeout_s, held=held, pinned=each.pinned)
+            return side.watched_call(timeout_s, rng=self.rng, held=held, pinned=pinned)
+        return side.timed_call(timeout_s, held=held, pinned=pinned)
 
     def _call_decoy(self, both: Sequence[RunningSide], decoy: Decoy) -> None:
         """Call both sides on verification inputs; compare the candidate's results."""
@@ -610,7 +610,8 @@ class ClusterRunner:
 
     def _drawn_decoys(self) -> list[Decoy]:
         """Return random decoys, some of them several times; at least half have unusual values."""
-        count = max(DECOYS, self.pairs // PAIRS_A_DECOY)
+        first = self._clusters < FIRST_CLUSTERS and not self.strict
+        count = 1 if first else max(DECOYS, self.pairs // PAIRS_A_DECOY)
         altered = [decoy for decoy in self.decoys if decoy[-1].altered]
         unusual = [decoy for decoy in self.decoys if not decoy[-1].altered]
         drawn = self.rng.choices(altered, k=count // 2 if unusual else count) if altered else []

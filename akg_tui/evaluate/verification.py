@@ -328,7 +328,8 @@ class Verification:
     def _call(self, side: Side, given: VerificationInput) -> float:
         timeout_s = self.pool.task.timing.call_timeout_s
         with self.allowance.call():
-            return side.timed_call(given.draw, given.item, timeout_s).seconds
+            side.fill(given.draw, given.item)
+            return side.timed_call(timeout_s).seconds
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[Side]:

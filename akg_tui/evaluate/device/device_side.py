@@ -91,6 +91,7 @@ class DeviceSide(Side):
     ) -> None:
         super().__init__(name, plan, fault)
         self._place_s = place_s
+        self._item: tuple[Draw, int]
         self._key = 0
         self._placed_bytes = 0
         self._committed = 0
@@ -105,7 +106,12 @@ class DeviceSide(Side):
         self._addresses = SharedMemory(device_answer.size(self._outputs))
 
     def fill(self, draw: Draw, item: int) -> None:
-        """Seal an item's arguments, and have the child place them on the device."""
+        """Note the item: its arguments are placed on the device by the child, as a call begins."""
+        self._item = draw, item
+
+    def _place(self) -> None:
+        """Seal the item's arguments, and have the child place them on the device."""
+        draw, item = self._item
         self._key = 1 << KEY_BITS | secrets.randbits(KEY_BITS)
         self._placed_bytes = size = draw.description.inputs.size
         seal.apply(draw.input_bytes(item), self._inputs.bytes[:size], self._key)
@@ -116,6 +122,7 @@ class DeviceSide(Side):
     def begin(self, draw: Draw, item: int) -> None:
         """Start a call, without waiting for it."""
         self.fill(draw, item)
+        self._place()
         self._calls += 1
         self.worker.send(Op.RUN, seed=self._key)
 
@@ -124,23 +131,21 @@ class DeviceSide(Side):
         self._committed = self.worker.answer(timeout_s, "being called", compile_s=compile_s)
         self.worker.await_stop()
 
-    def timed_call(
-        self, draw: Draw, item: int, timeout_s: float, *, held: int = 0, pinned: int = 0
-    ) -> TimedCall:
-        """Call the kernel on an item, from the key to the digest of its results.
+    def timed_call(self, timeout_s: float, *, held: int = 0, pinned: int = 0) -> TimedCall:
+        """Call the kernel on the item of the last `fill`, from key to digest of its results.
 
         A call that the child can't queue on the device is repeated, with the host's part in it.
         """
         self._calls += 1
         stuck = False
         if self._may_queue and not self._is_held_up and self._calls > self.cold_calls:
-            self.fill(draw, item)
+            self._place()
             call = self._queued_call(timeout_s)
             stuck = call is None
             self._stuck = self._stuck + 1 if stuck else 0
             if call is not None:
                 return call
-        self.fill(draw, item)
+        self._place()
         call = self.worker.timed_call(timeout_s, op=Op.RUN, seed=self._key)
         if stuck and not self._is_held_up:
             # It may be the machine that was busy: the call is taken again.
@@ -189,17 +194,10 @@ class DeviceSide(Side):
         return call
 
     def watched_call(
-        self,
-        draw: Draw,
-        item: int,
-        timeout_s: float,
-        *,
-        rng: random.Random,
-        held: int,
-        pinned: int,
+        self, timeout_s: float, *, rng: random.Random, held: int, pinned: int
     ) -> TimedCall:
         """Call the kernel like any time: every answer commits to its results."""
-        return self.timed_call(draw, item, timeout_s)
+        return self.timed_call(timeout_s)
 
     def results(self) -> list[torch.Tensor]:
         """Return the results of the last call, fetched by the child and valid until the next.
@@ -316,7 +314,8 @@ def fault_of_device(pool: ChildPool, reference: Reference) -> str:
             side.send_plan(worker, reference.state)
             pool.await_load(worker)
             worker.await_stop()
-            side.timed_call(reference.sample, 0, timeout_s)
+            side.fill(reference.sample, 0)
+            side.timed_call(timeout_s)
     except EvaluationFailure as failed:
         return failed.message
     return ""

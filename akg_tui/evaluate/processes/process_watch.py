@@ -8,8 +8,10 @@ process that is not the caller's own child.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
+import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -92,7 +94,17 @@ def own_cpu_wait_ns() -> int:
 
     The second figure of `schedstat` (Linux, `sched-stats.rst`); 0 where the kernel does not count.
     """
-    return _schedstat(_read("/proc/thread-self/schedstat"), 1)
+    file = _own_schedstat(threading.get_native_id())
+    return _schedstat(os.pread(file, _READ_BYTES, 0), 1) if file >= 0 else 0
+
+
+@functools.cache
+def _own_schedstat(_thread: int) -> int:
+    """Return the open `schedstat` of the calling thread, or -1. Few threads ask, so none closes."""
+    try:
+        return os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return -1
 
 
 def _schedstat(text: bytes, figure: int) -> int:

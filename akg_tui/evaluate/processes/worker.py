@@ -330,9 +330,13 @@ class Worker:
         self._await_answer(deadline_s, activity, compile_s=compile_s)
         return self._value(stop=stop)
 
-    def wake(self, deadline_s: float) -> None:
-        """Have a child of ours run the code around a call once; stop it."""
+    def wake(self, deadline_s: float, meanwhile: Callable[[], None]) -> None:
+        """Have a child of ours run the code around a call once; stop it.
+
+        `meanwhile` is called while the child runs.
+        """
         self.send(Op.WAKE)
+        meanwhile()
         self.answer(deadline_s, "waking")
         self.await_stop()
 
