@@ -292,6 +292,17 @@ async def test_the_place_of_a_change_depends_on_the_size_alone() -> None:
         assert pane.top == 100
 
 
+async def test_a_pane_that_grows_beyond_its_kernel_does_not_stay_scrolled_to_the_change() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)  # changes line 10 of 42
+    async with on_stage(handle, (60, 16)) as stage:
+        pane = stage.deck.panes["source"]
+        assert isinstance(pane, SourcePane)
+        assert pane.top > 0
+        await stage.resize(200, 60)
+        assert pane.max_scroll_y > 0
+        assert pane.top == 0
+
+
 async def test_a_search_finds_as_it_is_typed_and_leaves_what_it_found_in_sight() -> None:
     async with on_stage(long_kernel()) as stage:
         await stage.press("2", "g", "slash", *"line_17")

@@ -147,7 +147,7 @@ class SourcePane(LineView, Pane):
     def on_resize(self) -> None:
         # Unless the person has scrolled, the place depends on the room alone, and on no earlier
         # one: a pane is sometimes filled before it has its size.
-        if self.top == self._placed:
+        if self.top == min(self._placed, round(self.max_scroll_y)):  # more room moves the end
             row = self._first_change
             self.to_row(row - self.page // 3 if row >= self.page else 0)
             self._placed = self.top
