@@ -104,13 +104,13 @@ process, ends when it was stopped."""
 FIXED_SHARE = 0.5
 """The largest share of a call that is subtracted as fixed cost."""
 
-DECOYS = 2
-PAIRS_A_DECOY = 5
+DECOYS = 3
+PAIRS_A_DECOY = 4
 FIRST_CLUSTERS = HOPELESS_CLUSTERS[0]
 Decoy = tuple[VerificationInput, ...]
 """Verification inputs of one or two calls in a row, at random turns of a cluster; their results are
 checked, and their time does not count. There are at least `DECOYS`, and one for each
-`PAIRS_A_DECOY` pairs; in each of the `FIRST_CLUSTERS` of a comparison there is one, because a
+`PAIRS_A_DECOY` pairs; in each of the `FIRST_CLUSTERS` before a verdict there is one, because a
 kernel that is slower is dismissed after them, and gains nothing by a wrong result."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
@@ -176,9 +176,9 @@ class Side:
         worker.send_content(op, self.plan, self._report, state, self._inputs, self._addresses)
 
     def fill(self, draw: Draw, item: int) -> None:
-        """Copy an item's arguments to where the child reads them, while it is stopped.
+        """Copy an item's arguments to where the child reads them.
 
-        The child must not run between getting an input and the start of its clock.
+        A kernel's process must not run between getting an input and the start of its clock.
         """
         self._inputs.bytes[: draw.description.inputs.size] = draw.input_bytes(item)
 
