@@ -173,7 +173,7 @@ async def test_a_breach_of_the_protocol_ends_with_a_verdict(world: World, breach
     found = await world.judge.evaluate(kernel(*breach.lines, before=breach.before))
     assert time.monotonic() - began < LIMIT_S
     assert found.outcome is Outcome.FAILED, found
-    assert str(found.failure) in breach.kinds, found
+    assert str(found.failure) in breach.kinds, found.message
     assert breach.says in found.message, found
     assert len(found.message) <= 400
     assert len(found.detail) <= 20_000

@@ -611,7 +611,7 @@ class Worker:
                 queued_s = (self._watch.cpu_wait_ns() - waited_ns) / 1e9 if waited_ns >= 0 else 0.0
                 delay_s = min(queued_s + paused_s, (DELAYED - 1) * deadline_s)
                 if now >= limit + delay_s:
-                    raise self._killed(_no_answer(limit - start, activity), FailureKind.TIMEOUT)
+                    raise self._out_of_time(limit - start, activity)
             wait_s = min(step, limit + delay_s - now)
             ready = {fd for fd, _ in self._poll.poll(wait_s * 1000 + 1)}
             if self._channel.fileno() in ready:
@@ -628,6 +628,13 @@ class Worker:
                 waited_ns = self._watch.cpu_wait_ns()
             if compile_s and process_watch.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
+
+    def _out_of_time(self, seconds: float, activity: str) -> ChildFailed:
+        """Kill the child; return its failure: a limit that it exceeds, else its time."""
+        if self._limits and (excess := self._limits.excess()):
+            return self._killed(excess)
+        below = len(process_watch.descendants(self.pid))
+        return self._killed(_no_answer(seconds, activity, below), FailureKind.TIMEOUT)
 
     def _read(self) -> tuple[int, str, int]:
         try:
@@ -687,8 +694,10 @@ class Worker:
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
 
 
-def _no_answer(seconds: float, activity: str) -> str:
-    return f"no answer after {round(seconds, 1):g} s of {activity}"
+def _no_answer(seconds: float, activity: str, processes: int = 0) -> str:
+    passed = f"no answer after {round(seconds, 1):g} s of {activity}"
+    # Else a compiler that needs longer looks like a kernel that hangs.
+    return f"{passed}; processes below it at that time: {processes}" if processes else passed
 
 
 OOM_KILLS = Path("/proc/vmstat")
