@@ -697,7 +697,7 @@ class Worker:
 def _no_answer(seconds: float, activity: str, processes: int = 0) -> str:
     passed = f"no answer after {round(seconds, 1):g} s of {activity}"
     # Else a compiler that needs longer looks like a kernel that hangs.
-    return f"{passed}; processes below it at that time: {processes}" if processes else passed
+    return f"{passed}; child processes at that time: {processes}" if processes else passed
 
 
 OOM_KILLS = Path("/proc/vmstat")
