@@ -1,6 +1,7 @@
 """The events of a run. The journal is a sequence of events and the only source of truth.
 
-Events are small frozen values. An event states a fact in the past tense and is never edited.
+Events are small frozen values. An event states a fact in the past tense and is never edited. One
+with the name of a file that could leave the run's folder cannot be made (`sanitize.check_name`).
 A new field needs a default, so that older journals can still be read. A new event needs a
 class here, a row of the table in `akg_tui.core.fold`, and its text for display.
 """
@@ -16,6 +17,7 @@ from msgspec import Struct
 from akg_tui.core.measurement import Estimate, Interval, Measurement
 from akg_tui.core.model_info import Capabilities
 from akg_tui.core.phases import Gate, Mode, Phase, Verdict
+from akg_tui.core.sanitize import check_name
 from akg_tui.core.task import Policy, Task
 
 COMMAND_LINE = "command line"  # `source` of a change to a run at rest, before its next session
@@ -65,6 +67,9 @@ class RunCreated(Event, frozen=True):
     reference_sha256: str
     kernel_sha256: str
     kernel_blob: str
+
+    def __post_init__(self) -> None:
+        check_name("run_id", self.run_id)
 
 
 class SessionOpened(Observation, frozen=True):
@@ -255,6 +260,11 @@ class SubagentStarted(Observation, frozen=True):
     prompt_sha256: str = ""
     trace: str = ""
 
+    def __post_init__(self) -> None:
+        check_name("subagent", self.subagent)
+        if self.trace:
+            check_name("trace", self.trace, folders=True)
+
 
 SubagentStatus = Literal["done", "limit", "failed", "cancelled", "interrupted"]
 
@@ -344,6 +354,9 @@ class RememberedKernel(Struct, frozen=True, gc=False):
     over_seed: Interval
     versions: str = ""
     elsewhere: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("path", self.path, folders=True)
 
 
 class MemoryRecalled(Observation, frozen=True):
@@ -595,6 +608,9 @@ class PlanEditAdopted(Event, frozen=True):
     kept: str
     change: PlanChange
 
+    def __post_init__(self) -> None:
+        check_name("kept", self.kept)
+
 
 class ReplanForced(Event, frozen=True):
     by_a_person = True
@@ -677,6 +693,9 @@ class Forked(Event, frozen=True):
     hash: str
     version: str
 
+    def __post_init__(self) -> None:
+        check_name("run_id", self.run_id)
+
 
 class ShortlistedKernel(Struct, frozen=True, gc=False):
     """A kernel of a shortlist: its attempt there, its item's text, its Git object, its estimate."""
@@ -757,6 +776,9 @@ class PlanEdited(Event, frozen=True):
     kept: str
     sha256: str
 
+    def __post_init__(self) -> None:
+        check_name("kept", self.kept)
+
 
 class RunSalvaged(Event, frozen=True):
     """The run was copied from the damaged run `source`, which was not changed.
@@ -771,6 +793,9 @@ class RunSalvaged(Event, frozen=True):
     lost: tuple[int, ...] = ()
     commits: tuple[tuple[int, str], ...] = ()
     best: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("run_id", self.run_id)
 
 
 class RunFinished(Event, frozen=True):

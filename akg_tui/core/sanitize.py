@@ -1,9 +1,11 @@
-"""Make untrusted text safe: `clean` for a screen, `strip_escapes` for stored output.
+"""Make untrusted text safe: `clean` for a screen, `strip_escapes` for stored output, `name_fault`
+for the names of files.
 
 Kernels, model output and file names are untrusted. `clean` drops no character: a character that
 would control the terminal, or hide or reorder text, becomes a visible mark. `strip_escapes` drops
 escape codes, so that a compiler's colours do not appear in every error message, and cuts out the
-middle of a text that is too long.
+middle of a text that is too long. `name_fault` decides for all names that come from a file, whether
+they can lead out of the folder that they are meant for.
 """
 
 from __future__ import annotations
@@ -88,3 +90,44 @@ def strip_to_line(text: str, limit: int = LINE_LIMIT) -> str:
     """Return `text` without escape codes, on one line of at most `limit` characters."""
     line = " ".join(strip_escapes(text, limit * 4).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+NAME_BYTES = 255  # of one name, as the file systems have it
+PATH_LENGTH = 512
+
+
+class BadName(ValueError):
+    """The value of `field` is no name of a file below a folder, for the reason `why`."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
+
+def name_fault(name: str, *, folders: bool = False) -> str:
+    """Return why `name` is no name of a file in a folder, with the name in it; "" if it is one.
+
+    With `folders` it can be a path of such names, with slashes between. Forbidden are steps up,
+    also in look-alikes of dots and slashes, and characters that are not printable.
+    """
+    shown = repr(name) if len(name) <= 80 else f"{name[:79]!r}…"
+    if len(name) > PATH_LENGTH:
+        return f"{shown} is too long for the name of a file"
+    if not name.isprintable():
+        return f"{shown} has characters that are not printable"
+    for part in name.split("/"):
+        plain = unicodedata.normalize("NFKC", part)
+        if plain in ("", ".", "..") or "/" in plain or "\\" in plain:
+            return f"{shown} leaves the folder" if name else "is empty, expected a name"
+        if len(part.encode()) > NAME_BYTES:
+            return f"{shown} is too long for the name of a file"
+    if "/" in name and not folders:
+        return f"{shown} is in another folder, expected a name without a slash"
+    return ""
+
+
+def check_name(field: str, name: str, *, folders: bool = False) -> None:
+    """Raise `BadName` if `name_fault` finds one; for the `__post_init__` of what is decoded."""
+    if why := name_fault(name, folders=folders):
+        raise BadName(field, why)

@@ -13,17 +13,18 @@ from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.phases import WorkflowName
+from akg_tui.core.sanitize import check_name
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 from akg_tui.core.stopping.goals import METRICS
 
 Positive = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=1e7)]
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
-Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", max_length=64)]
+Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=64)]
 
 MetricName = Annotated[
-    str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?$")
+    str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?\Z")
 ]
 Backend = Literal["cpu", "cuda", "ascend"]
 CompileBaseline = Literal["compile", "max-autotune"]
@@ -44,7 +45,8 @@ class Files(Struct, frozen=True, forbid_unknown_fields=True):
     """File names inside the task folder. An agent may change only the files `editable`.
 
     `editable` is one file, or a list whose first file is the kernel that the judge loads.
-    `context` are globs of text files in the folder that the agent may read and search.
+    `context` are globs of text files in the folder that the agent may read and search. A name that
+    could leave the folder raises `BadName`.
     """
 
     reference: str = "reference.py"
@@ -52,6 +54,11 @@ class Files(Struct, frozen=True, forbid_unknown_fields=True):
     context: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
 
     def __post_init__(self) -> None:
+        check_name("reference", self.reference)
+        for name in self.names:
+            check_name("editable", name)
+        for pattern in self.context:
+            check_name("context", pattern, folders=True)
         if len(self.names) == 1:  # so that a list of one file is that file in the journal too
             force_setattr(self, "editable", self.names[0])
 
@@ -83,7 +90,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     the ratios, relative to the other weights.
     """
 
-    name: Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[^\W_][\w.-]*$")]
+    name: Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[^\W_][\w.-]*\Z")]
     sizes: dict[str, int | float] = {}
     weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
 
@@ -146,7 +153,7 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     without it the judge counts only the outputs.
     """
 
-    threads: Positive = 1
+    threads: Annotated[int, Meta(ge=1, le=1024)] = 1
     min_gain: Fraction = 0.01
     max_regression: Fraction = 0.02
     budget_s: Seconds = 20.0
@@ -164,7 +171,7 @@ class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     require: bool = False
-    memory_gb: Annotated[float, Meta(gt=0)] | None = None
+    memory_gb: Annotated[float, Meta(gt=0, le=1e6)] | None = None
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,7 +214,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 # The model id for the name `claude`. A run stores the id, so a new default changes no old run.
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
-MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$"
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*\Z"
 PACKAGE = "package:"  # a model of this kind is the agent of an installed package
 MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mcp`
 
@@ -240,12 +247,12 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
 
     model: Annotated[str, Meta(min_length=1, max_length=128, pattern=MODEL_NAME)] = SWEEP
     seed: Annotated[int, Meta(ge=0)] = 0
-    tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
-    functions: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.py)?$")] = ""
+    tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?\Z")] = ""
+    functions: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.py)?\Z")] = ""
     packages: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
     allow_script: bool | None = None
     api: Api = "messages"
-    base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
+    base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?\Z")] = ""
     api_key_file: str = ""
     max_output_tokens: Annotated[int, Meta(ge=256, le=128_000)] = 16_000
     context_tokens: Annotated[int, Meta(ge=4_000)] = 48_000
@@ -306,7 +313,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     interpreter, compiled for that arch, and ranked by an estimate.
     """
 
-    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+$")]
+    op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.-]+\Z")]
     baselines: tuple[Baseline, ...] = ()
     metrics: Annotated[tuple[MetricName, ...], Meta(max_length=32)] = ()
     files: Files = field(default_factory=Files)
@@ -320,7 +327,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)
     workflow: WorkflowName | None = None
-    estimate: Annotated[str, Meta(max_length=32, pattern=r"^[A-Za-z0-9_-]*$")] = ""
+    estimate: Annotated[str, Meta(max_length=32, pattern=r"^[A-Za-z0-9_-]*\Z")] = ""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]

@@ -38,9 +38,9 @@ _STATES: dict[ItemState, LessonState] = {
     ItemState.FAILED: "FAILED",
 }
 
-Name = Annotated[str, Meta(pattern=r"^[\w.-]{1,128}$")]
+Name = Annotated[str, Meta(pattern=r"^[\w.-]{1,128}\Z")]
 Short = Annotated[str, Meta(max_length=512)]
-Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 Ratio = Annotated[float, Meta(gt=0, le=MOST)]
 

@@ -47,6 +47,13 @@ class JournalTooNew(JournalDamaged):
     remedy = "nothing was changed; update akg-tui to go on with this run"
 
 
+class JournalLeaves(JournalDamaged):
+    """A whole line names a file outside the run's folder: no akg-tui wrote it."""
+
+    fault = "the journal cannot be trusted"
+    remedy = "nothing was changed; if it is from elsewhere, do not use it"
+
+
 class JournalWriteError(StoreError):
     """An event could not be made durable, and is not in the journal."""
 

@@ -95,7 +95,7 @@ class Journal:
         """
         try:
             return prepare(event, len(self.records) + 1, at, self._prev)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             what = f"{type(event).__name__} has a value that JSON cannot hold: {error}"
             raise self._not_written(what) from error
 

@@ -21,7 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.errors import JournalDamaged, JournalTooNew, reading
+from akg_tui.core.sanitize import BadName
+from akg_tui.store.errors import JournalDamaged, JournalLeaves, JournalTooNew, reading
 
 # The schema of the lines that this version writes. A line with a higher number is refused; raising
 # it needs a reader for older lines (`tests/store/fixtures` keeps journals).
@@ -202,8 +203,8 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
             scanned.records.append(Record(number, found.at, event))
         except _Unknown as error:
             raise JournalTooNew(path, number, str(error), scanned.length) from error
-        except ValueError as error:  # includes msgspec's errors
-            raise JournalDamaged(path, number, str(error), scanned.length) from error
+        except (ValueError, RecursionError) as error:  # includes msgspec's errors
+            raise _unreadable(path, number, error, scanned.length) from error
         ended = line + b"\n"
         scanned.count = number
         scanned.length += len(ended)
@@ -211,6 +212,22 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
         scanned.prev = digest(ended)
         scanned.last = ended
     return scanned
+
+
+def _unreadable(
+    path: Path, number: int, error: ValueError | RecursionError, offset: int
+) -> JournalDamaged:
+    cause = error.__cause__
+    if isinstance(cause, BadName):
+        return JournalLeaves(path, number, f"{_place(error)}{cause.field}: {cause.why}", offset)
+    what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return JournalDamaged(path, number, what, offset)
+
+
+def _place(error: Exception) -> str:
+    """Return where in an event msgspec found a fault: "" or a dotted path with a dot at its end."""
+    _, _, place = str(error).rpartition(" - at `$.")
+    return f"{place.rstrip('`')}." if " - at `$." in str(error) else ""
 
 
 def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from akg_tui.core.events import AnyEvent, Record, RunCreated
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Mode
+from akg_tui.core.sanitize import name_fault
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
 from akg_tui.store.context_files import write_context
@@ -173,6 +174,8 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
     RunFolderError
         If a file in the folder cannot be read or written.
     """
+    if why := name_fault(name):
+        raise RunFolderError(f"cannot make a run: {why}")
     staged: Path | None = None
     try:
         if not runs.is_dir():

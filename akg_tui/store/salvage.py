@@ -18,7 +18,7 @@ from msgspec import Struct
 from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import ADVANCES, Phase
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import name_fault, one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.task import names_of
 from akg_tui.kernel_files import NotJoinable
@@ -63,6 +63,8 @@ def salvage(run: Path, out: Path) -> Salvaged:
         raise RunLocked(run, pid)
     if out.exists():
         raise RunFolderError(f"{out}: is there already, expected a new folder")
+    if why := name_fault(out.name):
+        raise RunFolderError(f"cannot make a run: {why}")
     inspected = inspect(run / JOURNAL)
     if isinstance(inspected.fault, JournalTooNew):
         raise inspected.fault

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from akg_tui.core.sanitize import BadName
 from akg_tui.core.stopping.automation import (
     AutomationPolicy,
     BadPolicy,
@@ -99,7 +100,7 @@ def _task(plain: dict[str, Any], bad: _Faults) -> Task:
     try:
         task = msgspec.convert(plain, Task, strict=True)
     except msgspec.ValidationError as error:
-        raise _explained(str(error), plain, bad) from None
+        raise _explained(error, plain, bad) from None
     _check_files(task, bad)
     _check_automation(plain, bad)
     for at, why in never_met(task.policy.automation, task.metrics):
@@ -163,10 +164,12 @@ def _check_numbers(value: Any, field: tuple[str, ...], bad: _Faults) -> None:
         raise bad(field, f"too large, expected at most {_LARGEST}")
 
 
-def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
+def _explained(error: msgspec.ValidationError, plain: dict[str, Any], bad: _Faults) -> BadTask:
     """Return msgspec's message in the words of TOML, with the value, the line and the choices."""
-    what, _, place = fault.partition(" - at `$")
+    what, _, place = str(error).partition(" - at `$")
     field = tuple(re.findall(r"[^.`\[\]]+", place))
+    if isinstance(error.__cause__, BadName):
+        return bad((*field, error.__cause__.field), error.__cause__.why)
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
         lacking = (*field, missing[1])
         return bad(lacking, f'is missing, expected a line like {missing[1]} = "…"')

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from akg_tui import __version__
 from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.sanitize import check_name
 from akg_tui.core.state import RunState
 from akg_tui.engine.run_service import Limits
 from akg_tui.store.errors import RunFolderError, RunLocked, StoreError, reading, writing
@@ -43,6 +44,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     tape: str = ""
     parallel: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            check_name("files", name)
+        if self.tape:
+            check_name("tape", self.tape)
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -101,6 +108,9 @@ class Entry(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     seed: int = 0
     label: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("label", self.name)
 
     @property
     def task(self) -> str:
@@ -300,7 +310,7 @@ def _read(folder: Path) -> Record:
         data = path.read_bytes()
     try:
         record = msgspec.json.decode(data, type=Record)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RunFolderError(f"{path}: cannot be read: {error}") from None
     if record.schema != SCHEMA:
         raise RunFolderError(f"{path}: has schema {record.schema}, this version reads {SCHEMA}")

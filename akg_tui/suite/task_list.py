@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import BadName, check_name, one_line
 from akg_tui.problems.formats import is_problem, problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, unseen
@@ -57,6 +57,9 @@ class Source(Struct, frozen=True, kw_only=True):
     needs: Resources = Resources()
     fault: str = ""
 
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+
     @property
     def is_task_folder(self) -> bool:
         return is_file(Path(self.path) / TASK_FILE)
@@ -66,10 +69,14 @@ class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One `[[tasks]]` of a manifest. `path` is relative to the manifest."""
 
     path: Annotated[str, Meta(min_length=1)]
-    name: Annotated[str, Meta(pattern=r"^[\w.-]{1,100}$")] = ""
+    name: Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")] = ""
     format: str = ""
     sizes: dict[str, int | float] = {}
     needs: Resources = Resources()
+
+    def __post_init__(self) -> None:
+        if self.name:
+            check_name("name", self.name)
 
 
 def find_tasks(
@@ -206,6 +213,8 @@ def _row(path: Path, plain: Any, number: int, lines: dict[tuple[str, ...], int])
     except ValidationError as error:
         why, _, place = str(error).partition(" - at `$")
         field = place.rstrip("`").lstrip(".")
+        if isinstance(error.__cause__, BadName):
+            field, why = error.__cause__.field, error.__cause__.why
         at = lines.get(("tasks", str(number), field), line)
         fault = str(BadTask(path, at, f"tasks[{number}].{field}".rstrip("."), why))
         return Source(name=f"row-{number + 1}", path=str(path.absolute()), fault=fault)

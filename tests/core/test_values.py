@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -24,9 +26,9 @@ from akg_tui.core.phases import (
     Verdict,
 )
 from akg_tui.core.plan.plan_document import cell, render_plan
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import PATH_LENGTH, BadName, name_fault, one_line
 from akg_tui.core.summary import summarize
-from akg_tui.core.task import Policy
+from akg_tui.core.task import Files, Policy
 from akg_tui.core.verdict import Decision, decide_verdict
 from tests.core.simulated import SimulatedRun, broken, failed, faster, planned, unproved
 
@@ -209,6 +211,84 @@ def test_one_line_is_one_printable_line(text, width) -> None:
     assert len(line) <= width
     assert line.isprintable()
     assert "|" not in cell(text, width)
+
+
+ODD_PARTS = st.sampled_from(
+    [
+        "..",
+        ".",
+        "",
+        "a",
+        "kernel.py",
+        "\u2025",
+        "\uff0e\uff0e",
+        "a\\b",
+        "a\uff0fb",
+        "~",
+        "nul\0",
+        "\ud800",
+    ]
+)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.lists(st.one_of(ODD_PARTS, st.text(max_size=9)), max_size=6).map("/".join),
+        st.lists(ODD_PARTS, max_size=4).map(lambda parts: "/" + "/".join(parts)),
+    )
+)
+def test_a_name_without_a_fault_stays_below_its_folder(name: str) -> None:
+    for folders in (False, True):
+        why = name_fault(name, folders=folders)
+        assert why == one_line(why)
+        if why:
+            continue
+        folder = Path("/top/run")
+        place = Path(os.path.normpath(folder / name))
+        assert place.is_relative_to(folder)
+        assert place != folder
+        assert folders or place.parent == folder
+        assert len(place.relative_to(folder).parts) == name.count("/") + 1
+        assert name.isprintable()
+        assert name.encode()  # no lone surrogate
+
+
+@pytest.mark.parametrize(
+    "name", ["kernel.py", "PLAN.md.edited-3", "papers/*.md", "a..b", "..a", "漢字 ｆ.py", "n" * 255]
+)
+def test_the_names_that_people_give_have_no_fault(name: str) -> None:
+    assert name_fault(name, folders=True) == ""
+
+
+def test_a_name_as_long_as_no_file_system_takes_is_told_short() -> None:
+    for name in ("n" * 10_000, "n" * 256, "/".join(["n"] * PATH_LENGTH), "\u6f22" * 86):
+        assert "is too long for the name of a file" in name_fault(name, folders=True)
+        assert len(name_fault(name, folders=True)) < 200
+
+
+LEAVING = {
+    "task.files.reference": lambda name: Files(reference=name),
+    "task.files.editable": lambda name: Files(editable=("kernel.py", name)),
+    "task.files.context": lambda name: Files(context=(name,)),
+    "forked run_id": lambda name: ev.Forked(
+        run_id=name, parent="", parent_path="", round=0, seq=1, hash="", version=""
+    ),
+    "salvaged run_id": lambda name: ev.RunSalvaged(run_id=name, source="", damage=""),
+    "kept": lambda name: ev.PlanEdited(kept=name, sha256=""),
+    "trace": lambda name: ev.SubagentStarted(subagent="s1", agent="", phase=Phase.PLAN, trace=name),
+    "subagent": lambda name: ev.SubagentStarted(subagent=name, agent="", phase=Phase.PLAN),
+    "path": lambda name: ev.RememberedKernel(
+        run="", attempt=1, path=name, sha256="", over_seed=Interval(1.0, 1.0, 1.0, 0.95)
+    ),
+}
+
+
+@pytest.mark.parametrize("field", LEAVING)
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "\x1b[31m", "x\0", "..", "a\n"])
+def test_no_event_can_be_made_with_a_name_that_leaves_its_folder(field: str, name: str) -> None:
+    with pytest.raises(BadName):
+        LEAVING[field](name)
 
 
 def test_the_summary_quotes_the_fresh_measurement_not_the_winning_sample() -> None:

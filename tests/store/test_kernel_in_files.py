@@ -149,8 +149,8 @@ def test_a_list_of_one_file_is_that_file(task: TaskFolder, tmp_path: Path) -> No
 
 BAD = {
     '["kernel.py", "none.h"]': "none.h is not a file in this folder",
-    '["kernel.py", "../x.h"]': "'../x.h' is not allowed, expected the name of a file",
-    '["kernel.py", "/etc/passwd"]': "'/etc/passwd' is not allowed",
+    '["kernel.py", "../x.h"]': "'../x.h' leaves the folder",
+    '["kernel.py", "/etc/passwd"]': "'/etc/passwd' leaves the folder",
     '["kernel.py", "kernel.py"]': "kernel.py is named twice",
     '["kernel.py", "reference.py"]': "is the reference too",
     '["kernel.py", "task.toml"]': "task.toml has another purpose",

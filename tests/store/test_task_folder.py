@@ -79,8 +79,11 @@ BAD_TOML = {
     'op = "a"\n[policy]\nmax_rounds = 99999999999999999999\n': (3, "policy.max_rounds: too large"),
     'op = "a"\npolicy = 3\n': (2, "policy: 3 is not allowed, expected table"),
     'op = "a"\n[[policy]]\nmax_rounds = 1\n': (2, "policy: [{'max_rounds': 1}] is not allowed"),
-    'op = "a"\n[files]\neditable = "../kernel.py"\n': (3, "files.editable: '../kernel.py' is not"),
-    'op = "a"\n[files]\nreference = "/etc/passwd"\n': (3, "files.reference: '/etc/passwd' is not"),
+    'op = "a"\n[files]\neditable = "../kernel.py"\n': (
+        3,
+        "files.editable: '../kernel.py' leaves the folder",
+    ),
+    'op = "a"\n[files]\nreference = "/etc/passwd"\n': (3, "files.reference: '/etc/passwd' leaves"),
     'op = "a"\n[files]\neditable = "reference.py"\n': (3, "files.editable: is the reference too"),
     'op = "a"\n[files]\neditable = "none.py"\n': (3, "files.editable: none.py is not a file"),
     'op = "\\u001b[31m"\n': (1, "op: '\\x1b[31m' is not allowed"),

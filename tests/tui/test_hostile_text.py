@@ -22,6 +22,7 @@ ESCAPES = "\x1b[31m\x1b]0;t\x07\x9b2J\x1b[?1049l\r\x08\x00\x7f"
 BIDI = "\u202eabc\u202c \u2066x\u2069 \u200f"
 WIDE = "漢字かなカナ ｆｕｌｌ 👩‍👩‍👧 🇩🇪"
 COMBINING = "e\u0301\u0302\u0303 a\u200bb \u0e33 \ufeff z\ufe0f"
+NAME = "kernel 漢字 ｆｕｌｌ [red]m[@click=app.quit] e\u0301\u0302.py"  # no other can be made
 HOSTILE = f"{WIDE[:6]} {MARKUP} {ESCAPES} {BIDI} {COMBINING} {WIDE}"
 
 FORBIDDEN = [
@@ -43,7 +44,7 @@ def hostile(mode: Mode = Mode.REVIEW, agent: str = "sweep") -> FakeHandle:
     ]
     task = Task(
         op=HOSTILE.replace("\x00", ""),
-        files=Files(editable=f"kernel {HOSTILE}.py"),
+        files=Files(editable=NAME),
         target=Target(backend="cpu", dsl="cpp", arch=HOSTILE),
         policy=Policy(max_rounds=12),
     )

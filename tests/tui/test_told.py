@@ -69,6 +69,7 @@ UNSEEN = {
     "core/phases:__post_init__": "a fault of our own",
     "core/phases:_bad": "a fault of our own",
     "core/recovery:cut_off": "a part of a sentence that is there whole",
+    "store/journal_format:_place": "a part of another library's message",
     "engine/engine:_commit_seed": "a commit's subject",
     "engine/follower:kernel": "stands in the place of a kernel's text",
     "engine/remote_settling": "the command line",

@@ -59,13 +59,14 @@ def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
 
 MAX_TOOLS = 100
 
-_NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+_NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}\Z"
 Name = Annotated[str, Field(pattern=_NAME)]
 Type = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Python's patterns, as `core.task` has them: the engine of pydantic knows no \\Z.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
 
 
 class Property(_Shape):
