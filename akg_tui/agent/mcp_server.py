@@ -53,8 +53,14 @@ _SITUATION = types.Tool(
 Context = ServerRequestContext[Any, Any]
 
 
-def server_of(driver: Driver, specs: Sequence[ToolSpec]) -> Server[Any]:
-    """Return a server that offers the tools `specs`, whose calls `driver` makes."""
+def server_of(
+    driver: Driver, specs: Sequence[ToolSpec], begin: Callable[[], str] = str
+) -> Server[Any]:
+    """Return a server that offers the tools `specs`, whose calls `driver` makes.
+
+    `begin` is called before each call; it makes sure that the run is at work, and returns why it
+    cannot be, which is then the answer, or "".
+    """
     tools = [
         _SITUATION,
         *(
@@ -72,10 +78,10 @@ def server_of(driver: Driver, specs: Sequence[ToolSpec]) -> Server[Any]:
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         given = params.arguments or {}
+        if why := begin():
+            return _answer(Told((why,), failed=True))
         async with _heartbeat(context, driver.outside):
-            told = await _told(driver, params.name, given)
-        content = [types.TextContent(type="text", text=text) for text in told.texts]
-        return types.CallToolResult(content=list(content), is_error=told.failed)
+            return _answer(await _told(driver, params.name, given))
 
     return Server(
         "akg-tui",
@@ -84,6 +90,11 @@ def server_of(driver: Driver, specs: Sequence[ToolSpec]) -> Server[Any]:
         on_list_tools=on_list,
         on_call_tool=on_call,
     )
+
+
+def _answer(told: Told) -> types.CallToolResult:
+    content = [types.TextContent(type="text", text=text) for text in told.texts]
+    return types.CallToolResult(content=list(content), is_error=told.failed)
 
 
 async def _told(driver: Driver, name: str, given: dict[str, Any]) -> Told:

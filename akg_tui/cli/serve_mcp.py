@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import (
@@ -21,7 +22,9 @@ from akg_tui.cli.run_options import (
 from akg_tui.cli.usage_error import EXIT_INTERRUPTED, EXIT_OK, UsageError, read_text
 
 if TYPE_CHECKING:
-    from akg_tui.agent.driver import Driver
+    import asyncio
+
+    from akg_tui.core.task import Task
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
 
@@ -65,9 +68,6 @@ def _mcp(arguments: argparse.Namespace) -> int:
     import asyncio
     from importlib.util import find_spec
 
-    from akg_tui.agent.driver import Driver
-    from akg_tui.engine.run_service import engine_for
-
     if find_spec("mcp") is None:
         raise UsageError("mcp needs the package mcp: pip install 'akg-tui[mcp]'")
     if arguments.token_file and arguments.http is None:
@@ -76,27 +76,90 @@ def _mcp(arguments: argparse.Namespace) -> int:
         what = "--max-tokens, --max-cost: a client's tokens are not known here"
         raise UsageError(f"{what}; use --max-rounds, --max-experiments or --max-hours")
     token = _token(arguments.token_file) if arguments.http is not None else ""
-    driver = Driver()
     with options_at_fault(arguments):
-        run = _opened(arguments)
-        engine = engine_for(run, "cli", driver=driver)
-    driver.outside = lambda: outside(engine)
-    _say(f"run: {engine.path}")
-    _say(f"watch and approve: akg-tui attach {engine.path}")
+        session = _opened(arguments)
     try:
-        asyncio.run(_serve(engine, driver, arguments.http, token))
+        asyncio.run(_serve(session, arguments.http, token))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _say(f"interrupted; go on with: akg-tui mcp {engine.path}")
+        if session.engine is not None:
+            _say(f"interrupted; go on with: akg-tui mcp {quote(session.engine.path)}")
         return EXIT_INTERRUPTED
     return EXIT_OK
 
 
-def _opened(arguments: argparse.Namespace) -> RunFolder:
-    """Return the run to drive: the one that is named, or the newest open one of the task."""
+class _Session:
+    """A run and the client that drives it.
+
+    `folder` has the task's tool files. `opened` returns the run; a run that is `new` is made by
+    the client's first call. `on_break` is called when the engine breaks; `close` then raises its
+    error.
+    """
+
+    def __init__(
+        self, folder: Path, task: Task, opened: Callable[[], RunFolder], *, new: bool
+    ) -> None:
+        from akg_tui.agent.driver import Driver
+
+        self.folder = folder
+        self.task = task
+        self.new = new
+        self.driver = Driver()
+        self.engine: Engine | None = None
+        self._opened = opened
+        self._working: asyncio.Task[None] | None = None
+        self.on_break: Callable[[], None] = lambda: None
+
+    def begin(self) -> str:
+        """Set the engine to work, unless it is; return why it cannot work, or ""."""
+        import asyncio
+
+        from akg_tui.engine.run_service import RunFault, engine_for
+        from akg_tui.store.errors import StoreError
+
+        if self.engine is not None:
+            return ""
+        try:
+            engine = engine_for(self._opened(), "cli", driver=self.driver)
+        except (RunFault, StoreError) as error:
+            return f"the run cannot begin: {error}"
+        self.engine = engine
+        self.driver.outside = lambda: outside(engine)
+        _say(f"run: {engine.path}")
+        _say(f"watch and approve: akg-tui attach {quote(engine.path)}")
+        self._working = asyncio.create_task(engine.run())
+        self._working.add_done_callback(self._worked)
+        return ""
+
+    def _worked(self, working: asyncio.Task[None]) -> None:
+        self.driver.over()  # the calls of a run that is over are still answered
+        if not working.cancelled() and working.exception() is not None:
+            self.on_break()
+
+    async def close(self) -> None:
+        """End the work, which leaves a resumable run. Raises the error of an engine that broke."""
+        import asyncio
+
+        if self.engine is None or self._working is None:
+            return
+        broken = self._working.exception() if self._working.done() else None
+        self._working.cancel()
+        await asyncio.gather(self._working, return_exceptions=True)
+        await self.engine.close()
+        if broken is not None:
+            raise broken
+
+
+def _opened(arguments: argparse.Namespace) -> _Session:
+    """Return a session on the run that is named, on the task's newest open one, or on a new one.
+
+    A new run is checked here, and made when the client's first call comes: many clients connect to
+    all their servers whenever they start.
+    """
     from akg_tui.core.model_info import policy_fault
     from akg_tui.core.task import MCP
-    from akg_tui.engine.run_service import RunRequest, begin, prepare, resume
+    from akg_tui.engine.run_service import RunRequest, begin, check_target, prepare, resume
     from akg_tui.store.filesystem import is_file
+    from akg_tui.store.run_folder import TASK
 
     folder: Path = arguments.run_folder
     limits = stated_limits(arguments)
@@ -110,17 +173,19 @@ def _opened(arguments: argparse.Namespace) -> RunFolder:
         if fault := policy_fault(opened.state.task.policy, MCP):
             opened.close()
             raise UsageError(f"{run}: {fault}")
-    else:
-        request = RunRequest(
-            folder,
-            mode=arguments.mode or "auto",
-            limits=limits,
-            require_sandbox=arguments.require_sandbox,
-            driven=True,
-        )
-        opened = begin(prepare(request))
-    note_goals(opened.state.task)
-    return opened
+        note_goals(opened.state.task)
+        return _Session(run / TASK, opened.state.task, lambda: opened, new=False)
+    request = RunRequest(
+        folder,
+        mode=arguments.mode or "auto",
+        limits=limits,
+        require_sandbox=arguments.require_sandbox,
+        driven=True,
+    )
+    prepared = prepare(request)
+    check_target(prepared.task, folder)
+    note_goals(prepared.task)
+    return _Session(folder, prepared.task, lambda: begin(prepared), new=True)
 
 
 def _newest_open(task: Path) -> Path | None:
@@ -149,8 +214,8 @@ def _token(path: Path | None) -> str:
     return token
 
 
-async def _serve(engine: Engine, driver: Driver, port: int | None, token: str) -> None:
-    """Work on the run and serve its client, until the client leaves or the engine breaks."""
+async def _serve(session: _Session, port: int | None, token: str) -> None:
+    """Serve the client of a session until the client leaves or the engine breaks."""
     import asyncio
     import signal
 
@@ -159,29 +224,25 @@ async def _serve(engine: Engine, driver: Driver, port: int | None, token: str) -
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.run_report import write_report
 
-    path = Path(engine.path)
-    host = Host(tools={"write_report": write_report(path)})
-    known = offered(path, engine.state.task, host)
-    server = server_of(driver, specs_of(known))
-    working = asyncio.create_task(engine.run())
-    working.add_done_callback(lambda task: driver.over())
+    host = Host(tools={"write_report": write_report(session.folder)})
+    known = offered(session.folder, session.task, host)
+    server = server_of(session.driver, specs_of(known), session.begin)
     if port is None:
         serving = asyncio.create_task(serve_stdio(server))
     else:
         serving = asyncio.create_task(serve_http(server, port, token, _tell_address(token)))
+    session.on_break = serving.cancel
+    if session.new:
+        _say("ready: a new run begins with the client's first call")
+    else:
+        session.begin()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
-        while not serving.done():
-            await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()  # a run that is over goes on being answered
-                await asyncio.wait({serving})
-        serving.result()
+        await serving
     finally:
-        for task in (working, serving):
-            task.cancel()
-        await asyncio.gather(working, serving, return_exceptions=True)
-        await engine.close()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await session.close()
 
 
 def _tell_address(token: str) -> Callable[[str], None]:

@@ -21,7 +21,7 @@ from akg_tui.agent.context import Context
 from akg_tui.agent.driver import Driver
 from akg_tui.agent.mcp_server import serve_http, server_of
 from akg_tui.agent.prompt import system_text
-from akg_tui.agent.tools.registry import offered, specs_of
+from akg_tui.agent.tools.registry import TASK, offered, specs_of
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.cli.serve_mcp import outside
 from akg_tui.core import commands as cmd
@@ -48,11 +48,11 @@ class Play:
 
     def __init__(self, engine: Engine, client: Client) -> None:
         self.engine = engine
-        self._client = client
+        self.client = client
 
     async def call(self, tool: str, **arguments: Any) -> tuple[bool, str]:
         """Whether a call failed, and all that it was told."""
-        result = await self._client.call_tool(tool, arguments)
+        result = await self.client.call_tool(tool, arguments)
         return result.is_error, "\n".join(block.text for block in result.content)
 
     async def until(self, words: str) -> str:
@@ -94,7 +94,7 @@ def engine_of(
 @contextlib.asynccontextmanager
 async def playing(folder: Path, **how: Any) -> AsyncIterator[Play]:
     engine, driver = engine_of(folder, **how)
-    specs = specs_of(offered(Path(engine.path), engine.state.task, Host()))
+    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
     working = asyncio.create_task(engine.run())
     working.add_done_callback(lambda task: driver.over())
     try:
@@ -137,7 +137,7 @@ async def test_a_client_drives_a_run_to_a_keep_under_its_phases(tmp_path: Path) 
 
 async def test_the_tools_are_those_of_the_phases_and_one_that_tells(tmp_path: Path) -> None:
     engine, driver = engine_of(tmp_path / "task")
-    specs = specs_of(offered(Path(engine.path), engine.state.task, Host()))
+    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
     async with Client(server_of(driver, specs)) as client:
         listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == ["situation", *(spec.name for spec in specs)]
@@ -243,7 +243,7 @@ async def test_an_answer_that_nobody_waited_for_is_told_with_the_next(
 
 async def test_http_needs_the_token_and_serves_the_same_run(tmp_path: Path) -> None:
     engine, driver = engine_of(tmp_path / "task")
-    specs = specs_of(offered(Path(engine.path), engine.state.task, Host()))
+    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
     addresses: asyncio.Queue[str] = asyncio.Queue()
     working = asyncio.create_task(engine.run())
     serving = asyncio.create_task(
@@ -283,6 +283,29 @@ async def child(task: Path) -> AsyncIterator[tuple[Play, Callable[[], int]]]:
 
     async with Client(started) as client:
         yield Play(None, client), pid  # type: ignore[arg-type]
+
+
+async def test_a_client_that_only_connects_leaves_no_run_behind(tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    async with asyncio.timeout(60), child(task) as (play, _):
+        listed = await play.client.list_tools()
+        assert "situation" in {tool.name for tool in listed.tools}
+        assert not (task / "runs").exists()
+        await play.until("Phase PLAN.")
+    assert len(list(find_runs(task / "runs"))) == 1
+
+
+async def test_a_run_that_cannot_begin_is_an_answer_and_the_next_call_tries_again(
+    tmp_path: Path,
+) -> None:
+    task = make_task(tmp_path / "task")
+    (task / "runs").write_text("in the way")
+    async with asyncio.timeout(60), child(task) as (play, _):
+        failed, told = await play.call("situation")
+        assert failed
+        assert "the run cannot begin: " in told
+        (task / "runs").unlink()
+        await play.until("Phase PLAN.")
 
 
 async def test_a_kill_of_either_side_loses_nothing(tmp_path: Path) -> None:

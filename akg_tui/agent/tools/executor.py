@@ -20,7 +20,7 @@ from akg_tui.agent.tools.call_record import Node, node_for
 from akg_tui.agent.tools.declaration import BadArguments, Tool, ToolContext, checked
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.processes import Captured, capture
-from akg_tui.agent.tools.registry import allowed, offered, refused, specs_of
+from akg_tui.agent.tools.registry import TASK, allowed, offered, refused, specs_of
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess
 from akg_tui.core import commands as cmd
@@ -57,7 +57,7 @@ class ToolExecutor:
         self._caller = caller or Caller()
         self._folder = Path(run.path)
         self._files = FileAccess(self._folder, run.state.task.files.names)
-        known = offered(self._folder, run.state.task, self._host)
+        known = offered(self._folder / TASK, run.state.task, self._host)
         self._known = {name: known[name] for name in only if name in known} if only else known
         self.kernel = KernelSession(run)
         self.told: set[str] = set()

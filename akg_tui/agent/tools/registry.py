@@ -85,11 +85,13 @@ def tools_with(files: tuple[tuple[Path, str], ...], packages: tuple[str, ...] = 
     return found
 
 
-def offered(run: Path, task: Task, host: Host) -> Tools:
-    """Return the tools of a run, without those that need a tool or an agent missing in `host`."""
+def offered(folder: Path, task: Task, host: Host) -> Tools:
+    """Return the tools of a run of `task`, whose tool files are in `folder`, without those that
+    need a tool or an agent missing in `host`.
+    """
     from akg_tui.agent.tools.kernel import in_files, in_format
 
-    files = task_files(run / TASK, task)
+    files = task_files(folder, task)
     known = for_target(tools_with(files, task.agent.packages), task.target)
     known = in_format(known, task.agent.edits_in, " or ".join(task.files.names))
     known = in_files(known, task.files.names)
