@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 from akg_tui.core import events as ev
@@ -172,7 +173,7 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
                             figures=str(found)))  # fmt: skip
     if handle.state.shortlist:
         told.append(message("measure the shortlist: akg-tui settle {path} --here (on a machine "
-                            "with the device) or --on HOST", path=handle.path))  # fmt: skip
+                            "with the device) or --on HOST", path=quote(handle.path)))  # fmt: skip
     if problem := summary["compile_problem"]:
         told.append(message("torch.compile was not measured: {why}", why=Reason(problem)))
     if problem := summary["max_autotune_problem"]:

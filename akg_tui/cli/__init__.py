@@ -41,6 +41,9 @@ DECLARED = (
 )
 
 
+_Declared = tuple[str, str, tuple[str, ...]]
+
+
 def parser(asked: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the commands and their options.
 
@@ -53,24 +56,48 @@ def parser(asked: str | None = None) -> argparse.ArgumentParser:
         description="A terminal workbench in which an agent tunes a compute kernel. Without a "
         "command it lists the runs below this folder, to watch, resume or begin one.",
     )
-    top.set_defaults(run=_browse)
+    top.set_defaults(run=_browse, parser=top)
     top.add_argument("--version", action="version", version=f"akg-tui {__version__}")
     if asked == "":
         return top
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
+    only = [each for each in DECLARED if asked in each[2]]
+    _declare(only or DECLARED, commands)
+    return top
+
+
+def _declare(declared: Sequence[_Declared], commands: Any, group: str = "") -> None:
+    """Add commands to the subparsers `commands`; those of a group without its word."""
+
     def add(
         name: str, run: Callable[[argparse.Namespace], int], about: str, *, hidden: bool = False
     ) -> Any:
         shown: dict[str, Any] = {} if hidden else {"help": about}
-        command = commands.add_parser(name, description=about, **shown)
-        command.set_defaults(run=run)
+        command = commands.add_parser(name.removeprefix(group), description=about, **shown)
+        command.set_defaults(run=run, parser=command)
         return command
 
-    only = [each for each in DECLARED if asked in each[2]]
-    for module, function, _ in only or DECLARED:
+    for module, function, _ in declared:
         getattr(import_module(f"akg_tui.cli.{module}"), function)(add)
-    return top
+
+
+def _group_parser(word: str) -> argparse.ArgumentParser | None:
+    """Return the parser of the commands that begin with `word`, if they are a group: several
+    commands of two words, where `word` alone is none.
+    """
+    group = f"{word} "
+    members = [each for each in DECLARED if any(name.startswith(group) for name in each[2])]
+    if not members or _is_command(word):
+        return None
+    made = argparse.ArgumentParser(prog=f"akg-tui {word}")
+    made.set_defaults(parser=made)
+    _declare(members, made.add_subparsers(dest="command", metavar="COMMAND", required=True), group)
+    return made
+
+
+def _is_command(name: str) -> bool:
+    return any(name in names for _, _, names in DECLARED)
 
 
 def _browse(arguments: argparse.Namespace) -> int:
@@ -81,9 +108,8 @@ def _browse(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see the design: 0, 1, 2, 130)."""
-    words = _with_command_whole(sys.argv[1:] if argv is None else argv)
-    arguments = parser(words[0] if words else "").parse_args(words)
     try:
+        arguments = _parsed(sys.argv[1:] if argv is None else argv)
         code: int = arguments.run(arguments)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -99,11 +125,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _with_command_whole(words: Sequence[str]) -> Sequence[str]:
-    """Return a command line in which a command of two words is one."""
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Return the options and the function of a command line. Raises `UsageError`.
+
+    Ends with the usage of the command where its options are wrong, as argparse does.
+    """
+    first = words[0] if words else ""
     two = " ".join(words[:2])
-    declared = any(two in names for _, _, names in DECLARED)
-    return [two, *words[2:]] if declared and len(words) > 1 else words
+    if (made := _group_parser(first)) is not None:
+        words = words[1:]
+        if not words:
+            made.print_help(sys.stderr)
+            raise SystemExit(EXIT_BAD_INPUT)
+    elif len(words) > 1 and _is_command(two):
+        made, words = parser(two), [two, *words[2:]]
+    elif first and not first.startswith("-") and not _is_command(first):
+        raise UsageError(_no_command(first))
+    else:
+        made = parser(first)
+    arguments, unknown = made.parse_known_args(words)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
+
+
+def _no_command(word: str) -> str:
+    from difflib import get_close_matches
+
+    from akg_tui.core.sanitize import one_line
+
+    near = get_close_matches(word, [name for _, _, names in DECLARED for name in names])
+    meant = f"did you mean {' or '.join(near)}? All commands" if near else "all commands"
+    return f"{one_line(word, 60)!r} is no command; {meant}: akg-tui --help"
 
 
 def _error_line(error: Exception) -> str | None:

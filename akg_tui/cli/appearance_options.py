@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,23 @@ if TYPE_CHECKING:
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.view.controls.preferences import Preferences
 
+SCREENLESS = ("dumb", "unknown")
+"""Values of TERM, by terminfo, of a terminal that cannot place its cursor."""
+
 
 def is_served() -> bool:
     """Return whether a browser is this process's terminal."""
     return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
+
+
+def no_screen() -> str:
+    """Return why the workbench cannot be shown here, or "". Call before it replaces stdout."""
+    if is_served():
+        return ""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "there is no terminal"
+    kind = os.environ.get("TERM", "")
+    return f"the terminal cannot show a screen (TERM={kind})" if kind in SCREENLESS else ""
 
 
 def add_appearance(command: argparse.ArgumentParser) -> None:
@@ -85,8 +99,6 @@ def add_keys(add: Callable[..., Any]) -> None:
 
 
 def _keys(arguments: argparse.Namespace) -> int:
-    import sys
-
     from akg_tui.store.user_folders import config_folder
     from akg_tui.tui import keyboard
     from akg_tui.view.controls import keymap, keys_page

@@ -27,7 +27,7 @@ def add_benches(add: Callable[..., Any]) -> None:
 
     def add_subject(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
         subject = subjects.add_parser(name, help=about, description=about)
-        subject.set_defaults(run=run)
+        subject.set_defaults(run=run, parser=subject)
         return subject
 
     for module in SUBJECTS:

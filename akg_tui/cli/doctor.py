@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import add_api
@@ -138,7 +139,7 @@ def _salvage(arguments: argparse.Namespace) -> int:
     print(f"saved {saved.events} events, {saved.rounds} settled rounds, best: {best}")
     for line in saved.told or ("nothing was lost",):
         print(f"  {line}")
-    print(f"made {saved.path}; go on with: akg-tui resume {saved.path}")
+    print(f"made {saved.path}; go on with: akg-tui resume {quote(str(saved.path))}")
     return EXIT_OK
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import positive
@@ -140,5 +141,7 @@ def _lines(run: Path, state: RunState, waits: OpenGate | None) -> list[str]:
         lines.append(f"  {fault}")
     else:
         lines.append(f"  always would approve: {in_words(scope_of(state, waits))}")
-        lines.append(f"  make that rule with: akg-tui rules {run} --always {waits.gate}")
+        lines.append(
+            f"  make that rule with: akg-tui rules {quote(str(run))} --always {waits.gate}"
+        )
     return lines

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.usage_error import EXIT_OK, UsageError, print_json
@@ -59,7 +60,7 @@ def _fork(arguments: argparse.Namespace) -> int:
     print(f"forked {run} at the end of round {number}: {made.path}")
     if stops:
         print(f"it would end at once ({stops[0]}): resume it with another limit")
-    print(f"go on with: akg-tui resume {made.path}{' --max-rounds N' if stops else ''}")
+    print(f"go on with: akg-tui resume {quote(str(made.path))}{' --max-rounds N' if stops else ''}")
     return EXIT_OK
 
 
@@ -82,7 +83,7 @@ def _undo(arguments: argparse.Namespace) -> int:
     print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {again} again")
     if state.finished:
         print(
-            f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
+            f"the run is over; to go on from here: akg-tui fork {quote(str(arguments.run_folder))} "
             f"--round {state.attempts[before.attempt].round - 1}"
         )
     return EXIT_OK
@@ -124,5 +125,5 @@ def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
     if arguments.yes:
         print(f"{kept} is taken over")
     elif lines:
-        command = f"akg-tui adopt {arguments.run_folder} --edit {kept} --yes"
+        command = f"akg-tui adopt {quote(str(arguments.run_folder))} --edit {kept} --yes"
         print(f"nothing was changed; take it over with: {command}")

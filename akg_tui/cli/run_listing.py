@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
+from akg_tui.cli.appearance_options import add_appearance, no_screen, show_workbench, wanted
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def add_views(add: Callable[..., Any]) -> None:
 
 def browse(arguments: argparse.Namespace) -> int:
     """Run `akg-tui` without a command: show the runs below the current folder."""
-    if not (is_served() or (sys.stdout.isatty() and sys.stdin.isatty())):
+    if why := no_screen():
         raise UsageError(
-            "there is no terminal to show the runs on; list them with: akg-tui runs, "
+            f"{why} to show the runs on; list them with: akg-tui runs, "
             "and see all commands with: akg-tui --help"
         )
     return show_workbench(None, browse=Path())
@@ -86,10 +86,11 @@ def _watch(arguments: argparse.Namespace, *, steer: bool) -> int:
     from akg_tui.store.run_list import check_is_run
 
     check_is_run(path)
-    if not sys.stdout.isatty():
+    if why := no_screen():
+        run = quote(str(path))
         raise UsageError(
-            f"{arguments.command} needs a terminal; for scripts: akg-tui show {path} --json, "
-            f"or akg-tui report {path} --format json"
+            f"{arguments.command} needs a screen, and {why}; for scripts: "
+            f"akg-tui show {run} --json, or akg-tui report {run} --format json"
         )
     looks = wanted(arguments)
     broken: list[Exception] = []

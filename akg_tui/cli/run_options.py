@@ -11,6 +11,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from akg_tui.cli.usage_error import UsageError, fail
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add the stop conditions. A limit not given here is the run's or, before a run, the task's."""
-    command.add_argument("--max-rounds", type=positive, metavar="N")
+    add_max_rounds(command)
     command.add_argument("--max-hours", type=positive_float, metavar="H", help="of work")
     command.add_argument("--max-experiments", type=positive, metavar="N")
     command.add_argument("--max-tokens", type=positive, metavar="N")
@@ -36,6 +37,11 @@ def add_limits(command: argparse.ArgumentParser) -> None:
         help="for example 'speedup>=2'; may be given more than once",
     )
     command.add_argument("--policy", type=Path, metavar="FILE", help="automation policy, JSON")
+
+
+def add_max_rounds(command: argparse.ArgumentParser, about: str | None = None) -> None:
+    """Add the limit on rounds, which `--rounds` names as well."""
+    command.add_argument("--max-rounds", "--rounds", type=positive, metavar="N", help=about)
 
 
 def add_sandbox(command: argparse.ArgumentParser) -> None:
@@ -140,7 +146,7 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
     if option := _SANDBOX_OPTIONS.get(fault.field):
         return f"{option}: this machine can't confine a kernel, it lacks {fault.why}"
     if fault.field == "finished":
-        run = arguments.run_folder
+        run = quote(str(arguments.run_folder))
         return (
             f"--mode: the run is over ({fault.why}); it goes on with another limit: "
             f"akg-tui resume {run} --more-rounds N"
@@ -152,15 +158,16 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
     if fault.field == "workflow":
         return f"workflow {fault.why} (--agent, --workflow; docs/workflows.md)"
     if fault.field == "times":
+        task = quote(str(fault.about))
         return (
             f"{fault.about}: there is nothing to tune by, its kernels are {fault.why}; "
-            f"check one with: akg-tui eval {fault.about} (times need a GPU, and target cuda), "
-            f"or rank by an estimate: akg-tui tune {fault.about} --estimate ARCH"
+            f"check one with: akg-tui eval {task} (times need a GPU, and target cuda), "
+            f"or rank by an estimate: akg-tui tune {task} --estimate ARCH"
         )
     if fault.field == "estimate":
         return f"--estimate: {fault.why}"
     if fault.field in ("key", "key_file") and "run_folder" in arguments:
-        return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
+        return f"{fault.why}; then go on with: akg-tui resume {quote(str(arguments.run_folder))}"
     named = fault.field in ("kernel", "knobs", "driver")
     return f"{fault.about}: {fault.why}" if named else fault.why
 

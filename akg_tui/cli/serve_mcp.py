@@ -260,7 +260,7 @@ def outside(engine: Engine) -> str:
     if state.finished:
         return "\n".join(["The run is over.", *closing_lines(engine)])
     if live.holds and live.activity:
-        how = f"A person answers in the workbench: akg-tui attach {engine.path}"
+        how = f"A person answers in the workbench: akg-tui attach {quote(engine.path)}"
         return f"The run waits: {live.activity}. {how}. Call situation to wait on."
     now = f": {live.progress.stage}" if live.progress else ""
     doing = "it prepares your visit" if state.row.agent else live.activity or "it begins"

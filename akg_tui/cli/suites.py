@@ -31,6 +31,7 @@ FORMATS = ("html", "md", "json", "csv")
 def add_suite(add: Callable[..., Any]) -> None:
     """Declare `suite` and the commands on suites; `add` creates a command."""
     suite = add("suite", _suite, "tune many tasks under one policy, headless and resumable")
+    suite.epilog = "Also: akg-tui suite resume, akg-tui suite show, akg-tui suite compare."
     suite.add_argument(
         "--agents",
         metavar="A,B",

@@ -6,12 +6,20 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
+from akg_tui.cli.appearance_options import (
+    add_appearance,
+    is_served,
+    no_screen,
+    show_workbench,
+    wanted,
+)
 from akg_tui.cli.run_options import (
     add_api,
     add_limits,
+    add_max_rounds,
     add_sandbox,
     note_goals,
     options_at_fault,
@@ -38,13 +46,11 @@ def add_tune(add: Callable[..., Any]) -> None:
     """Declare `demo`, `tune` and `resume`; `add` creates a command."""
     demo = add("demo", _demo, "tune a bundled sample with the sweep agent; needs no key and no GPU")
     demo.add_argument("sample", nargs="?", default=DEMO_SAMPLE, help=f"default: {DEMO_SAMPLE}")
-    demo.add_argument(
-        "--rounds", type=positive, help=f"stop after N rounds (default: {DEMO_ROUNDS})"
-    )
+    add_max_rounds(demo, f"default: {DEMO_ROUNDS}")
     add_watching(demo)
 
     tune = add("tune", _tune, "tune the kernel of a task folder")
-    tune.add_argument("task", type=Path, help="a folder with task.toml")
+    tune.add_argument("task", type=Path, metavar="TASK", help="a folder with task.toml")
     tune.add_argument(
         "--agent",
         metavar="MODEL",
@@ -124,7 +130,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
-    limits = Limits(max_rounds=arguments.rounds or DEMO_ROUNDS)
+    limits = Limits(max_rounds=arguments.max_rounds or DEMO_ROUNDS)
     return _begin(arguments, Path(), sample=sample, limits=limits)
 
 
@@ -185,9 +191,7 @@ def _open_engine(
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
     """Return whether the run has no workbench. Call before the workbench replaces stdout."""
-    if arguments.headless or arguments.json or arguments.plain:
-        return True
-    return not (sys.stdout.isatty() or is_served())
+    return bool(arguments.headless or arguments.json or arguments.plain or no_screen())
 
 
 def _key_file(arguments: argparse.Namespace) -> str:
@@ -221,7 +225,7 @@ def _parting(engine: Engine) -> str:
 
         return "\n".join(closing_lines(engine)).strip()
     why = f": {engine.state.api_failure}" if engine.state.api_failure else ""
-    return f"the run is not over{why}; go on with: akg-tui resume {engine.path}"
+    return f"the run is not over{why}; go on with: akg-tui resume {quote(engine.path)}"
 
 
 def _watch_headless(
@@ -252,9 +256,11 @@ def _watch_headless(
     try:
         asyncio.run(run())
     except ModelHeld as error:
-        raise UsageError(f"{error}; then go on with: akg-tui resume {engine.path}") from error
+        raise UsageError(
+            f"{error}; then go on with: akg-tui resume {quote(engine.path)}"
+        ) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
-        print(f"interrupted; go on with: akg-tui resume {engine.path}", file=sys.stderr)
+        print(f"interrupted; go on with: akg-tui resume {quote(engine.path)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     if not engine.state.ok:
         print(f"akg-tui: {' '.join(engine.state.finished.split())}", file=sys.stderr)

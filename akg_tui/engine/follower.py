@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
+from shlex import quote
 
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
@@ -82,8 +83,9 @@ class Followed:
         if not self._steer:
             return Rejected("this is a replay: it shows a run and changes nothing")
         if self.state.finished:
+            run = quote(str(self._path))
             return Rejected(
-                f"the run is over; it goes on with: akg-tui resume {self._path} --more-rounds N"
+                f"the run is over; it goes on with: akg-tui resume {run} --more-rounds N"
             )
         try:
             if self._attached is None:
@@ -147,7 +149,7 @@ class Followed:
             return ""
         pid = self.pid
         if pid is None:
-            return f"nobody is at work on it; go on with: akg-tui resume {self._path}"
+            return f"nobody is at work on it; go on with: akg-tui resume {quote(str(self._path))}"
         if not self._steer:
             return f"process {pid} is at work on it"
         if self._attached is None:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from akg_tui.agent.chat import ToolResult
@@ -35,7 +36,7 @@ def reporter(channel: Channel) -> Reporter:
         if not fault:
             return ""
         what = one_line(fault, WIDTH)
-        return f"no report was made ({what}); try: akg-tui report {one_line(str(run))}"
+        return f"no report was made ({what}); try: akg-tui report {quote(one_line(str(run)))}"
 
     return report
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 
 from msgspec import Struct
 
@@ -81,7 +82,7 @@ def check_run(run: Path) -> list[Check]:
 
 
 def _salvage(run: Path) -> str:
-    return f"save what is sound with: akg-tui salvage {run} --out DIR"
+    return f"save what is sound with: akg-tui salvage {quote(str(run))} --out DIR"
 
 
 def _lock(run: Path) -> Check:

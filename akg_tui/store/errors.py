@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from akg_tui.core.sanitize import one_line
 
@@ -32,7 +33,7 @@ class JournalDamaged(StoreError):
 
     def __init__(self, path: Path, line: int, what: str, offset: int | None = None) -> None:
         at = f"event {line}" if offset is None else f"event {line}, byte {offset}"
-        remedy = self.remedy.format(run=path.parent)
+        remedy = self.remedy.format(run=quote(str(path.parent)))
         super().__init__(f"{path}:{line}: {self.fault} at {at}: {what}; {remedy}")
         self.path = path
         self.line = line

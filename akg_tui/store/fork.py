@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import cast
 
 from msgspec import Struct
@@ -207,7 +208,9 @@ def check_can_settle(parent: Path) -> RunState:
     if not state.task.estimate:
         raise RunFolderError(f"{parent}: is no estimate run, so its kernels were measured already")
     if not state.finished:
-        raise RunFolderError(f"{parent}: is not over yet; end it, or: akg-tui resume {parent}")
+        raise RunFolderError(
+            f"{parent}: is not over yet; end it, or: akg-tui resume {quote(str(parent))}"
+        )
     if not state.shortlist:
         raise RunFolderError(f"{parent}: has no shortlist, no estimate is lower than the seed's")
     return state

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from akg_tui.core import commands as cmd
@@ -56,7 +57,7 @@ async def _fork(app: App[int], path: Path, number: int, tell: Callable[[str], No
     if any(screen.come_to(path.parent / made.path.name) for screen in screens):
         told = tr("forked: {run}", run=made.path.name)
     else:
-        how = f"akg-tui resume {one_line(str(made.path))}"
+        how = f"akg-tui resume {quote(one_line(str(made.path)))}"
         told = tr("forked; go on with: {command}", command=how)
     tell(told)
     why = why_at_once(made.state)

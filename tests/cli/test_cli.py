@@ -86,6 +86,84 @@ def test_a_command_loads_no_other_commands_module() -> None:
     assert printed(script) == "2 []\n"
 
 
+@pytest.mark.parametrize("group", ["fleet", "toolchain"])
+def test_a_group_of_commands_has_a_page_of_help(
+    group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as asked:
+        main([group, "--help"])
+    page = capsys.readouterr().out
+    assert asked.value.code == 0
+    for name in (name for _, _, names in DECLARED for name in names if name.startswith(group)):
+        assert f"\n    {name.split()[1]} " in page
+    with pytest.raises(SystemExit) as bare:
+        main([group])
+    assert (bare.value.code, capsys.readouterr()) == (2, ("", page))
+
+
+@pytest.mark.parametrize("command", ["tune x", "suite show x", "toolchain list", "demo"])
+def test_a_wrong_option_is_told_with_the_usage_of_its_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--quick"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    name = command.removesuffix(" x")
+    assert told.startswith(f"usage: akg-tui {name} [-h]")
+    assert told.endswith(f"akg-tui {name}: error: unrecognized arguments: --quick\n")
+
+
+def test_a_word_that_is_no_command_is_told_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["tun", "x"]) == 2
+    told = "akg-tui: 'tun' is no command; did you mean tune? All commands: akg-tui --help\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("option", ["--rounds", "--max-rounds"])
+@pytest.mark.parametrize("command", ["demo", "tune TASK", "resume RUN", "suite TASK --out S"])
+def test_the_limit_on_rounds_has_one_name_and_a_short_one(command: str, option: str) -> None:
+    words = command.split()
+    assert parser(words[0]).parse_args([*words, option, "7"]).max_rounds == 7
+
+
+@pytest.mark.parametrize(
+    "moment", ["argparse", "akg_tui.cli.run_listing", "akg_tui.store.run_list"]
+)
+def test_an_interrupt_while_modules_are_loaded_prints_nothing(moment: str) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {moment!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.modules.pop('argparse', None)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv = ['akg-tui', 'runs']\n"
+        "from akg_tui.__main__ import run\n"
+        "sys.exit(run())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_columns_of_the_keys_are_straight(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    names = {row.index(" :") for row in rows}
+    assert len(names) == 1
+    (name,) = names
+    helps = {
+        start
+        for start in range(name + 3, min(map(len, rows)))
+        if all(row[start - 2 : start] == "  " and row[start] != " " for row in rows)
+    }
+    assert len(helps) == 1
+
+
 def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:
     refused(akg("tune", tmp_path, "--headless"), "task.toml", "akg-tui new")
 

@@ -6,6 +6,7 @@ Text being typed never answers a question: `y` counts only after a moment on scr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
@@ -239,7 +240,7 @@ class Leave(Confirm):
         can, path, cost = self._words
         return [
             *hang(can, room, (), "text"),
-            *hang(f"akg-tui resume {path}", room, line(("  ", "text")), "strong"),
+            *hang(f"akg-tui resume {quote(path)}", room, line(("  ", "text")), "strong"),
             *([BLANK, *hang(cost, room, (), "muted")] if cost else ()),
         ]
 

@@ -37,15 +37,21 @@ def _typed(command: Command) -> str:
 
 def table() -> str:
     """Return a table for a terminal: group, keys, name on the ``:`` line, help."""
+    cells = {command.id: (_keys_of(command), _typed(command)) for command in COMMANDS}
+    keys_wide, typed_wide = (max(map(len, column)) for column in zip(*cells.values(), strict=True))
     rows: list[str] = []
     for group, members in groups().items():
         rows += ["", group] if rows else [group]
         for command in members:
-            keys = " ".join(f"[{km.shown(key)}]" for key in command.keys_now) or "-"
+            keys, typed = cells[command.id]
             place = _PLACES.get(command.where, command.where)
             about = f"in {place}: {command.help}" if place else command.help
-            rows.append(f"  {keys:<18} {_typed(command):<24} {about}")
+            rows.append(f"  {keys:<{keys_wide}}  {typed:<{typed_wide}}  {about}")
     return "\n".join(rows) + "\n"
+
+
+def _keys_of(command: Command) -> str:
+    return " ".join(f"[{km.shown(key)}]" for key in command.keys_now) or "-"
 
 
 def toml() -> str:
