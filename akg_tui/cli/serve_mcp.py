@@ -107,7 +107,7 @@ class _Session:
         self.engine: Engine | None = None
         self._opened = opened
         self._working: asyncio.Task[None] | None = None
-        self.on_break: Callable[[], None] = lambda: None
+        self.on_break: Callable[[], object] = lambda: None
 
     def begin(self) -> str:
         """Set the engine to work, unless it is; return why it cannot work, or ""."""
