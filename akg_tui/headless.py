@@ -119,12 +119,11 @@ async def run_with_progress(handle: RunHandle) -> None:
                 console.print(line, soft_wrap=True)
             shown = count
             now = handle.live.progress
-            total = now.total or None if now else None
             doing = f"{handle.state.phase}  {handle.live.activity}"
             if now:
                 doing += f": {now.stage} {one_line(now.message, 60)}"
-            done = now.done if now else 0
-            progress.update(bar, description=doing, total=total, completed=done)
+            part, whole = now.filled if now else (0, 0)
+            progress.update(bar, description=doing, total=whole or None, completed=part)
 
         await run_watched(handle, tick, attended=False)
     console.print()

@@ -232,7 +232,7 @@ class PlainStream:
         elif now - since >= PROGRESS_S:
             self._progress = (live.activity, now)
             progress = live.progress
-            part = f" {progress.done}/{progress.total}" if progress.total else ""
+            part = f" {progress.told}" if progress.told else ""
             ratio = f", {formatting.times(progress.ratio.ratio)}" if progress.ratio else ""
             doing = f"{retold(one_line(live.activity))}: {formatting.stage(progress.stage)}"
             self.say(f"  {doing}{part}{ratio}")

@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from akg_tui.core.sanitize import one_line
+
 PRECISE = 0.02
 """The largest half-width of the interval, as a fraction of the ratio, of a quotable figure.
 
@@ -317,8 +319,9 @@ class Progress(Struct, frozen=True):
     """The progress of an evaluation, for the screen only, never for a decision.
 
     `stage` is one of start, reference, build, verify, time, confirm. `done` of `total` steps are
-    complete (total 0: unknown). `ratio` is the running estimate during timing; `noise` and
-    `detectable` are as in `Measurement`, of the timing so far.
+    complete (total 0: unknown). A task with cases is verified case by case: the steps are those
+    of `case`, and `cases_done` of its `cases` are verified. `ratio` is the running estimate during
+    timing; `noise` and `detectable` are as in `Measurement`, of the timing so far.
     """
 
     stage: str
@@ -328,6 +331,24 @@ class Progress(Struct, frozen=True):
     ratio: Interval | None = None
     noise: tuple[str, ...] = ()
     detectable: float | None = None
+    case: str = ""
+    cases_done: int = 0
+    cases: int = 1
+
+    @property
+    def filled(self) -> tuple[int, int]:
+        """The bar of the stage as (part, whole), over all cases: it never falls back; (0, 0) if
+        nothing is known.
+        """
+        if not self.total:
+            return (self.cases_done, self.cases) if self.cases > 1 else (0, 0)
+        return self.cases_done * self.total + self.done, self.cases * self.total
+
+    @property
+    def told(self) -> str:
+        """The steps as text, after the name of the case: `wide 3/20`; "" if they are unknown."""
+        steps = f"{self.done}/{self.total}" if self.total else ""
+        return f"{one_line(self.case, 40)} {steps}".strip() if self.cases > 1 else steps
 
     @property
     def values(self) -> int:

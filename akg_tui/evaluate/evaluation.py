@@ -141,6 +141,8 @@ class Evaluation:
         self._metrics: list[dict[str, float | None]] = []
         """The numbers of the task's metrics, for each ordinary input of each case."""
         self._timing = TimingResult()
+        self._verified = 0
+        """The cases that are verified."""
 
     def run(self) -> Measurement:
         """Run all stages; return the measurement, failed or not."""
@@ -175,12 +177,14 @@ class Evaluation:
         """Verify the candidate in one case; `kept` closes the inputs, which timing needs again."""
         self._errors.begin_case(case.name)
         with case.named():
+            # The stage goes on: a bar that went back to the first case would tell of lost work.
+            self._stage("verify" if self._verified else "build")
             verification = self._build(case)
             last = case is self.shared.cases[-1]
             if self.timed and last:
                 # Forked on another CPU while the candidate computes.
                 self._pool.fork_spares(SPARES)
-            self._stage("verify", 0, self._task.correctness.trials)
+            self._stage("verify")
             drawn = case.prefetched.verification_inputs()
             kept.callback(drawn.close)
             call_s = verification.verify(drawn, meanwhile=self._reserve if last else _nothing)
@@ -190,11 +194,11 @@ class Evaluation:
                     self._metrics += case.reference.metrics(of_case, outputs, self._kernel)
             if self.timed:
                 self._check_load(verification.load_s)
+            self._verified += 1
             return TimedCase(case, verification.held, call_s, drawn.like_ordinary())
 
     def _build(self, case: JudgedCase) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""
-        self._stage("build")
         start = time.monotonic()
         verification = Verification(
             self._pool,
@@ -264,6 +268,8 @@ class Evaluation:
     def _stage(
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
     ) -> None:
+        cases = self.shared.cases
+        verifies = name == "verify" and self._verified < len(cases)
         self.report(
             Progress(
                 stage=name,
@@ -273,6 +279,9 @@ class Evaluation:
                 ratio=ratio,
                 noise=self._timing.noise,
                 detectable=self._timing.detectable,
+                case=cases[self._verified].name if verifies else "",
+                cases_done=self._verified if verifies else 0,
+                cases=len(cases) if verifies else 1,
             )
         )
 

@@ -143,6 +143,8 @@ class Verification:
         self._called: list[VerificationInput] = []
         """The inputs that the candidate was called on."""
         self._ordinary: Draw | None = None
+        self._done = self._count = 0
+        """The inputs compared so far, and all that are to be compared."""
         self._lacking = ""
         """A weight of the reference that the candidate says it has no parameter for."""
 
@@ -174,16 +176,13 @@ class Verification:
             self.errors.skip(name, why)
         with self._loaded() as side:
             meanwhile()
+            self._count = drawn.count
             self._try_each(side, ordinary)
-            self.stage("verify", len(ordinary), drawn.count)
             taken = self._repeat(side, ordinary[0])
-            done = len(ordinary)
             self._names_inputs = True
             # Last, so that a failure there says that strides are the cause.
             for group in sorted(drawn.unusual, key=lambda group: group.strided):
                 self._try_group(side.worker, group)
-                done += len(group.inputs)
-                self.stage("verify", done, drawn.count)
         return min(taken)
 
     @property
@@ -291,6 +290,9 @@ class Verification:
         if self.outputs is not None and given.draw is self._ordinary:
             layout = given.draw.description.outputs
             layouts.store(layout, returned.results, self.outputs.map, given.item * layout.size)
+        if self._count:
+            self._done += 1
+            self.stage("verify", self._done, self._count)
 
     def _explained(
         self, given: VerificationInput, results: Sequence[torch.Tensor], message: str

@@ -243,14 +243,15 @@ def _agent_result(agent: str, results: Sequence[TaskResult]) -> AgentResult:
     seeds = [r.over_seed for r in correct if r.over_seed]
     costs = [r.cost_usd for r in counted if r.run]
     times = [r.worked_s for r in counted if r.worked_s]
+    ended = any(r.state != "open" for r in counted)
     return AgentResult(
         agent=agent,
         tasks=len(counted),
         refused=len(results) - len(counted),
         open=sum(r.state == "open" for r in counted),
         correct=len(correct),
-        correct_share=len(correct) / len(counted) if counted else None,
-        fast_eager=_fast(eager, len(counted)),
+        correct_share=len(correct) / len(counted) if ended else None,
+        fast_eager=_fast(eager, len(counted) if ended else 0),
         # A correct kernel without a time of compile cannot be counted; one that failed is slower.
         fast_compile=_fast(compiled, len(compiled) + len(counted) - len(correct))
         if compiled

@@ -7,6 +7,7 @@ Keeps the newest answers by kernel; changes no run.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.view import formatting
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -33,11 +35,18 @@ class EvidenceReader:
     """Answers at once with what is known, and finds out the rest.
 
     `start` runs a coroutine as a worker of the screen, `folder` returns the run's folder, and
-    `told` is called when something more is known.
+    `told` is called when something more is known. `clock` is monotonic, in seconds.
     """
 
-    def __init__(self, start: Start, folder: Callable[[], str], told: Callable[[], None]) -> None:
-        self._start, self._folder, self._told = start, folder, told
+    def __init__(
+        self,
+        start: Start,
+        folder: Callable[[], str],
+        told: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._start, self._folder, self._told, self._clock = start, folder, told, clock
+        self._began = clock()
         self._known: OrderedDict[str, KernelFindings] = OrderedDict()
         self._roofs: dict[str, tuple[Roof, ...]] = {}
         self._reports: OrderedDict[str, CompileReport | str] = OrderedDict()
@@ -87,12 +96,13 @@ class EvidenceReader:
         """Return what an answer waits for."""
         if _times(snapshot):
             return tr("it is found out when the timing under way is over, so as not to disturb it")
-        return tr("it is being found out, in a confined process")
+        took = formatting.short_time(self._clock() - self._began)
+        return tr("it is being found out, in a confined process: {time} so far", time=took)
 
     def _begin(self, snapshot: RunSnapshot) -> None:
         if self._works or _times(snapshot):
             return
-        self._works = True
+        self._works, self._began = True, self._clock()
         self._start(self._work(snapshot.state.run_id))
 
     async def _work(self, run_id: str) -> None:

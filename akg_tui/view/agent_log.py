@@ -20,7 +20,7 @@ from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
-from akg_tui.view.language import retold, searched, tr, translated
+from akg_tui.view.language import retold, searched, tr, tr_in, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang
 
 MAX_ENTRIES = 2_000
@@ -295,7 +295,9 @@ class AgentLog:
         who: Line = (source(event.source),) if event.source else ()
         more = partial(self._in_full, call, event)
         if event.status == "success":
-            good = f"{told}{edit} {tr('ok')}{self.size_told(event)}"
+            # A question is put, and its answer is an event of its own.
+            how = tr_in("question", "asked") if event.tool == "ask_user" else tr("ok")
+            good = f"{told}{edit} {how}{self.size_told(event)}"
             return Entry([(who, good, "log.tool")], more)
         why = retold(split_clean(event.error_information.strip())[0])
         brief = [

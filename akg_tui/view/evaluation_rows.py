@@ -115,11 +115,12 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
         del spans[0]
         at -= 1
     rows = [tuple(spans)]
-    if progress and progress.total:
-        full, rest = bar(progress.done, progress.total, max(4, min(24, room - 12)))
+    part, whole = progress.filled if progress else (0, 0)
+    if progress and whole:
+        full, rest = bar(part, whole, max(4, min(24, room - 12)))
         rows.append(
             ((full, "progress"), (rest, "progress.rest"),
-             (f" {progress.done}/{progress.total}", "muted"))
+             (f" {progress.told}", "muted"))
         )  # fmt: skip
     elif progress and progress.message:
         rows.append(line((retold(one_line(progress.message)), "muted")))

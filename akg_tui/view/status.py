@@ -120,8 +120,9 @@ def _best(state: RunState, *, brief: bool = False, ratios: int | None = None) ->
         return line((tr("verified only"), "note"))
     best = best_of(state)
     if best is None:
-        wrong = state.phase is not Phase.INIT and Phase.WRITE in state.workflow.rows
-        told = tr("not correct yet") if wrong else tr("no baseline yet")
+        wrong = bool(state.tries) or baseline_lost(state)
+        writes = wrong and Phase.WRITE in state.workflow.rows
+        told = tr("not correct yet") if writes else tr("no baseline yet")
         return line((told, "muted"))
     if brief:
         return line((f"{formatting.sign(best)}{formatting.ratios(best, ratios)}", "figure"))
@@ -175,7 +176,7 @@ def phase_row(
     """Return one row: the workflow's phases, the current one marked, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
-    road = state.workflow.rows
+    road = _road(state)
     following = upcoming(state, now)
     rule: Span = (" ── " if full else " ", "phase.rule")
     shown: list[Line] = []
@@ -222,9 +223,15 @@ def _in_sight(state: RunState, now: float, holds: bool) -> Effect | None:
     return effect
 
 
+def _road(state: RunState) -> list[Phase]:
+    """Return the phases of the rail: the workflow's, without a WRITE that was never needed."""
+    skips = state.best is not None and not state.tries
+    return [each for each in state.workflow.rows if not (skips and each is Phase.WRITE)]
+
+
 def _passed(state: RunState) -> frozenset[Phase]:
-    """Return the phases that lie behind; a WRITE that was not needed is none of them."""
-    road = [each for each in state.workflow.rows if each not in (Phase.DIAGNOSE, Phase.DONE)]
+    """Return the phases that lie behind."""
+    road = [each for each in _road(state) if each not in (Phase.DIAGNOSE, Phase.DONE)]
     if state.phase is Phase.DONE and state.settled == state.tries:  # no round was tuned
         road = [each for each in road if each in (Phase.INIT, Phase.BASELINE, Phase.WRITE)]
     elif state.phase in road:
@@ -372,10 +379,11 @@ def _waiting_api(state: RunState) -> str:
 
 def _progress(progress: Progress, doing: str) -> Line:
     spans: list[Span] = [(f": {formatting.stage(progress.stage)} ", "text")]
-    if progress.total:
-        full, rest = bar(progress.done, progress.total, 12)
+    part, whole = progress.filled
+    if whole:
+        full, rest = bar(part, whole, 12)
         spans += [(full, "progress"), (rest, "progress.rest")]
-        spans.append((f" {progress.done}/{progress.total}", "muted"))
+        spans.append((f" {progress.told}", "muted"))
     if progress.ratio and not formatting.too_early(progress.ratio):
         interval = progress.ratio
         spans.append((f"  {formatting.times(interval.ratio)}", "figure"))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import cast
 
 import pytest
 from msgspec import structs
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Case, Task, Timing
 from akg_tui.core.verdict import decide_verdict
+from akg_tui.evaluate import Judge
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.timing import Runners, TimingResult
 from akg_tui.evaluate.timing_samples import ClusterRunner
@@ -77,6 +79,22 @@ def test_a_right_kernel_is_timed_in_every_case(evaluated: Evaluated) -> None:
     assert {each.case for each in found.errors} == {"narrow", "wide"}
     assert found.roofline is None
     assert all(case.roofline is not None for case in found.cases)
+
+
+async def test_the_bar_of_verification_never_falls_back(tmp_path: Path) -> None:
+    steps: list[Progress] = []
+    task = task_of(NARROW, WIDE)
+    async with Judge(task, REFERENCE, tmp_path, on_progress=steps.append) as judge:
+        found = await judge.probe(RIGHT, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
+    stages = [step.stage for step in steps]
+    assert list(dict.fromkeys(stages)) == ["start", "reference", "build", "verify"]
+    assert stages == sorted(stages, key=["start", "reference", "build", "verify"].index)
+    bars = [step.filled for step in steps if step.stage == "verify"]
+    filled = [part / whole for part, whole in bars]
+    assert filled == sorted(filled)
+    assert (filled[0], steps[-1].case, steps[-1].cases_done) == (0, "wide", 1)
+    assert any(step.told.startswith("narrow ") for step in steps)
 
 
 def test_a_kernel_that_is_wrong_in_one_case_fails_with_its_name(evaluated: Evaluated) -> None:

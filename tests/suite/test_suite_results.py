@@ -48,6 +48,16 @@ def test_an_agent_without_a_correct_kernel_is_fast_in_no_task() -> None:
     assert (found.correct_share, found.mean_eager, found.fast_compile) == (0.0, None, {})
 
 
+def test_before_any_end_a_suite_says_that_none_has_ended() -> None:
+    tasks = tuple(TaskResult(task=name, agent="a", state="open") for name in ("one", "two"))
+    agent = _agent_result("a", tasks)
+    results = SuiteResults(schema=1, name="s", version="0", agents=(agent,), tasks=tasks)
+    page = as_text(page_of(results))
+    assert "none has ended" in page
+    assert "0 %" not in page
+    assert (agent.correct_share, agent.fast_eager) == (None, {})
+
+
 def test_the_interval_of_a_mean_is_the_same_each_time_and_holds_the_mean() -> None:
     ratios = [0.8, 1.1, 1.4, 2.0, 3.0]
     found = geometric_mean(ratios)

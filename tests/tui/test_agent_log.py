@@ -158,6 +158,18 @@ def test_streamed_text_is_not_told_twice() -> None:
     assert unsaid("fresh", "") == "fresh"
 
 
+def test_a_question_is_not_told_as_done_before_its_answer() -> None:
+    events: list[ev.AnyEvent] = [
+        ev.ToolCalled(call="c", tool="ask_user", arguments={"message": "which?"}),
+        ev.QuestionAsked(question=1, text="which?", phase=Phase.PLAN),
+        ev.ToolAnswered(call="c", tool="ask_user", status="success", output="question 1 waits"),
+        ev.QuestionAnswered(question=1, answer="the first", source="user"),
+    ]
+    log = AgentLog(80)
+    log.read([ev.Record(n, 0.0, event) for n, event in enumerate(events)])
+    assert [row for row in told(log) if "ask_user" in row] == ["› ask_user asked"]
+
+
 def test_what_a_subagent_says_and_does_carries_its_name() -> None:
     events: list[ev.AnyEvent] = [
         ev.SubagentStarted(subagent="s1", agent="reader", phase=Phase.PLAN, prompt="look at x"),

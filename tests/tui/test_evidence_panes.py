@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,12 +29,14 @@ from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesse
 from akg_tui.evaluate.evidence.gpu.loops import hot_loop, sass_statements
 from akg_tui.evaluate.evidence.gpu_assembly import Instructions, Resources
 from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
 from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
 from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import speak
+from akg_tui.view.run_snapshot import snapshot_of
 from akg_tui.view.spans import plain, width
 
 from ..evaluate.recorded_hivm import texts
@@ -160,6 +162,20 @@ async def test_nothing_is_read_while_a_kernel_is_timed() -> None:
         handle.live.report(Progress("verify", 1, 3))
         await until(stage, "hot loop")
         assert len(answers.kernels) == 2
+
+
+def test_what_is_being_found_out_tells_for_how_long() -> None:
+    now = [100.0]
+    begun: list[Coroutine[None, None, None]] = []
+    reader = EvidenceReader(begun.append, lambda: "", lambda: None, lambda: now[0])
+    handle = at_work()
+    snapshot = snapshot_of(handle, handle.state.last_at, "")
+    assert reader.findings(snapshot, snapshot.state.work_blob) is None
+    assert reader.waits(snapshot).endswith(": 0 s so far")
+    now[0] += 12
+    assert reader.waits(snapshot).endswith(": 12 s so far")
+    (work,) = begun
+    work.close()
 
 
 async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

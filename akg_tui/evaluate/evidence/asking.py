@@ -286,7 +286,7 @@ async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
     """Return bytes and operations of the reference by case; a case may say why it has none."""
     told = [reference, *(repr(sorted(task.constants(case).items())) for case in task.cases)]
     told += [repr(sorted(task.constants().items())), task.target.backend]
-    path = _folder() / f"work-{_digest(told)}.json"
+    path = _folder() / f"work-of-cases-{_digest(told)}.json"
     if (kept := _read(path, tuple[CaseWork, ...])) is not None:
         return kept
     from akg_tui.evaluate.evidence.workload_process import Count

@@ -137,7 +137,15 @@ def binding_words(roof: Roof, milliseconds: float | None = None) -> str:
     share = roof.share(milliseconds)
     if share is None or share >= NEAR:
         return side
-    return f"neither side yet, then {side}: it waits, repeats work or has overhead"
+    why = "it waits, repeats work or has overhead"
+    if roof.functions:
+        why = f"{uncounted(roof)} takes more operations than are counted, or {why}"
+    return f"neither side yet, then {side}: {why}"
+
+
+def uncounted(roof: Roof) -> str:
+    """Return the names of the functions that take more operations than are counted."""
+    return one_line(", ".join(roof.functions), 80)
 
 
 def _counters(values: Mapping[str, float]) -> Fields:

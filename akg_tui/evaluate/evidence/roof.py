@@ -18,8 +18,9 @@ from akg_tui.evaluate.targets.roofline import Level, level_for
 class Roof(Struct, frozen=True):
     """The limits of one case. `bandwidth` is in bytes a second at `level`, `peak` in operations.
 
-    0 stands for a rate that was not measured, and for a side that does not limit. `unknown` is the
-    reason why nothing is known of the case.
+    0 stands for a rate that was not measured, and for a side that does not limit. `functions` names
+    operators that take more operations than are counted. `unknown` is the reason why nothing is
+    known of the case.
     """
 
     case: str
@@ -29,6 +30,7 @@ class Roof(Struct, frozen=True):
     bandwidth: float = 0.0
     peak: float = 0.0
     dtype: str = ""
+    functions: tuple[str, ...] = ()
     unknown: str = ""
 
     @staticmethod
@@ -54,7 +56,14 @@ class Roof(Struct, frozen=True):
         if rates is not None:
             peak = rates.float64 if work.dtype == "float64" else rates.float32
         return Roof(
-            work.case, work.moved_bytes, work.operations, level, bandwidth, peak, work.dtype
+            case=work.case,
+            moved_bytes=work.moved_bytes,
+            operations=work.operations,
+            level=level,
+            bandwidth=bandwidth,
+            peak=peak,
+            dtype=work.dtype,
+            functions=work.functions,
         )
 
     @property

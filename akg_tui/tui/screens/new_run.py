@@ -518,8 +518,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._tell(f"{told}\n{detail}", "log.error")
 
     def _progress(self, progress: Progress) -> None:
-        done = f" {progress.done}/{progress.total}" if progress.total else ""
-        self._doing = f"{formatting.stage(progress.stage)}{done}"
+        self._doing = f"{formatting.stage(progress.stage)} {progress.told}".strip()
         self._tick()
 
     def _tick(self) -> None:

@@ -110,7 +110,7 @@ class Rounds(RunScreen):
             self._latest = snapshot
             for blob in self._unread:
                 self._evidence.findings(snapshot, blob)  # it finds out one thing at a time
-            if (self._evidence.version, self._evidence.waits(snapshot)) != self._read:
+            if self._known(self._evidence) != self._read:
                 self._show()
         told = waiting_line(snapshot, "rounds.close")
         self.waiting.display = bool(told)
@@ -131,15 +131,21 @@ class Rounds(RunScreen):
         sides = side_of(state, left, kernel), side_of(state, right, kernel)
         return (self._coded(sides[0]), self._coded(sides[1])) if self._in_code else sides
 
+    def _known(self, evidence: EvidenceReader) -> tuple[int, str]:
+        """Return what the screen shows of the reader: its answers, and what one waits for."""
+        assert self._latest is not None
+        return evidence.version, evidence.waits(self._latest) if self._unread else ""
+
     def _coded(self, side: Side) -> Side:
         """Return a side with its machine code as the text, or why there is none yet."""
         assert self._latest is not None
         assert self._evidence is not None
-        self._read = self._evidence.version, self._evidence.waits(self._latest)
         found = self._evidence.findings(self._latest, side.key)
         self._unread.discard(side.key)
         if found is None:
             self._unread.add(side.key)
+        self._read = self._known(self._evidence)
+        if found is None:
             return replace(side, text="", missing=self._evidence.waits(self._latest))
         if not found.code.functions:
             why = retold(one_line(found.left_out.get("machine code", "")))

@@ -14,7 +14,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import CasesOverSeed, Ratios, candidate_of, ratios_of
 from akg_tui.evaluate.evidence.findings import KernelFindings
-from akg_tui.evaluate.evidence.page import NEAR
+from akg_tui.evaluate.evidence.page import NEAR, uncounted
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.view import formatting
 from akg_tui.view.braille_chart import Canvas, Scale
@@ -235,6 +235,10 @@ def _table(view: LimitsView, room: int) -> list[Line]:
         top = max((value for _, _, value in known), default=None)
         if top is not None and top < NEAR:
             far = tr("far from the limit: it waits, repeats work or has overhead")
+            if roof.functions:
+                far = tr("far from the limit: {functions} takes more operations than are counted, "
+                         "or it waits, repeats work or has overhead",
+                         functions=uncounted(roof))  # fmt: skip
             rows += hang(far, room - 2, (("  ", "text"),), "note")
     return rows
 
