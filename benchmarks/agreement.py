@@ -43,7 +43,7 @@ from akg_tui.report.gather import gather
 from akg_tui.report.markdown import render_markdown
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import summary_of
-from akg_tui.view.braille_chart import AttemptSeries
+from akg_tui.view.run_chart import AttemptSeries
 from akg_tui.view.run_rows import ListedRun, row_of, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, phase_row, sparkline, status

@@ -28,9 +28,9 @@ from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import summarize_run
 from akg_tui.store.task_folder import load_task
 from akg_tui.view.attempt_rows import AttemptRows
-from akg_tui.view.braille_chart import AttemptSeries
 from akg_tui.view.comparison import side_of
 from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_chart import AttemptSeries
 from akg_tui.view.run_rows import ListedRun, row_of, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, sparkline, status

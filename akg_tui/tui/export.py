@@ -104,7 +104,7 @@ def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
     screen = pane.screen if pane is not None else app.screen
     with contextlib.ExitStack() as stack:
         for chart in screen.query(ChartPane):
-            stack.enter_context(chart.in_dots())
+            stack.enter_context(chart.in_signs())
         drawn = screen_strips(screen)
     if pane is None:
         return drawn

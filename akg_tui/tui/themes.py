@@ -43,7 +43,7 @@ ROLES = (
     *("item.pending", "item.active", "item.suspended", "item.dropped"),
     *("number", "tag", "diff.added", "diff.removed", "diff.added.mark", "diff.removed.mark"),
     *("diff.added.word", "diff.removed.word"),
-    *("diff.gap", "chart.best", "chart.error", "chart.axis", "chart.live"),
+    *("diff.gap", "chart.best", "chart.band", "chart.error", "chart.axis", "chart.live"),
     *("log.model", "log.tool", "log.you", "log.error", "log.rule"),
     *("key", "key.label", "ask", "note"),
     *("syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function", "syn.type"),

@@ -15,12 +15,12 @@ from akg_tui.tui import textual_internals
 from akg_tui.tui.export import text
 from akg_tui.tui.panes.chart import PICTURE, ChartPane
 from akg_tui.tui.terminal_pictures import may_show
-from akg_tui.view.braille_chart import LABEL, AttemptSeries
 from akg_tui.view.controls.preferences import Preferences
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.pictures import kitty
 from akg_tui.view.pictures.bitmap import Bitmap
 from akg_tui.view.pictures.chart_picture import _SHAPES, GROUND, MOST_PIXELS, ROLES, chart_png
+from akg_tui.view.run_chart import LABEL, AttemptSeries
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

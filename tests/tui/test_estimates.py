@@ -11,11 +11,11 @@ from akg_tui.core import events as ev
 from akg_tui.core.state import RunState
 from akg_tui.store.run_list import summary_of
 from akg_tui.view.attempt_rows import AttemptRows
-from akg_tui.view.braille_chart import AttemptSeries
 from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.event_words import line_texts
 from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_chart import AttemptSeries
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, sparkline, status
 from tests.core.simulated import SimulatedRun, estimated, failed

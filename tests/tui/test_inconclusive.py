@@ -10,10 +10,10 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
 from akg_tui.view.attempt_rows import AttemptRows
-from akg_tui.view.braille_chart import AttemptSeries
 from akg_tui.view.event_words import line_texts
 from akg_tui.view.glyphs import VERDICT, ascii_twin
 from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_chart import AttemptSeries
 from akg_tui.view.spans import Line, plain, width
 from akg_tui.view.status import header
 from tests.core.simulated import SimulatedRun, faster, planned, unproved

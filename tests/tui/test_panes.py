@@ -14,9 +14,9 @@ from akg_tui.core.task import Case
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.view.braille_chart import Chart
 from akg_tui.view.controls.command_registry import key_of, named
 from akg_tui.view.controls.deck_layout import PANE_NAMES, PANES, PRESETS, tab_at, tabs
+from akg_tui.view.run_chart import draw
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import plain
 
@@ -412,7 +412,7 @@ async def test_a_mistake_while_drawing_shows_in_the_pane_too(
         handle.work(lambda s: s.settled == 8)
         await stage.pull()
         assert "no such scale" not in stage.text()
-        assert Chart().draw(stage.deck.panes["chart"].view, 40, 10)
+        assert draw(stage.deck.panes["chart"].view, 40, 10)
 
 
 async def test_a_kernel_that_cannot_be_read_is_told_in_its_pane_and_the_card_still_asks() -> None:

@@ -10,8 +10,8 @@ from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.view import formatting, glyphs
-from akg_tui.view.braille_chart import AttemptSeries, Chart, Plot
 from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_chart import AttemptSeries, Plot, draw
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header, keys_line, phase_row, sparkline, status, upcoming
 
@@ -149,7 +149,7 @@ def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     handle = FakeHandle().to_phase(Phase.BASELINE)
 
     def drawn() -> list[str]:
-        return [plain(row) for row in Chart().draw(chart_of(handle), 70, 10)]
+        return [plain(row) for row in draw(chart_of(handle), 70, 10)]
 
     assert drawn() == ["no attempt yet: the baseline comes first"]
     handle.send(cmd.StartEval(Purpose.BASELINE, 0, handle.state.seed_blob))
@@ -159,7 +159,7 @@ def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
 @pytest.mark.parametrize("unit", ["ratio", "ms"])
 def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
     handle = FakeHandle().work()
-    rows = [plain(row) for row in Chart().draw(chart_of(handle, unit), 60, 14)]
+    rows = [plain(row) for row in draw(chart_of(handle, unit), 60, 14)]
     everything = "".join(rows)
     assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
     assert all(len(row) <= 60 for row in rows)
@@ -169,7 +169,7 @@ def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
 @pytest.mark.parametrize(("wide", "high"), [(1, 1), (12, 3), (15, 3), (300, 90)])
 def test_a_chart_of_any_size_is_drawn(wide: int, high: int) -> None:
     handle = FakeHandle().work()
-    rows = Chart().draw(chart_of(handle), wide, high)
+    rows = draw(chart_of(handle), wide, high)
     assert len(rows) <= max(1, high)
     assert max(width(row) for row in rows) <= wide
 
@@ -180,7 +180,7 @@ def test_a_wide_range_of_ratios_is_drawn_on_a_logarithmic_axis() -> None:
         Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(5.0)),
     ]
     handle = FakeHandle(plans=[tries]).work()
-    rows = [plain(row) for row in Chart().draw(chart_of(handle), 60, 14)]
+    rows = [plain(row) for row in draw(chart_of(handle), 60, 14)]
     labels = [row[:6].strip() for row in rows if row[:6].strip()]
     assert labels == ["20×", "10×", "5×", "eager", "1×"]
 

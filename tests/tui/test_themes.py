@@ -33,8 +33,8 @@ from .script import FakeHandle
 from .stage import Stage, on_stage
 from .test_pictures import under_evaluation
 
-# Rules and empty bars carry no meaning, so they may be faint.
-DECORATION = {"phase.rule", "progress.rest"}
+# Rules and empty bars carry no meaning, and a band is a shade: none is read as text.
+DECORATION = {"phase.rule", "progress.rest", "chart.band"}
 
 
 def test_the_shipped_themes_are_good() -> None:
@@ -59,8 +59,10 @@ def test_every_text_of_a_shipped_theme_can_be_read(name: str) -> None:
         grounds = ["ground", "raised"]
         if role.startswith("syn.") or role in ("number", "tag", "text"):
             grounds += ["moss_deep", "rust_deep"]  # changed lines
-        if role in ("ask", "text", "strong", "muted", "faint", "key", "note"):
+        if role in ("ask", "text", "strong", "muted", "faint", "key", "note", "figure"):
             grounds += ["gold_deep"]  # the card that asks, and lines to write on
+        if role.startswith(("chart.", "verdict.")):
+            grounds += ["gold_deep"]  # the band of eager
         own = style.bgcolor.get_truecolor().hex if style.bgcolor else None
         for ground in [own] if own else [theme.palette[each] for each in grounds]:
             ratio = contrast(style.color.get_truecolor().hex, ground)

@@ -29,10 +29,10 @@ from akg_tui.view.attempt_rows import (
     metric_columns,
     metric_rows,
 )
-from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Reference, Series
 from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
+from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, Reference, Series, draw
 from akg_tui.view.spans import Line, plain, width
 
 from .script import PLANS, FakeHandle, Try, faster, wrong
@@ -200,7 +200,7 @@ def chart(state: RunState, unit: str) -> tuple[Plot, str]:
     trace = AttemptSeries(unit)
     trace.read(state)
     plot = trace.plot(state, None)
-    return plot, "\n".join(plain(row) for row in Chart().draw(plot, 70, 16))
+    return plot, "\n".join(plain(row) for row in draw(plot, 70, 16))
 
 
 def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
@@ -245,11 +245,9 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
     trace = AttemptSeries()
     trace.read(handle.state)
     plot = trace.plot(handle.state, None)
-    assert "⋄" in "\n".join(plain(row) for row in Chart().draw(plot, 70, 16))
+    assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
     assert trace.promises
     assert trace.noise == pytest.approx(0.03)
-    assert plot.band is not None
-    assert plot.band[1] < plot.steps[-1][1] < plot.band[2]
 
 
 def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
@@ -270,7 +268,7 @@ def test_a_crowd_of_points_is_drawn_by_its_range_and_loses_no_verdict() -> None:
     for n in range(1, 10_001):
         series["k" if n % 10 == 0 else "d"].add(n, 1 + n % 7 / 10, 1.0, 2.0)
     plot = Plot(tuple(series.values()), ((0, 1.0), (5_000, 1.5)), 10_000, "×", "")
-    rows = Chart().draw(plot, 120, 30)
+    rows = draw(plot, 120, 30)
     told = "".join(plain(row) for row in rows)
     assert "✓" in told
     assert all(width(row) == 120 or row is rows[-1] for row in rows)
@@ -443,10 +441,10 @@ def test_the_line_of_eager_is_drawn_at_its_height_with_its_name_on_the_axis() ->
     series = AttemptSeries()
     series.read(handle.state)
     plot = series.plot(handle.state, None)
-    drawn = Chart().draw(plot, 60, 14)
+    drawn = draw(plot, 60, 14)
     (row,) = [r for r in drawn if plain(r).startswith(" eager┤")]
-    dots = [text for text, role in row if role == "note"]
-    assert len("".join(dots).strip()) > 20
+    dashes = [text for text, role in row if role == "chart.band|note"]
+    assert "".join(dashes).count("╌") > 20
     assert all(width(r) <= 60 for r in drawn)
 
 
@@ -556,7 +554,7 @@ def test_the_names_on_the_axis_of_a_chart_are_whole() -> None:
         Reference(name, y, y * 0.9, y * 1.1) for name, y in (("eager", 2.0), ("compile", 4.0))
     )
     plot = Plot((), ((0, 1.0), (3, 5.0)), 8, "×", "", references=(eager, compiled))
-    drawn = Chart().draw(plot, 60, 14)
+    drawn = draw(plot, 60, 14)
     assert [plain(r)[:7] for r in drawn if plain(r)[:7] in ("compile", " eager┤")] == [
         "compile",
         " eager┤",

@@ -1,6 +1,6 @@
 """The pane of the chart: every attempt as a point by its verdict, the best as a step line.
 
-Drawn with braille dots, or as a picture where the terminal has them.
+Drawn with signs, or as a picture where the terminal has them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.terminal_pictures import cell_pixels
 from akg_tui.tui.themes import Inked
 from akg_tui.tui.widgets.painted import Painted, inks_of
-from akg_tui.view.braille_chart import CASE, LABEL, AttemptSeries, Chart, Plot
 from akg_tui.view.glyphs import FRESH, PROMISED, VERDICT
 from akg_tui.view.language import marked, tr
+from akg_tui.view.run_chart import CASE, LABEL, AttemptSeries, Plot, draw, inside, x_at
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
 
@@ -60,10 +60,9 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
     def __init__(self) -> None:
         super().__init__("chart", _NOTHING)
         self.series = AttemptSeries()
-        self._chart = Chart()
         self._picture: tuple[int, int] | None = None  # columns and rows of the one on screen
         self._number = PICTURE + os.getpid() % PICTURE  # the terminal may show others' pictures
-        self._in_dots = False
+        self._in_signs = False
         self._title()
 
     @property
@@ -122,7 +121,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        x = self._chart.x_at(offset.x, self.view, self.size.width) if offset else None
+        x = x_at(offset.x, self.view, self.size.width) if offset else None
         found = self.series.nearest(x) if x is not None and event.button == 1 else None
         if found is not None:
             self.post_message(self.Chosen(found, twice=event.chain == 2))
@@ -143,8 +142,8 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
             textual_internals.write_to_terminal(self.app, kitty.deleted(self._number))
 
     def paint(self, view: Plot, width: int, height: int) -> Sequence[Line]:
-        lines = self._chart.draw(view, width, height)
-        app, drawn = self.app, self._chart.drawn(view, width, height)
+        lines = draw(view, width, height)
+        app, drawn = self.app, inside(view, width, height)
         wanted = isinstance(app, Inked) and app.shows_pictures
         sent = self._send(view, *drawn) if wanted and drawn is not None else None
         if sent is None:
@@ -169,19 +168,19 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         return columns, rows
 
     @contextmanager
-    def in_dots(self) -> Iterator[None]:
-        """Draw with dots inside of the block, for text and pictures that leave the terminal."""
-        self._in_dots = True
+    def in_signs(self) -> Iterator[None]:
+        """Draw with signs inside of the block, for text and pictures that leave the terminal."""
+        self._in_signs = True
         self.refresh()
         try:
             yield
         finally:
-            self._in_dots = False
+            self._in_signs = False
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
-        if self._picture is None or self._in_dots or self.broken or y >= self._picture[1]:
+        if self._picture is None or self._in_signs or self.broken or y >= self._picture[1]:
             return strip
         from akg_tui.view.pictures import kitty
 

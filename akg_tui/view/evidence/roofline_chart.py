@@ -17,14 +17,15 @@ from akg_tui.evaluate.evidence.findings import KernelFindings
 from akg_tui.evaluate.evidence.page import NEAR, uncounted
 from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.view import formatting
-from akg_tui.view.braille_chart import Canvas, Scale
 from akg_tui.view.glyphs import LIVE, VERDICT
 from akg_tui.view.language import retold, tr
-from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, line, width
+from akg_tui.view.run_chart import Scale, row_of
+from akg_tui.view.spans import BLANK, Line, Span, cells, cut, fit, hang, line, width
 
 _LABEL = 7
 LEAST_CHART = 6
 _EAGER = "◦"
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # braille, by row and side
 
 
 Times = Mapping[str, float]  # milliseconds by case; "" is a task without cases
@@ -144,29 +145,28 @@ def _chart(roofs: Sequence[Roof], kernels: Kernels, room: int, height: int) -> l
     ys = [y for _, y, _, _ in points] + [roof.peak for roof in roofs]
     ys += [min(roof.peak, roof.bandwidth * math.exp(low)) for roof in roofs]
     scale = Scale([y / 1e9 for y in ys], 4 * rows)
-    canvas = Canvas(columns, rows)
+    dots: list[dict[int, int]] = [{} for _ in range(rows)]
     across = (2 * columns - 1) / (high - low)
 
     def at(x: float) -> int:
         return round((math.log(x) - low) * across)
 
-    seen: set[tuple[float, float]] = set()
-    for roof in roofs:
-        if (roof.bandwidth, roof.peak) in seen:
-            continue
-        seen.add((roof.bandwidth, roof.peak))
+    for bandwidth, peak in {(roof.bandwidth, roof.peak) for roof in roofs}:
         before = -1
-        for dot in range(2 * columns):
-            x = math.exp(low + dot / across)
-            here = scale.dot(min(roof.peak, x * roof.bandwidth) / 1e9)
-            canvas.upright(dot, here if before < 0 else min(before, here + 1), here, "chart.best")
+        for x in range(2 * columns):
+            here = scale.at(min(peak, math.exp(low + x / across) * bandwidth) / 1e9)
+            for y in range(here, max(before, here + 1)):  # a roof never falls
+                dots[y // 4][x // 2] = dots[y // 4].get(x // 2, 0) | _DOTS[y % 4][x % 2]
             before = here
+    signs: list[dict[int, Span]] = [
+        {x: (chr(0x2800 + bits), "chart.best") for x, bits in row.items()} for row in dots
+    ]
     for x, y, sign, role in points:
-        canvas.glyph(min(2 * columns - 1, at(x)), scale.dot(y / 1e9), sign, role)
-    labels = {scale.dot(t) // 4: f"{t:g}".rjust(_LABEL)[:_LABEL] for t in scale.ticks(rows // 2)}
+        signs[scale.at(y / 1e9) // 4][min(columns - 1, at(x) // 2)] = sign, role
+    labels = {scale.at(t) // 4: f"{t:g}".rjust(_LABEL)[:_LABEL] for t in scale.ticks(rows // 2)}
     drawn: list[Line] = [
         ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
-         *canvas.row(n, {}))
+         *row_of(signs[n], columns))
         for n in range(rows)
     ]  # fmt: skip
     return [*drawn, _x_axis(low, high, columns, lambda x: at(x) // 2)]

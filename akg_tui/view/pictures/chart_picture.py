@@ -1,4 +1,4 @@
-"""The chart of a run as a picture: what `braille_chart` draws with dots, in pixels.
+"""The chart of a run as a picture: what `run_chart` draws with signs, in pixels.
 
 The picture fills the cells inside of the axes, on the same scale, so that labels and columns of
 both are alike.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from akg_tui.core.phases import Verdict
-from akg_tui.view.braille_chart import CROWD, Plot, Scale, axis_length, columns_of, values_of
 from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
 from akg_tui.view.pictures.bitmap import Bitmap, Colour
+from akg_tui.view.run_chart import CROWD, Plot, axis_length, columns_of, scale_of
 
 MOST_PIXELS = 1_200_000
 """Larger pictures are drawn smaller: they would hold up the screen."""
@@ -61,8 +61,8 @@ class _Drawing:
         self._palette: dict[Colour, int] = {}
         self._thin = max(1, self._high // 10)
         self._map = Bitmap(columns * self._wide, rows * self._high)
-        self._scale = Scale(values_of(plot), self._map.height)
-        self._across = (2 * columns - 3) / axis_length(plot.last_x)
+        self._scale = scale_of(plot, self._map.height, self._high)
+        self._across = (columns - 1) / axis_length(plot.last_x)
 
     def png(self) -> bytes:
         self._bands()
@@ -81,21 +81,17 @@ class _Drawing:
         return self._palette.setdefault(colour, len(self._palette) + 1)
 
     def _x(self, x: float) -> int:
-        """Return the pixel of a place of the horizontal axis: the middle of its dot."""
-        return round((1.5 + x * self._across) * self._wide / 2)
+        """Return the pixel of a place of the horizontal axis: the middle of its cell."""
+        return round((0.5 + x * self._across) * self._wide)
 
     def _bands(self) -> None:
         last, scale = self._map.width - 1, self._scale
         for each in self._plot.references:
             self._map.box(
-                0, scale.dot(each.high), last, scale.dot(each.low), self._ink("note", part=BAND)
+                0, scale.at(each.high), last, scale.at(each.low), self._ink("note", part=BAND)
             )
-        if self._plot.band is not None:
-            start, low, high = self._plot.band
-            ink = self._ink("chart.axis", part=BAND)
-            self._map.box(self._x(start), scale.dot(high), last, scale.dot(low), ink)
         for each in self._plot.references:
-            y, dash = scale.dot(each.value), max(2, self._wide)
+            y, dash = scale.at(each.value), max(2, self._wide)
             for x in range(0, last, 2 * dash):
                 self._map.box(x, y, x + dash - 1, y + self._thin - 1, self._ink("note"))
 
@@ -105,7 +101,7 @@ class _Drawing:
         ends = [*xs[1:], max(self._plot.last_x, xs[-1])]
         before: int | None = None
         for (x, value), end in zip(steps, ends, strict=True):
-            y = self._scale.dot(value)
+            y = self._scale.at(value)
             top, left = y - thick // 2, self._x(x)
             self._map.box(left, top, self._x(end), top + thick - 1, ink)
             if before is not None:
@@ -116,16 +112,16 @@ class _Drawing:
         size = max(3, min(self._wide, self._high // 2))
         for each in self._plot.series:
             draw = _SHAPES[each.glyph]
-            for _, begin, end in columns_of(each.xs, self._columns, self._across, 0):
+            for _, begin, end in columns_of(each.xs, self._across):
                 x = self._x(each.xs[begin])
-                low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
-                if low < high:
-                    self._error_bar(x, self._scale.dot(high), self._scale.dot(low), size)
+                low, high = each.lows[begin], each.highs[begin]
+                if end - begin == 1 and low < high:
+                    self._error_bar(x, self._scale.at(high), self._scale.at(low), size)
                 ys = each.ys[begin:end]
                 for y in ys if len(ys) <= CROWD else (min(ys), max(ys)):
-                    draw(self._map, x, self._scale.dot(y), size, self._ink(each.role))
-            floor = self._map.height - 1 - size
-            for _, begin, _ in columns_of(each.floor, self._columns, self._across, 0):
+                    draw(self._map, x, self._scale.at(y), size, self._ink(each.role))
+            floor = self._map.height - 1 - self._high // 2
+            for _, begin, _ in columns_of(each.floor, self._across):
                 draw(self._map, self._x(each.floor[begin]), floor, size, self._ink(each.role))
 
     def _error_bar(self, x: int, top: int, bottom: int, size: int) -> None:

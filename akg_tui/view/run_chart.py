@@ -1,14 +1,14 @@
-"""The chart of a run: its attempts as series of points, drawn with braille dots.
+"""The chart of a run: each attempt as a sign with its interval as a thin bar, the best so far as a
+solid staircase, eager and compile as dashed lines on shaded bands.
 
-No I/O. Each attempt is read once and drawn once, so the cost of a refresh does not grow with the
-run.
+No I/O. Each attempt is read once; a drawing costs some operations a column and few an attempt.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -150,7 +150,7 @@ class AttemptSeries:
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """Return the plot of a state. `running` is the estimate of the running evaluation."""
-        series = [self._promised, *self._series.values()]
+        series = [self._promised, *reversed(self._series.values())]  # a KEEP covers the others
         if self._count < len(self._attempts):
             last = self._x(self._attempts[self._count - 1]) if self._count else -1
             series = [each.upto(last) for each in series]
@@ -179,17 +179,12 @@ class AttemptSeries:
         if self.unit == "roof" and self._count > 1 and not steps:
             empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
                        key=key)  # fmt: skip
-        band, noise = None, self.noise
-        if steps and noise and self._halves[1:] and self._halves[1][0] < self._count:
-            at, value = steps[-1]
-            band = (at, value * (1 - noise), value * (1 + noise))
         return Plot(
             tuple(series),
             () if tokens and not self._tokens else tuple(steps),
             next_x if tokens else max(LEAST_X, next_x),
             {"ms": "", "roof": "%"}.get(self.unit, "×"),
             empty,
-            band,
             formatting.tokens if tokens else str,
             self._references(state),
         )
@@ -246,19 +241,11 @@ def _live(state: RunState, running: Interval | None) -> Interval | None:
     return None
 
 
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_CHARS = [chr(0x2800 + bits) for bits in range(256)]
-# Dot masks by the column of a cell (left, right), the first row and the last row.
-_RUNS = [
-    [[sum(_DOTS[y][side] for y in range(a, b + 1)) for b in range(4)] for a in range(4)]
-    for side in range(2)
-]
 _LOG_FROM = 8.0
 LABEL = 6  # columns of a label of the vertical axis
 
+_YIELDING = [VERDICT[each][0] for each in (Verdict.DISCARD, Verdict.INCONCLUSIVE)]
 CROWD = 3  # points of a series in one column; of more, only the lowest and highest are drawn
-
-Place = Callable[[int], int]  # maps an x to its dot column
 
 
 class Series:
@@ -328,7 +315,6 @@ class Reference:
 class Plot:
     """The data of a chart. `steps` are the points (x, y) at which the line changes, in order.
 
-    `band` is (x, low, high): from x on, values between low and high are within the noise.
     `tell_x` formats a number of the horizontal axis. `references` are in the unit of the points.
     """
 
@@ -337,7 +323,6 @@ class Plot:
     last_x: int
     unit: str
     empty: str
-    band: tuple[int, float, float] | None = None
     tell_x: Callable[[int], str] = str
     references: tuple[Reference, ...] = ()
 
@@ -347,84 +332,13 @@ class Plot:
         return any(each.glyph == FRESH for each in self.series)
 
 
-class Canvas:
-    """Braille dots with colour roles. A cell has the role drawn last; a glyph covers dots.
+class Scale:
+    """The mapping of values to `steps` equal steps of a height.
 
-    Only cells that are not empty are stored, by row.
+    Logarithmic where high / low exceeds `_LOG_FROM`.
     """
 
-    def __init__(self, columns: int, rows: int) -> None:
-        self.columns, self.rows = columns, rows
-        self._cells: list[dict[int, tuple[int, str]]] = [{} for _ in range(rows)]
-        self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
-
-    def clear(self, first: int) -> None:
-        """Clear the columns of cells from `first` on."""
-        for row in range(self.rows):
-            cells, glyphs = self._cells[row], self._glyphs[row]
-            self._cells[row] = {x: cell for x, cell in cells.items() if x < first}
-            self._glyphs[row] = {x: span for x, span in glyphs.items() if x < first}
-
-    def dot(self, x: int, y: int, role: str) -> None:
-        if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
-            cells, column = self._cells[y // 4], x // 2
-            bits = cells[column][0] if column in cells else 0
-            cells[column] = bits | _DOTS[y % 4][x % 2], role
-
-    def upright(self, x: int, y0: int, y1: int, role: str) -> None:
-        """Set all dots of a dot column from row `y0` to row `y1`, one cell at a time."""
-        top, bottom = (y0, y1) if y0 < y1 else (y1, y0)
-        column, masks = x // 2, _RUNS[x % 2]
-        first, last = top // 4, min(bottom // 4, self.rows - 1)
-        if not 0 <= column < self.columns:
-            return
-        full = masks[0][3], role
-        for row in range(max(0, first), last + 1):
-            cells = self._cells[row]
-            if first < row < last and column not in cells:
-                cells[column] = full
-                continue
-            begin = top % 4 if row == first else 0
-            end = bottom % 4 if row == bottom // 4 else 3
-            bits = cells[column][0] if column in cells else 0
-            cells[column] = bits | masks[begin][end], role
-
-    def glyph(self, x: int, y: int, text: str, role: str) -> None:
-        self._glyphs[y // 4][x // 2] = (text, role)
-
-    def row(self, number: int, under: Mapping[int, tuple[int, str]]) -> Line:
-        """Return a row of cells; dots of `under` are added to cells without a glyph."""
-        cells, glyphs = self._cells[number], self._glyphs[number]
-        if under:
-            both = cells.keys() & under.keys()
-            cells = {**under, **cells}
-            cells |= {x: (cells[x][0] | under[x][0], cells[x][1]) for x in both}
-        spans: list[Span] = []
-        text, role = "", "chart.axis"
-        done = 0
-        for column in sorted(cells.keys() | glyphs.keys()):
-            if column in glyphs:
-                char, its_role = glyphs[column]
-            else:
-                bits, its_role = cells[column]
-                char = _CHARS[bits]
-            if column > done:
-                text += " " * (column - done)
-            if its_role == role:
-                text += char
-            else:
-                if text:
-                    spans.append((text, role))
-                text, role = char, its_role
-            done = column + 1
-        text += " " * (self.columns - done)
-        return (*spans, (text, role)) if text else tuple(spans)
-
-
-class Scale:
-    """The mapping of values to dot rows; logarithmic where high / low exceeds `_LOG_FROM`."""
-
-    def __init__(self, values: list[float], dots: int) -> None:
+    def __init__(self, values: list[float], steps: int) -> None:
         low, high = min(values), max(values)
         if high - low < 0.02 * abs(high):
             low, high = low - 0.01 * abs(high), high + 0.01 * abs(high)
@@ -434,19 +348,17 @@ class Scale:
             low, high = math.log(low), math.log(high)
         self._low = low - margin * (high - low)
         self._high = high + margin * (high - low)
-        self._dots = dots
-        self._dots_each = (dots - 1) / (self._high - self._low)
-        self.key = (self.log, self._low, self._high, dots)  # equal keys give equal rows
+        self._last = steps - 1
+        self._each = (steps - 1) / (self._high - self._low)
 
-    def dot(self, value: float) -> int:
-        """Return the dot row of a value, 0 at the top; a value outside is drawn at the edge."""
-        last = self._dots - 1
+    def at(self, value: float) -> int:
+        """Return the step of a value, 0 at the top; a value outside is drawn at the edge."""
         if self.log:
             if value <= 0:
-                return last
+                return self._last
             value = math.log(value)
-        dot = round((self._high - value) * self._dots_each)
-        return 0 if dot < 0 else min(dot, last)
+        step = round((self._high - value) * self._each)
+        return 0 if step < 0 else min(step, self._last)
 
     def ticks(self, wanted: int) -> list[float]:
         """Return about `wanted` round values inside the range."""
@@ -469,89 +381,53 @@ class Scale:
         return found
 
 
-class Chart:
-    """A renderer of successive plots; of a plot that only grew, it draws only the new columns."""
+def inside(plot: Plot, width: int, height: int) -> tuple[int, int] | None:
+    """Return the columns and rows inside of the axes; None where no chart is drawn."""
+    columns, rows = width - LABEL - 1, height - 1
+    return (columns, rows) if plot.steps and columns >= 8 and rows >= 3 else None
 
-    def __init__(self) -> None:
-        self._canvas = Canvas(0, 0)
-        self._key: tuple[object, ...] = ()
-        self._counts: dict[int, tuple[Series, int, int]] = {}  # points, and those on the floor
-        self._steps: tuple[tuple[int, float], ...] = ()
-        self._last_x = 0
 
-    @staticmethod
-    def drawn(plot: Plot, width: int, height: int) -> tuple[int, int] | None:
-        """Return the columns and rows inside of the axes; None where no chart is drawn."""
-        columns, rows = width - LABEL - 1, height - 1
-        return (columns, rows) if plot.steps and columns >= 8 and rows >= 2 else None
+def draw(plot: Plot, width: int, height: int) -> list[Line]:
+    """Return the lines of the chart in `width` columns and `height` rows."""
+    room = inside(plot, width, height)
+    if not plot.steps:
+        return [fit(line((plot.empty, "muted")), width)]
+    if room is None:
+        zoom = way_to("pane.zoom")
+        told = tr("too small for a chart: {key} gives it all the room", key=zoom)
+        return [fit(line((told, "muted")), width)]
+    columns, rows = room
+    scale = scale_of(plot, 2 * rows, 2)
+    across = (columns - 1) / axis_length(plot.last_x)
+    signs: Signs = [{} for _ in range(rows)]
+    shaded: set[int] = set()
+    for each in plot.references:
+        shaded.update(range(scale.at(each.high) // 2, scale.at(each.low) // 2 + 1))
+        signs[scale.at(each.value) // 2] = dict.fromkeys(range(columns), ("╌", "note"))
+    # Where the attempts outnumber the columns, those not kept yield to the line and have no bars.
+    crowded = sum(len(each) for each in plot.series) > columns
+    under = [each for each in plot.series if crowded and each.glyph in _YIELDING]
+    over = [each for each in plot.series if each not in under]
+    _draw_points(signs, under, scale, across)
+    _draw_bars(signs, over, scale, across)
+    _draw_steps(signs, plot, scale, across)
+    _draw_points(signs, over, scale, across)
+    labels = _labels(plot, scale, rows)
+    drawn = [
+        ((labels.get(n, " " * LABEL), "chart.axis"), (_tick(labels.get(n)), "chart.axis"),
+         *row_of(signs[n], columns, "chart.band" if n in shaded else ""))
+        for n in range(rows)
+    ]  # fmt: skip
+    return [*drawn, _x_axis(plot, columns, across)]
 
-    def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
-        """Return the lines of the chart in `width` columns and `height` rows."""
-        room = self.drawn(plot, width, height)
-        if not plot.steps:
-            return [fit(line((plot.empty, "muted")), width)]
-        if room is None:
-            zoom = way_to("pane.zoom")
-            told = tr("too small for a chart: {key} gives it all the room", key=zoom)
-            return [fit(line((told, "muted")), width)]
-        columns, rows = room
-        scale = Scale(values_of(plot), 4 * rows)
-        across = (2 * columns - 3) / axis_length(plot.last_x)
 
-        def at(x: int) -> int:
-            return 1 + round(x * across)
-
-        key = (columns, rows, across, plot.references, *scale.key)
-        first = self._grown(plot, at) if key == self._key else 0
-        if not first:
-            self._canvas = Canvas(columns, rows)
-        canvas = self._canvas
-        self._key, self._steps, self._last_x = key, plot.steps, plot.last_x
-        self._counts = {id(each): (each, len(each.xs), len(each.floor)) for each in plot.series}
-        if first:
-            canvas.clear(first)
-        _draw_series(canvas, plot, scale, across, first)
-        _draw_steps(canvas, plot, scale, across, first)
-        under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
-        _reference_lines(under, columns, plot.references, scale)
-        for each in plot.references:
-            name = cut(each.name, LABEL + 1)  # the longest one takes the place of its tick
-            labels[scale.dot(each.value) // 4] = " " * (LABEL - cells(name)) + name
-        drawn = [
-            ((labels.get(n, " " * LABEL), "chart.axis"),
-             (_tick(labels.get(n)), "chart.axis"), *canvas.row(n, under.get(n, {})))
-            for n in range(rows)
-        ]  # fmt: skip
-        drawn.append(_x_axis(plot, columns, at))
-        return drawn
-
-    def x_at(self, column: int, plot: Plot, width: int) -> float | None:
-        """Return the place on the horizontal axis at a column of the chart; None beside it."""
-        columns = width - LABEL - 1
-        place = column - LABEL - 1
-        if not plot.steps or columns < 8 or not 0 <= place < columns:
-            return None
-        return max(0.0, 2 * place * axis_length(plot.last_x) / (2 * columns - 3))
-
-    def _grown(self, plot: Plot, at: Place) -> int:
-        """Return the first column of cells that may differ from the last drawing; 0: all may.
-
-        A series that only grows stays one object; series of up to `CROWD` points may be new ones.
-        """
-        fresh = {id(each) for each in plot.series}
-        others = [each for each in self._counts.values() if id(each[0]) not in fresh]
-        others += [(each, 0, 0) for each in plot.series if id(each) not in self._counts]
-        if any(len(each) > CROWD for each, _, _ in others):
-            return 0
-        if plot.steps[: len(self._steps)] != self._steps or plot.last_x < self._last_x:
-            return 0
-        moved = [self._last_x]
-        for each, _, _ in others:
-            moved += [*each.xs[:1], *each.floor[:1]]
-        for each, points, floor in self._counts.values():
-            moved += [*each.xs[points : points + 1], *each.floor[floor : floor + 1]]
-        moved += [x for x, _ in plot.steps[len(self._steps) :][:1]]
-        return max(0, at(min(moved)) // 2 - 1)
+def x_at(column: int, plot: Plot, width: int) -> float | None:
+    """Return the place on the horizontal axis at a column of the chart; None beside it."""
+    columns = width - LABEL - 1
+    place = column - LABEL - 1
+    if not plot.steps or columns < 8 or not 0 <= place < columns:
+        return None
+    return place * axis_length(plot.last_x) / (columns - 1)
 
 
 def axis_length(last_x: int) -> int:
@@ -577,87 +453,87 @@ def values_of(plot: Plot) -> list[float]:
     return values
 
 
-def _band(
-    columns: int, rows: int, plot: Plot, scale: Scale, at: Place
-) -> dict[int, dict[int, tuple[int, str]]]:
-    """Return the dots of two dotted lines, the edges of the noise band, by row and column."""
-    under: dict[int, dict[int, tuple[int, str]]] = {}
-    if plot.band is None:
-        return under
-    start, low, high = plot.band
-    for value in (low, high):
-        y = scale.dot(value)
-        cells = under.setdefault(y // 4, {})
-        for x in range(at(start), min(at(plot.last_x) + 1, 2 * columns), 4):
-            bits = cells[x // 2][0] if x // 2 in cells else 0
-            cells[x // 2] = bits | _DOTS[y % 4][x % 2], "chart.axis"
-    return under
+def scale_of(plot: Plot, steps: int, row: int) -> Scale:
+    """Return the scale of a plot over `steps` steps. Points without a value have the last `row`
+    steps to themselves.
+    """
+    return Scale(values_of(plot), steps - row * any(each.floor for each in plot.series))
 
 
-def _reference_lines(
-    under: dict[int, dict[int, tuple[int, str]]],
-    columns: int,
-    references: Sequence[Reference],
-    scale: Scale,
-) -> None:
-    """Add the dots of each reference: a line, and a dot in four along the edges of its band."""
-    for each in references:
-        for value, every in ((each.low, 8), (each.high, 8), (each.value, 2)):
-            y = scale.dot(value)
-            cells = under.setdefault(y // 4, {})
-            for x in range(0, 2 * columns, every):
-                bits = cells[x // 2][0] if x // 2 in cells else 0
-                cells[x // 2] = bits | _DOTS[y % 4][x % 2], "note"
-
-
-def columns_of(
-    xs: Sequence[int], columns: int, across: float, first: int
-) -> Iterator[tuple[int, int, int]]:
-    """Yield each non-empty column of cells from `first` on, with the range of its points."""
-    begin = bisect_left(xs, (2 * first - 1.5) / across) if first else 0
+def columns_of(xs: Sequence[int], across: float) -> Iterator[tuple[int, int, int]]:
+    """Yield each column that has points, with the range of its points."""
+    begin = 0
     while begin < len(xs):
-        column = (1 + round(xs[begin] * across)) // 2
-        # The next column begins where the dot is at least 2 * (column + 1).
-        end = bisect_left(xs, (2 * column + 0.5) / across, begin + 1)
-        yield min(column, columns - 1), begin, end
+        column = round(xs[begin] * across)
+        end = bisect_left(xs, (column + 0.5) / across, begin + 1)
+        yield column, begin, end
         begin = end
 
 
-def _draw_series(canvas: Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
-    """Draw each point as a glyph, with its error bar.
+Signs = list[dict[int, Span]]  # by row and column
 
-    The points of one column share one bar that spans all their bars; of more than `CROWD`
-    points only the lowest and the highest are drawn.
-    """
-    floor = 4 * canvas.rows - 1
-    for each in plot.series:
-        for column, _, _ in columns_of(each.floor, canvas.columns, across, first):
-            canvas.glyph(2 * column, floor, each.glyph, each.role)
-        for column, begin, end in columns_of(each.xs, canvas.columns, across, first):
-            low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
-            if low < high:
-                x = 1 + round(each.xs[begin] * across)
-                canvas.upright(x, scale.dot(low), scale.dot(high), "chart.error")
+
+def _draw_points(signs: Signs, series: Sequence[Series], scale: Scale, across: float) -> None:
+    for each in series:
+        sign = each.glyph, each.role
+        for column, _, _ in columns_of(each.floor, across):
+            signs[-1][column] = sign
+        for column, begin, end in columns_of(each.xs, across):
             ys = each.ys[begin:end]
             for y in ys if len(ys) <= CROWD else (min(ys), max(ys)):
-                canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
+                signs[scale.at(y) // 2][column] = sign
 
 
-def _draw_steps(canvas: Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
-    """Draw the step line: a dot per dot column, and a vertical line where the value changes."""
-    xs = [x for x, _ in plot.steps]
-    begin, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
-    before = -1
-    for x in range(max(begin, 2 * first - 1), min(last + 1, 2 * canvas.columns)):
-        step = bisect_right(xs, (x - 0.5) / across) - 1
-        here = scale.dot(plot.steps[max(0, step)][1])
-        if x < 2 * first:
-            pass
-        elif x > begin and before != here:
-            canvas.upright(x, before, here, "chart.best")
-        else:
-            canvas.dot(x, here, "chart.best")
-        before = here
+def _draw_bars(signs: Signs, series: Sequence[Series], scale: Scale, across: float) -> None:
+    """Draw the error bars, to half a row; points that share a column have none."""
+    for each in series:
+        for column, begin, end in columns_of(each.xs, across):
+            top, bottom = scale.at(each.highs[begin]), scale.at(each.lows[begin])
+            if end - begin > 1 or top == bottom:
+                continue
+            for row in range(top // 2, bottom // 2 + 1):
+                below, above = 2 * row < top, 2 * row + 1 > bottom
+                signs[row][column] = "╷" if below else "╵" if above else "│", "chart.error"
+
+
+def _draw_steps(signs: Signs, plot: Plot, scale: Scale, across: float) -> None:
+    """Draw the best so far, from left to right and up or down where it changes."""
+    changes = columns_of([x for x, _ in plot.steps], across)
+    rows = {column: scale.at(plot.steps[end - 1][1]) // 2 for column, _, end in changes}
+    first, here = next(iter(rows.items()))
+    for column in range(first, round(plot.last_x * across) + 1):
+        before, here = here, rows.get(column, here)
+        if here == before:
+            signs[here][column] = "━", "chart.best"
+            continue
+        for row in range(min(here, before) + 1, max(here, before)):
+            signs[row][column] = "┃", "chart.best"
+        up = here < before
+        signs[before][column] = "┛" if up else "┓", "chart.best"
+        signs[here][column] = "┏" if up else "┗", "chart.best"
+
+
+def row_of(signs: dict[int, Span], columns: int, band: str = "") -> Line:
+    """Return a row of signs, each one column wide, by their columns.
+
+    The blanks of a band have a sign too, for where there are no colours.
+    """
+    blank, bare = ("░", band) if band else (" ", "text")
+    spans: list[Span] = []
+    text, role, done = "", bare, 0
+    for column in sorted(signs):
+        char, its_role = signs[column]
+        if column > done:
+            spans.append((text, role))
+            text, role = blank * (column - done), bare
+        if band:
+            its_role = f"{band}|{its_role}"
+        if its_role != role:
+            spans.append((text, role))
+            text, role = "", its_role
+        text += char
+        done = column + 1
+    return line(*spans, (text, role), (blank * (columns - done), bare))
 
 
 def _tick(label: str | None) -> str:
@@ -669,12 +545,20 @@ def _tick(label: str | None) -> str:
 def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
     ticks = scale.ticks(max(2, rows // 2))
     apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
-    digits = 0 if apart >= 1 and not scale.log else min(3, max(0, -math.floor(math.log10(apart))))
+    digits = next((n for n in range(3) if math.isclose(round(apart, n), apart)), 3)
     form = "g" if scale.log else f".{digits}f"
-    return {scale.dot(t) // 4: f"{t:{form}}{plot.unit}".rjust(LABEL)[:LABEL] for t in ticks}
+    labels = {scale.at(t) // 2: f"{t:{form}}{plot.unit}".rjust(LABEL)[:LABEL] for t in ticks}
+    named: set[int] = set()
+    for each in sorted(plot.references, key=lambda each: each.value):
+        name = cut(each.name, LABEL + 1)  # the longest one takes the place of its tick
+        row = scale.at(each.value) // 2
+        row -= row in named and row > 0  # the higher one of two in a row is named above it
+        named.add(row)
+        labels[row] = " " * (LABEL - cells(name)) + name
+    return labels
 
 
-def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
+def _x_axis(plot: Plot, columns: int, across: float) -> Line:
     """Return the horizontal axis, with labels below their columns."""
     cells = [" "] * columns
     free = 0
@@ -684,7 +568,7 @@ def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)
     for x in range(0, plot.last_x + 1, step):
         label = plot.tell_x(x)
-        start = min(columns - len(label), max(free, at(x) // 2 - len(label) // 2))
+        start = min(columns - len(label), max(free, round(x * across) - len(label) // 2))
         if start >= free:
             cells[start : start + len(label)] = label
             free = start + len(label) + 1
