@@ -10,7 +10,7 @@ from akg_tui.core.measurement import CaseTiming
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
 
-_HEAD = "The facts. They were measured before the first plan and hold for the whole run:"
+_HEAD = "The facts. They hold for the whole run:"
 
 
 def facts_text(state: RunState) -> str:

@@ -254,6 +254,10 @@ class UndoKeep(PersonCommand, frozen=True):
     comment: str = ""
 
 
+class LeaveOutCompile(PersonCommand, frozen=True):
+    """Leave out what is still to be measured of torch.compile, also what is measured now."""
+
+
 class Hint(PersonCommand, frozen=True):
     text: str
 

@@ -141,14 +141,24 @@ def baseline_failed(state: RunState) -> str:
     return f"the kernel does not run before any change: {measured.message}"
 
 
-def _compile_owed(state: RunState) -> Purpose | None:
+def compile_owed(state: RunState) -> Purpose | None:
     """Return the next measurement of torch.compile that the task wants; None if there is none."""
-    if state.task.estimate:
+    if state.task.estimate or state.compile_left_out or Phase.EVAL not in state.workflow.rows:
         return None
     if "compile" in state.task.baselines and state.compiled is None:
         return Purpose.COMPILE
     wanted = "max-autotune" in state.task.baselines and state.autotuned is None
     return Purpose.MAX_AUTOTUNE if wanted else None
+
+
+def _compile_due(state: RunState) -> Purpose | None:
+    """Return the measurement of torch.compile to make now, or None.
+
+    It takes longer than a round, so it waits until the first KEEP is settled, or the run ends.
+    """
+    kept = state.best is not None and state.best.attempt > 0
+    due_now = (state.phase is Phase.DECIDE and kept) or state.phase is Phase.DONE
+    return compile_owed(state) if due_now and not state.stop_reason else None
 
 
 def _evals_exhausted(state: RunState) -> bool:
@@ -177,7 +187,8 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             measured = state.measured is not None and state.measured.outcome is not Outcome.ERROR
             return (Phase.DECIDE, "evaluated") if measured else None
         case Phase.DECIDE if state.decided_here:
-            return _due_in_decide(state, stops)
+            ends = bool(stops)  # the best kernel is measured afresh first
+            return _due_in_decide(state, stops) if ends or not _compile_due(state) else None
         case Phase.DIAGNOSE if not state.turn_open:
             if ended := state.stop_reason or state.call_refused:
                 return Phase.DONE, ended
@@ -192,11 +203,11 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
     if failed:
         return Phase.DONE, failed
-    tunes = Phase.EVAL in state.workflow.rows
-    if state.best is None or (tunes and _compile_owed(state) and not stops):
+    if state.best is None:
         return None
     if Phase.EDIT in state.row.to:
         return Phase.EDIT, "baseline measured"
+    tunes = Phase.EVAL in state.workflow.rows
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
@@ -346,8 +357,6 @@ def _work(state: RunState) -> Effect | None:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
-            if state.best is not None and (compiled := _compile_owed(state)) is not None:
-                return Measure(compiled, 0, "", None)
             return CommitSeed(state.seed_blob)
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id
@@ -381,6 +390,8 @@ def _work(state: RunState) -> Effect | None:
 
 
 def _work_in_decide(state: RunState) -> Effect:
+    if state.decided_here and (compiled := _compile_due(state)) is not None:
+        return Measure(compiled, 0, "", None)
     decision = propose(state)
     asks = Gate.KEEP in state.gates and state.gate is None
     if decision.verdict in ADVANCES and asks:
@@ -403,6 +414,8 @@ def _work_in_done(state: RunState) -> Effect:
     fresh = state.final is not None and state.final.outcome is Outcome.CORRECT
     if fresh and "eager" in state.task.baselines and state.final_eager is None:
         return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
+    if not lost and (compiled := _compile_due(state)) is not None:
+        return Measure(compiled, 0, "", None)
     return _finish(state.finish_reason, ok=not lost)
 
 

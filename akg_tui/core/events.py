@@ -34,6 +34,10 @@ class Purpose(StrEnum):
     EAGER = "eager"  # the best kernel against the reference, measured anew
 
 
+COMPILED = (Purpose.COMPILE, Purpose.MAX_AUTOTUNE)
+"""The purposes that measure torch.compile, whose figure decides nothing."""
+
+
 class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):
     """Base of all events; on disk the field `type` names the class.
 
@@ -109,6 +113,12 @@ class EvalFinished(Event, frozen=True):
 class EvalInterrupted(Observation, frozen=True):
     attempt: int
     reason: str
+
+
+class CompileLeftOut(Event, frozen=True):
+    """A person left the measurement of torch.compile out, also one under way."""
+
+    by_a_person = True
 
 
 class BaselineAccepted(Event, frozen=True):

@@ -171,6 +171,11 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
     return replace(state, measured=measurement)
 
 
+def _compile_left_out(state: RunState, event: ev.CompileLeftOut, at: float) -> RunState:
+    ends = state.running is not None and state.running.purpose in ev.COMPILED
+    return replace(state, compile_left_out=True, running=None if ends else state.running)
+
+
 def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -> RunState:
     assert state.baseline is not None
     seed = Attempt(
@@ -674,6 +679,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.EvalStarted: lambda s, e, at: replace(s, running=Running(e.attempt, e.purpose, e.blob, at)),
     ev.EvalFinished: _eval_finished,
     ev.EvalInterrupted: lambda s, e, at: replace(s, running=None),
+    ev.CompileLeftOut: _compile_left_out,
     ev.BaselineAccepted: _baseline_accepted,
     ev.PlanSubmitted: lambda s, e, at: replace(
         added(s, e.items), finish_reason="", plan_owed=False, plan_approved=False

@@ -318,6 +318,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     baseline: Measurement | None = None
     compiled: Measurement | None = None  # torch.compile of the reference; failed: it has no time
     autotuned: Measurement | None = None  # torch.compile in the mode max-autotune, likewise
+    compile_left_out: bool = False  # by a person
     final: Measurement | None = None
     final_eager: Measurement | None = None
     diagnosis: DiagnosisReported | None = None

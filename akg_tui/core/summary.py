@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from akg_tui.core.measurement import Interval, Measurement, Metric
+from akg_tui.core.events import Purpose
+from akg_tui.core.measurement import Interval, Metric
 from akg_tui.core.model_info import known_cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt, RunState
@@ -161,11 +162,15 @@ def compiled_over_eager(state: RunState) -> Interval | None:
     return max(timed, key=lambda over: over.ratio, default=None)
 
 
-def compile_problem(compiled: Measurement | None) -> str:
-    """Return why a measurement of `torch.compile` has no time, in one line; "" if it has one."""
-    if compiled is None or compiled.ratio is not None:
-        return ""
-    return compiled.message or "no timing was possible"
+def compile_problem(state: RunState, purpose: Purpose) -> str:
+    """Return why this measurement of `torch.compile` has no time, in one line; "" if it has one,
+    is still to come or is not wanted.
+    """
+    found = state.compiled if purpose is Purpose.COMPILE else state.autotuned
+    if found is None:
+        left_out = state.compile_left_out and purpose in state.task.baselines
+        return "a person left it out" if left_out else ""
+    return "" if found.ratio is not None else found.message or "no timing was possible"
 
 
 def held_by(state: RunState) -> str:
@@ -219,10 +224,10 @@ def summarize(state: RunState) -> dict[str, Any]:
         "reference_ms": baseline.baseline_ms if baseline else None,
         "compile_vs_eager": to_builtins(compiled.ratio) if compiled else None,
         "compile_ms": compiled.candidate_ms if compiled else None,
-        "compile_problem": compile_problem(compiled),
+        "compile_problem": compile_problem(state, Purpose.COMPILE),
         "max_autotune_vs_eager": to_builtins(autotuned.ratio) if autotuned else None,
         "max_autotune_ms": autotuned.candidate_ms if autotuned else None,
-        "max_autotune_problem": compile_problem(autotuned),
+        "max_autotune_problem": compile_problem(state, Purpose.MAX_AUTOTUNE),
         "best_ms": state.final.candidate_ms if state.final else None,
         "forked_from": (
             {"run": forked.parent, "round": forked.round, "seq": forked.seq, "hash": forked.hash}

@@ -306,7 +306,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
     `baselines` are measured once a run, besides the seed against the reference. With `eager` the
     best kernel is timed against the reference when the run ends. With `compile` the reference under
-    `torch.compile` is timed when it begins; with `max-autotune` it is also timed in that mode.
+    `torch.compile` is timed after the first KEEP, or at the end; with `max-autotune` also in that
+    mode.
     `metrics` are the names of numbers that the function `metrics` of the reference returns for a
     correct kernel; a goal may name them.
     With `estimate`, the name of an arch, no kernel is timed: each is verified in Triton's

@@ -12,6 +12,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.commands import Made, Refusal
+from akg_tui.core.effects import compile_owed
 from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import policy_fault
@@ -135,7 +136,21 @@ def _hint(state: RunState, command: cmd.Hint, now: float) -> Made:
 def _stop(state: RunState, command: cmd.Stop, now: float) -> Made:
     if state.stop_reason:
         raise Refusal("the run is stopping already")
-    return ev.StopRequested(reason=command.reason)
+    stops = ev.StopRequested(reason=command.reason)
+    if state.running is not None and state.running.purpose in ev.COMPILED:
+        return ev.EvalInterrupted(attempt=state.running.attempt, reason=command.reason), stops
+    return stops
+
+
+def _leave_out_compile(state: RunState, command: cmd.LeaveOutCompile, now: float) -> Made:
+    if state.compile_left_out:
+        raise Refusal("torch.compile is left out already")
+    if compile_owed(state) is None:
+        wanted = any(purpose in state.task.baselines for purpose in ev.COMPILED)
+        raise Refusal(
+            "torch.compile is measured already" if wanted else "this run measures no torch.compile"
+        )
+    return ev.CompileLeftOut()
 
 
 def _not_at_the_end(state: RunState) -> None:
@@ -356,7 +371,7 @@ def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
     best = state.best
     if best is None or not state.former:
         raise Refusal("there is no KEEP to undo: the best kernel is the seed")
-    if state.running is not None:
+    if state.running is not None and state.running.purpose not in ev.COMPILED:
         raise Refusal(
             f"attempt {state.running.attempt}, which builds on the KEEP of attempt "
             f"{best.attempt}, is being measured: undo it once its round is settled"
@@ -437,6 +452,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.ForceReplan: _force_replan,
     cmd.ForceDiagnosis: _force_diagnosis,
     cmd.UndoKeep: _undo,
+    cmd.LeaveOutCompile: _leave_out_compile,
     cmd.HintSubagent: _hint_subagent,
     cmd.StopSubagent: _stop_subagent,
 }

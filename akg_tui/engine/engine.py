@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ServedModel
@@ -36,6 +36,7 @@ from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
+from akg_tui.evaluate.dsls.compiled_reference import USUAL_S
 from akg_tui.evaluate.evidence.page import Evidence
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
@@ -137,6 +138,7 @@ class Engine:
         self._changed = asyncio.Event()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self.computing = asyncio.Lock()
+        self._compiling: asyncio.Task[Measurement] | None = None
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
 
@@ -210,6 +212,8 @@ class Engine:
                 self._folder.project()
         finally:
             self._changed.set()  # also when the disk failed: earlier events are journaled
+        if self._compiling is not None and self.state.running is None:
+            self._compiling.cancel()
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
@@ -311,12 +315,9 @@ class Engine:
         work = asyncio.create_task(visit(self._loop, self._context))
         self._visit, self._visit_began = work, self.state
         try:
-            await asyncio.wait({work})
+            await _until_done(work)
         finally:
             self._visit = self._visit_began = None
-            if not work.done():  # the engine itself is being stopped
-                work.cancel()
-                await asyncio.wait({work})
         if not work.cancelled():
             work.result()
             return
@@ -336,12 +337,13 @@ class Engine:
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         if effect.purpose is ev.Purpose.COMPILE:
-            self.live.show("measuring torch.compile")
-            self._must(cmd.FinishEval(await self._judge.measure_compiled("compile")))
+            self.live.show(f"measuring torch.compile, usually within {USUAL_S['compile']:g} s")
+            await self._measure_compiled("compile")
             return
         if effect.purpose is ev.Purpose.MAX_AUTOTUNE:
-            self.live.show("measuring torch.compile with max-autotune")
-            self._must(cmd.FinishEval(await self._judge.measure_compiled("max-autotune")))
+            usual = USUAL_S["max-autotune"]
+            self.live.show(f"measuring torch.compile with max-autotune, usually within {usual:g} s")
+            await self._measure_compiled("max-autotune")
             return
         eager = effect.purpose is ev.Purpose.EAGER
         self.live.show("measuring eager" if eager else f"{effect.purpose} evaluation")
@@ -355,6 +357,17 @@ class Engine:
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self.live.show(f"the judge was lost: {measurement.message}")
         self._must(cmd.FinishEval(measurement))
+
+    async def _measure_compiled(self, baseline: CompileBaseline) -> None:
+        """Measure torch.compile, unless a person leaves it out or stops the run meanwhile."""
+        work = asyncio.create_task(self._judge.measure_compiled(baseline))
+        self._compiling = work
+        try:
+            await _until_done(work)
+        finally:
+            self._compiling = None
+        if self.state.running is not None:
+            self._must(cmd.FinishEval(work.result()))
 
     def _commit_seed(self, blob: str) -> str:
         message = self._folder.history.message_for("seed kernel")
@@ -370,6 +383,16 @@ class Engine:
         subject, ratio = f"{item.id}: {item.text}", state.measured.ratio
         message = history.message_for(subject, state.round, item.id, verdict, ratio)
         return history.commit(effect.blob, state.best.commit, message, state.phase_since)
+
+
+async def _until_done(work: asyncio.Task[Any]) -> None:
+    """Wait until `work` is done or cancelled; cancel it if the engine itself is being stopped."""
+    try:
+        await asyncio.wait({work})
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work})
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:

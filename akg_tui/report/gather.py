@@ -14,6 +14,7 @@ import msgspec
 
 from akg_tui.core import approval_rules
 from akg_tui.core import events as ev
+from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Measurement, nearest_errors
 from akg_tui.core.model_info import TABLE_VERSION
 from akg_tui.core.phases import ItemState, Verdict
@@ -271,9 +272,9 @@ def _figures(state: RunState) -> Figures:
         reference_ms=baseline.baseline_ms if baseline else None,
         best_ms=final.candidate_ms if final else None,
         compile_ms=compiled.candidate_ms if compiled else None,
-        compile_problem=compile_problem(compiled),
+        compile_problem=compile_problem(state, Purpose.COMPILE),
         max_autotune_ms=autotuned.candidate_ms if autotuned else None,
-        max_autotune_problem=compile_problem(autotuned),
+        max_autotune_problem=compile_problem(state, Purpose.MAX_AUTOTUNE),
         seed_estimate=baseline.estimate if baseline else None,
         best_estimate=state.best_estimate,
     )

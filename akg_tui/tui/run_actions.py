@@ -150,6 +150,10 @@ class RunActions:
         else:
             self._workbench.steer(cmd.ForceDiagnosis(reason), tr("a diagnosis is called for"))
 
+    def action_skip_compile(self) -> None:
+        """Leave out what is still to be measured of torch.compile."""
+        self._workbench.steer(cmd.LeaveOutCompile(), tr("torch.compile is left out"))
+
     def action_remeasure(self, what: str = "") -> None:
         """Measure the kernel of an item or an attempt again."""
         what = what.strip()

@@ -17,6 +17,8 @@ from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
+from akg_tui.core.task import CompileBaseline
+from akg_tui.evaluate.dsls.compiled_reference import LIMITS_S, USUAL_S
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, Text, message
@@ -152,6 +154,17 @@ _PURPOSE: dict[ev.Purpose, Text] = {
     ev.Purpose.MAX_AUTOTUNE: "max-autotune",
     ev.Purpose.EAGER: message("final"),
 }
+
+
+def _evaluation_begun(event: ev.EvalStarted) -> EventWords | None:
+    if event.purpose not in ev.COMPILED:
+        return None
+    baseline: CompileBaseline = "compile"
+    if event.purpose is ev.Purpose.MAX_AUTOTUNE:
+        baseline = "max-autotune"
+    usual, most = f"{USUAL_S[baseline]:g} s", f"{LIMITS_S[baseline]:g} s"
+    told = message("measured now, usually within {usual}, at most {most}", usual=usual, most=most)
+    return EventWords(told, "muted", label=_PURPOSE[event.purpose], surfaces=RUNNING)
 
 
 def _evaluated(event: ev.EvalFinished) -> EventWords:
@@ -369,7 +382,9 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ),
     ev.SessionBroke: lambda e: _error(message("the run broke: {why}", why=_reason(e.reason))),
     ev.PhaseEntered: _phase,
+    ev.EvalStarted: _evaluation_begun,
     ev.EvalFinished: _evaluated,
+    ev.CompileLeftOut: lambda e: _person(message("torch.compile is left out")),
     ev.EvalInterrupted: lambda e: _error(
         message("evaluation cut off: {why}", why=_reason(e.reason))
     ),
@@ -485,7 +500,6 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
 SILENT = frozenset(
     {
         ev.RunCreated,
-        ev.EvalStarted,
         ev.BaselineAccepted,
         ev.ReplyLost,
         ev.EndpointProbed,

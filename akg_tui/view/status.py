@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from akg_tui.core.effects import Effect, Hold, RunAgent, due, in_sight, next_effect, under_way
+from akg_tui.core.events import COMPILED
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
@@ -298,6 +299,9 @@ def status(
         goes_on = tr("{key} goes on", key=way_to("run.pause"))
         right = line((f"{tr('then')} ", "muted"), (Overlay.PAUSED.value, "note"), f", {goes_on}")
         return spread(left, right, room)
+    if state.running is not None and state.running.purpose in COMPILED and not past:
+        leaves = tr("{key} leaves it out", key=way_to("run.skip_compile"))
+        return spread(left, line((leaves, "note")), room)
     following = upcoming(state, now)
     right = line((f"{tr('then')} ", "muted"), (following.value, "phase.next")) if following else ()
     return spread(left, right, room)

@@ -28,30 +28,131 @@ def measures(run: SimulatedRun) -> list[str]:
     return [r.event.purpose for r in run.records if isinstance(r.event, ev.EvalStarted)]
 
 
-def finished(*measurements: Measurement, final: Measurement | None = None) -> SimulatedRun:
-    """A run of one KEEP, measured afresh as `final`."""
+def finished(seed: Measurement | None = None, compiled: Measurement | None = None) -> SimulatedRun:
+    """A run of one round and one KEEP."""
     run = SimulatedRun(policy=Policy(max_rounds=1), baselines=COMPILED)
-    run.until_agent(*measurements)
+    run.until_agent(seed or faster())
     run.begins("a")
-    run.tries(faster(8.0), final or faster(3.0))
+    run.tries(faster(8.0), faster(3.0), compiled or faster())
     assert run.state.finished
     return run
 
 
-def test_compile_is_measured_once_right_after_the_seed_and_only_where_the_task_wants_it() -> None:
-    assert measures(planned("a")) == ["baseline"]
-    assert measures(planned("a", baselines=COMPILED)) == ["baseline", "compile"]
-    assert measures(finished()) == ["baseline", "compile", "candidate", "final"]
+def kept(
+    *compiled: Measurement,
+    seed: Measurement | None = None,
+    baselines: tuple[Baseline, ...] = COMPILED,
+    **changes: object,
+) -> SimulatedRun:
+    """A run whose first KEEP, 8 times as fast as the seed, is followed by `compiled`."""
+    run = SimulatedRun(baselines=baselines, **changes)  # type: ignore[arg-type]
+    run.until_agent(seed or faster())
+    run.begins("a", "b")
+    run.tries(faster(8.0), *compiled)
+    return run
+
+
+def while_compile_is_measured() -> SimulatedRun:
+    """A run whose first KEEP is settled, at the measurement of torch.compile."""
+    run = SimulatedRun(baselines=COMPILED)
+    run.until_agent(faster())
+    run.begins("a", "b")
+    run.edit()
+    while (effect := run.next()) != fx.Measure(ev.Purpose.COMPILE, 0, "", None):
+        assert effect is not None
+        run.perform(effect, faster(8.0))
+    run.must(cmd.StartEval(ev.Purpose.COMPILE, 0, ""))
+    return run
+
+
+def test_the_first_keep_never_waits_for_compile() -> None:
+    assert measures(planned("a", baselines=COMPILED)) == ["baseline"]
+    run = planned("a", "b", "c", baselines=COMPILED)
+    run.tries(failed())
+    run.tries(faster(0.9))
+    assert measures(run) == ["baseline", "candidate", "candidate"]
+    run.tries(faster(1.2))
+    assert measures(run)[3:] == ["candidate", "compile"]
+    assert run.state.phase is Phase.PLAN
+    assert measures(kept()) == ["baseline", "candidate", "compile"]
+
+
+def test_compile_is_measured_once_and_only_where_the_task_wants_it() -> None:
+    run = kept()
+    run.tries(faster(2.0))
+    assert measures(run) == ["baseline", "candidate", "compile", "candidate"]
+    assert measures(kept(baselines=())) == ["baseline", "candidate"]
+
+
+def test_a_run_that_ends_first_measures_compile_last() -> None:
+    assert measures(finished()) == ["baseline", "candidate", "final", "compile"]
+    run = SimulatedRun(policy=Policy(max_rounds=1), baselines=("eager", *COMPILED))
+    run.until_agent()
+    run.begins("a")
+    run.tries(faster(0.9))
+    assert measures(run) == ["baseline", "candidate", "compile"]
+    assert run.state.finished
+
+
+def test_a_person_leaves_compile_out_before_and_while_it_is_measured() -> None:
+    run = planned("a", baselines=("compile", "max-autotune"))
+    run.must(cmd.LeaveOutCompile())
+    run.tries(faster(1.2))
+    assert measures(run) == ["baseline", "candidate"]
+    assert summarize(run.state)["compile_problem"] == "a person left it out"
+    assert summarize(run.state)["max_autotune_problem"] == "a person left it out"
+
+    run = while_compile_is_measured()
+    run.must(cmd.LeaveOutCompile())
+    assert run.state.running is None
+    run.until_agent()
+    assert run.state.phase is Phase.EDIT
+    assert measures(run) == ["baseline", "candidate", "compile"]
+    assert run.state == run.refold()
+
+
+def test_what_cannot_be_left_out_is_refused() -> None:
+    for run, why in (
+        (planned("a"), "this run measures no torch.compile"),
+        (kept(), "torch.compile is measured already"),
+        (while_compile_is_measured(), "torch.compile is left out already"),
+    ):
+        if "left out" in why:
+            run.must(cmd.LeaveOutCompile())
+        refused = run.send(cmd.LeaveOutCompile())
+        assert refused is not None
+        assert refused.why == why
+
+
+def test_a_keep_can_be_undone_while_compile_is_measured() -> None:
+    run = while_compile_is_measured()
+    run.must(cmd.UndoKeep())
+    assert run.state.best is not None
+    assert run.state.best.attempt == 0
+    run.must(cmd.FinishEval(faster()))
+    assert run.state.compiled is not None
+
+
+def test_a_run_of_an_earlier_version_that_measured_compile_first_folds_and_goes_on() -> None:
+    run = SimulatedRun(baselines=COMPILED)
+    while run.state.best is None:
+        run.perform(run.next())  # type: ignore[arg-type]
+    run.tell(ev.EvalStarted(purpose=ev.Purpose.COMPILE, attempt=0, blob=""))
+    run.tell(ev.EvalFinished(purpose=ev.Purpose.COMPILE, attempt=0, measurement=faster(1.25)))
+    run.until_agent()
+    run.begins("a")
+    run.tries(faster(2.0))
+    assert measures(run) == ["baseline", "compile", "candidate"]
 
 
 @pytest.mark.parametrize(("compiled", "autotuned"), [(1.25, 1.5), (1.5, 1.25)])
 def test_the_faster_mode_of_compile_counts(compiled: float, autotuned: float) -> None:
-    run = SimulatedRun(baselines=("max-autotune", "compile"))
-    run.until_agent(faster(3.0), faster(compiled), faster(autotuned))
-    assert measures(run) == ["baseline", "compile", "max-autotune"]
+    modes: tuple[Baseline, ...] = ("max-autotune", "compile")
+    run = kept(faster(compiled), faster(autotuned), seed=faster(3.0), baselines=modes)
+    assert measures(run)[2:] == ["compile", "max-autotune"]
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == pytest.approx({"eager": 3.0, "compile": 2.0})
+    assert dict(best.named) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
     assert dict(reference_lines(run.state))["compile"].ratio == pytest.approx(0.5)
     summary = summarize(run.state)
     assert summary["compile_vs_eager"]["ratio"] == compiled
@@ -59,12 +160,13 @@ def test_the_faster_mode_of_compile_counts(compiled: float, autotuned: float) ->
 
 
 def test_a_mode_of_compile_that_fails_leaves_the_other_its_figure() -> None:
-    run = SimulatedRun(baselines=("compile", "max-autotune"))
-    run.until_agent(faster(3.0), faster(1.5), failed("no configuration fits"))
-    assert run.state.phase is Phase.PLAN
+    failing = failed("no configuration fits")
+    modes: tuple[Baseline, ...] = ("compile", "max-autotune")
+    run = kept(faster(1.5), failing, seed=faster(3.0), baselines=modes)
+    assert run.state.phase is Phase.EDIT
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == pytest.approx({"eager": 3.0, "compile": 2.0})
+    assert dict(best.named) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
     summary = summarize(run.state)
     assert summary["max_autotune_problem"] == "no configuration fits"
     assert summary["compile_problem"] == ""
@@ -72,41 +174,31 @@ def test_a_mode_of_compile_that_fails_leaves_the_other_its_figure() -> None:
 
 @pytest.mark.parametrize("fault", [failed("no C++ compiler was found"), broken()])
 def test_a_compile_that_fails_is_told_and_the_run_goes_on(fault: Measurement) -> None:
-    run = SimulatedRun(baselines=COMPILED)
-    run.until_agent(faster(0.5), fault)
-    assert run.state.phase is Phase.PLAN
+    run = kept(fault, seed=faster(0.5))
+    assert run.state.phase is Phase.EDIT
     assert run.state.eval_errors == 0
     assert summarize(run.state)["compile_problem"] == fault.message
     best = best_of(run.state)
     assert best is not None
-    assert [name for name, _ in best.named] == ["eager"]
+    assert [name for name, _ in best.named] == ["seed", "eager"]
 
 
-def test_a_run_that_is_stopped_meanwhile_does_not_measure_compile() -> None:
-    run = SimulatedRun(baselines=COMPILED)
-    while run.state.best is None:
-        effect = run.next()
-        assert effect is not None
-        run.perform(effect)
-    assert run.next() == fx.Measure(ev.Purpose.COMPILE, 0, "", None)
+def test_a_stop_cuts_the_measurement_of_compile_off_and_measures_it_no_more() -> None:
+    run = while_compile_is_measured()
     run.must(cmd.Stop())
+    assert run.state.running is None
     run.until_agent()
     assert run.state.finished
-    assert measures(run) == ["baseline"]
+    assert measures(run) == ["baseline", "candidate", "compile", "final"]
+    assert run.state.compiled is None
 
 
 def test_a_compile_cut_off_by_the_end_of_a_session_is_measured_by_the_next() -> None:
-    run = SimulatedRun(baselines=COMPILED)
-    while not isinstance(run.next(), fx.Measure) or run.state.best is None:
-        effect = run.next()
-        assert effect is not None
-        run.perform(effect)
-    run.must(cmd.StartEval(ev.Purpose.COMPILE, 0, ""))
+    run = while_compile_is_measured()
     run.tell(ev.EvalInterrupted(attempt=0, reason="session ended"))
     run.until_agent()
-    assert measures(run) == ["baseline", "compile", "compile"]
-    run.begins("a")
-    assert measures(run) == ["baseline", "compile", "compile"]
+    run.tries(faster(0.9))
+    assert measures(run) == ["baseline", "candidate", "compile", "compile", "candidate"]
 
 
 def test_a_journal_of_an_older_version_has_no_compile() -> None:
@@ -121,13 +213,13 @@ def test_a_journal_of_an_older_version_has_no_compile() -> None:
 
 def test_the_best_is_provisional_until_the_final_measurement_and_fresh_after_it() -> None:
     run = SimulatedRun(policy=Policy(max_rounds=2), baselines=COMPILED)
-    run.until_agent(faster(0.5, 0.01), faster(1.25, 0.01))
+    run.until_agent(faster(0.5, 0.01))
     seed = best_of(run.state)
     assert seed is not None
     assert (seed.attempt, seed.provisional, seed.fresh) == (0, False, False)
-    assert dict(seed.named) == pytest.approx({"eager": 0.5, "compile": 0.4})
+    assert dict(seed.named) == {"eager": 0.5}
     run.begins("a", "b")
-    run.tries(faster(8.0))
+    run.tries(faster(8.0), faster(1.25, 0.01))
     best = best_of(run.state)
     assert best is not None
     assert best.provisional
@@ -220,7 +312,7 @@ def test_bounds_of_a_chain_are_multiplied_and_its_confidence_is_lower() -> None:
 def test_the_lines_of_a_chart_are_eager_and_compile_over_the_seed() -> None:
     run = SimulatedRun(baselines=COMPILED)
     assert reference_lines(run.state) == ()
-    run.until_agent(faster(0.5, 0.1), faster(1.25, 0.05))
+    run = kept(faster(1.25, 0.05), seed=faster(0.5, 0.1))
     lines = dict(reference_lines(run.state))
     assert lines["eager"].ratio == pytest.approx(2.0)
     assert (lines["eager"].low, lines["eager"].high) == pytest.approx((1 / 0.6, 1 / 0.4))

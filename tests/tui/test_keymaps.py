@@ -97,7 +97,7 @@ def test_every_printable_key_survives_being_written_to_a_file(keys: list[str]) -
 
 def test_faults_are_told_by_file_and_line_and_cost_only_themselves() -> None:
     path = mine(
-        '[keys]\n"run.step" = "S"\n"run.stap" = "x"\n"run.mode" = 7\n"pane.zoom" = "ctrl+i"\n'
+        '[keys]\n"run.step" = "V"\n"run.stap" = "x"\n"run.mode" = 7\n"pane.zoom" = "ctrl+i"\n'
     )
     faults = put_on("mine")
     assert [f.removeprefix(f"{path}: ").split(":")[0] for f in faults] == [
@@ -107,7 +107,7 @@ def test_faults_are_told_by_file_and_line_and_cost_only_themselves() -> None:
     ]
     assert "no command is called 'run.stap'" in faults[0]
     keys = {command.id: command.keys_now for command in COMMANDS}
-    assert keys["run.step"] == ("S",)
+    assert keys["run.step"] == ("V",)
     assert keys["run.mode"] == ("m",)
 
 

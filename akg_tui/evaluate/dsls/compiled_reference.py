@@ -29,6 +29,9 @@ ENVIRONMENT = {
 BUDGET_S = 10.0
 """The most seconds of sampling: a baseline needs a figure, not a verdict."""
 
+USUAL_S: dict[CompileBaseline, float] = {"compile": 60.0, "max-autotune": 300.0}
+"""The seconds in which the whole evaluation usually ends: what a person is told to expect."""
+
 LIMITS_S: dict[CompileBaseline, float] = {"compile": 300.0, "max-autotune": 900.0}
 """The most seconds of the whole evaluation, with compilation and the start of the judge, by
 baseline: max-autotune also builds and times the code that it chooses from."""

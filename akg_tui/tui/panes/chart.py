@@ -17,6 +17,7 @@ from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 
+from akg_tui.core.events import COMPILED
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import Attempt
 from akg_tui.tui import textual_internals
@@ -98,7 +99,8 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
-        running = snapshot.progress.ratio if snapshot.progress and state.running else None
+        judged = state.running is not None and state.running.purpose not in COMPILED
+        running = snapshot.progress.ratio if snapshot.progress and judged else None
         tokens = state.tokens if self.unit == "tokens" else 0
         if self.moved(
             (

@@ -102,6 +102,8 @@ COMMANDS: tuple[Command, ...] = (
          where="everywhere", argument=Argument("text", free=True)),
     _run("run.stop", (), "stop", "End the run; its best kernel is measured afresh and reported",
          "app.stop_run", where="everywhere"),
+    _run("run.skip_compile", ("S",), "skip compile",
+         "Leave torch.compile out, which is measured after the first KEEP", "app.skip_compile"),
     _run("run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=+2 cost=none",
          "app.limits", argument=Argument("limits", free=True)),
     _run("run.policy", ("P",), "policy",
