@@ -18,6 +18,7 @@ from akg_tui.agent.models.sweep import Sweep, read_trials
 from akg_tui.agent.react_loop import LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.knobs import (
@@ -192,6 +193,15 @@ def test_each_edit_changes_only_knob_lines_and_belongs_to_the_active_item() -> N
         assert changed <= knob_lines
         setting = {k.name: k.value for k in find_knobs(lines)}
         assert read_setting(run.state.item(attempt.item).text) == setting
+
+
+def test_the_sweep_says_once_that_it_reads_the_kernel_and_reads_it_in_each_visit() -> None:
+    run = played(TextRun(policy=Policy(max_rounds=6)), honest)
+    events = [record.event for record in run.records]
+    texts = [event.text for event in events if isinstance(event, ev.ModelReplied)]
+    assert sum("I read the kernel" in text for text in texts) == 1
+    reads = [e for e in events if isinstance(e, ev.ToolCalled) and e.tool == "read_kernel"]
+    assert len(reads) >= 6
 
 
 def test_a_knob_value_that_always_fails_is_diagnosed_and_avoided() -> None:

@@ -90,7 +90,10 @@ class Sweep:
         if phase is None:
             raise ModelFailed("sweep: the prompt names no phase")
         if view is None:
-            text = "I read the kernel to find its declared knobs."
+            # Each visit needs the tags of the kernel as it is now; only the first says so.
+            rounds = _LEFT.search(prompt.text)
+            first = phase[1] == "PLAN" and rounds is not None and rounds[1] == "0"
+            text = "I read the kernel to find its declared knobs." if first else ""
             reply = _reply(request, text, "read_kernel", {})
         else:
             try:
