@@ -1,4 +1,5 @@
-"""Two kernels side by side: the title and measurement of each side, and the rows of the pairs.
+"""Two kernels side by side: the title and measurement of each side, the ratio of one over the
+other, and the rows of the pairs.
 
 Pure: builds lines from states and texts.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from akg_tui.core.measurement import Outcome
+from akg_tui.core.measurement import Interval, Outcome
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import ratios_of
@@ -25,7 +26,8 @@ from akg_tui.view.spans import Line, fit, hang, line, width
 class Side:
     """One side of a comparison: its title, its measurement and its kernel. `key` names the text.
 
-    `missing` tells why there is no text; "" where there is one.
+    `seed` is the blob of the run's seed. `missing` tells why there is no text; "" where there is
+    one.
     """
 
     key: str
@@ -33,40 +35,97 @@ class Side:
     about: tuple[Line, ...]
     text: str
     files: tuple[str, ...] = ("",)
+    seed: str = ""
     missing: str = ""
+
+
+def name_of(attempt: Attempt) -> str:
+    """Return what an attempt is called in a comparison."""
+    return tr("round {number}", number=attempt.round) if attempt.number else tr("the seed")
 
 
 def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
     """Return an attempt of a run as one side of a comparison."""
     glyph, role = VERDICT[attempt.verdict]
-    title = line((f"{tr('the seed')} ", "strong"))
+    title = line((f"{name_of(attempt)} ", "strong"))
     if attempt.number:
         title = line(
-            (f"{tr('round {number}', number=attempt.round)} ", "strong"),
+            *title,
             (f"{glyph} {attempt.verdict} ", role),
             (f"{attempt.item} ", "accent"),
             (one_line(state.item(attempt.item).text), "text"),
         )
     measured = attempt.measurement
     ratios = ratios_of(state, attempt)
-    over = formatting.overall(ratios) if ratios else ""
-    took = formatting.call_times(measured)
-    first = line(
-        (took, "text"),
-        ("  " if took else "", "muted"),
-        (over, "figure"),  # its last words are what a narrow screen cuts off
-    )
+    over = line((formatting.overall(ratios) if ratios else "", "figure"))
     if measured.outcome is not Outcome.CORRECT:
-        second = line((retold(one_line(measured.message)), "log.error"))
+        against = line((retold(one_line(measured.message)), "log.error"))
     elif attempt.number and measured.ratio:
-        second = line((formatting.sure(measured.ratio), "text"))
+        kernel_of = tr("over {kernel}", kernel=_name(_owner(state, attempt)))
+        against = line((f"{kernel_of}: ", "muted"), formatting.sure(measured.ratio))
     elif measured.estimate is not None:
-        second = line((translated(formatting.estimated(measured.estimate)), "text"))
+        against = line(translated(formatting.estimated(measured.estimate)))
     else:
-        second = line((tr("against eager"), "muted"))
+        against = line((tr("against eager"), "muted"))
     if attempt.advanced and attempt.number in state.undone:
-        second = (*second, (f"  {tr('undone')}", "note"))
-    return Side(attempt.blob, title, (first, second), kernel(attempt.blob), state.task.files.names)
+        against = (*against, (f"  {tr('undone')}", "note"))
+    about = over, against, line((formatting.call_times(measured), "muted"))
+    files, seed = state.task.files.names, state.seed_blob
+    return Side(attempt.blob, title, about, kernel(attempt.blob), files, seed)
+
+
+def _owner(state: RunState, attempt: Attempt) -> Attempt:
+    """Return the attempt whose kernel `attempt` was measured against; the seed where unknown."""
+    before = state.attempts[: attempt.number]
+    return next((a for a in reversed(before) if a.blob == attempt.incumbent), state.attempts[0])
+
+
+def _name(attempt: Attempt) -> str:
+    return tr("{item}'s kernel", item=attempt.item) if attempt.number else tr("the seed")
+
+
+def _chain(state: RunState, attempt: Attempt) -> dict[int, Interval]:
+    """Return the ratio of a kernel over each kernel that it builds on, by attempt, itself first."""
+    over = {attempt.number: Interval(1.0, 1.0, 1.0, 1.0)}
+    while attempt.number and attempt.measurement.ratio:
+        base = _owner(state, attempt)
+        over[base.number] = attempt.measurement.ratio.chained(over[attempt.number])
+        attempt = base
+    return over
+
+
+def between(state: RunState, left: Attempt, right: Attempt) -> Line:
+    """Return the ratio of `right` over `left`, and what it rests on; () where it is not known.
+
+    The ratio of a round is over the best kernel of its time. The ratios of two rounds are
+    multiplied down to the newest kernel on which both build.
+    """
+    old, new = _chain(state, left), _chain(state, right)
+    common = next((number for number in new if number in old), None)
+    behind = None if common is None else old[common].inverse
+    if common is None or behind is None or left.number == right.number:
+        return ()
+    over = new[common].chained(behind)
+    direct = [*new].index(common) + [*old].index(common) == 1
+    bounds = f"[{formatting.digits(over.low)}, {formatting.digits(over.high)}]"
+    sure = tr("{percent} % sure", percent=f"{over.confidence * 100:.3g}")
+    why = tr("measured against each other")
+    if not direct:
+        why = tr("by their ratios over {kernel}", kernel=_name(state.attempts[common]))
+    return line(
+        (f"{tr('{kernel} over {other}', kernel=name_of(right), other=name_of(left))}: ", "strong"),
+        (f"{'' if direct else '~'}{formatting.times(over.ratio)} {bounds}", "figure"),
+        (f", {sure}, {why}", "muted"),
+    )
+
+
+def between_runs(left: Side, right: Side) -> Line:
+    """Return which ratios of the best kernels of two runs may be compared."""
+    if left.seed == right.seed:
+        told = tr("two runs from one seed: compare the ratios over the seed")
+    else:
+        told = tr("two runs from different seeds: compare no ratio over the seed")
+    return line((told, "muted"))
 
 
 def missing_rows(sides: Sequence[tuple[str, Side]], room: int) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +14,11 @@ from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Interval, Outcome, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.store.run_list import RunSummary, summary_of
 from akg_tui.view.agent_rows import AgentList, agent_rows
-from akg_tui.view.comparison import side_of
+from akg_tui.view.comparison import between, between_runs, side_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.diff import split_lines
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
@@ -250,11 +251,47 @@ def test_an_interval_around_one_is_no_proof_and_one_below_it_is_told_as_slower()
 
 def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -> None:
     state = FakeHandle().work(lambda s: len(s.attempts) == 3).state
-    first, _ = side_of(state, state.attempts[2], lambda _: "").about
+    *_, last = side_of(state, state.attempts[2], lambda _: "").about
     found = state.attempts[2].measurement
     assert found.times_agree
-    assert plain(first).startswith(f"{call_times(found)}  ")
-    assert "→" in plain(first)
+    assert plain(last) == call_times(found)
+    assert "→" in plain(last)
+
+
+def test_each_side_names_the_kernel_that_it_was_measured_against() -> None:
+    state = FakeHandle().work().state
+    told = [plain(side_of(state, a, lambda _: "").about[1]) for a in state.attempts]
+    assert told[0] == "against eager"
+    assert told[1].startswith("over the seed: 31.0 % faster")
+    assert told[4].startswith("over p3's kernel: 9.0 % slower")
+    assert told[9].startswith("over p7's kernel: ")
+
+
+def test_two_rounds_are_compared_by_way_of_the_newest_kernel_on_which_both_build() -> None:
+    state = FakeHandle().work().state
+    seed, p1, p2, p3, p4, p5, *_, p8, p9 = state.attempts
+
+    def told(left: Attempt, right: Attempt) -> str:
+        return plain(between(state, left, right))
+
+    assert told(p1, p2).startswith(
+        "round 2 over round 1: 1.42× [1.377, 1.463], 95 % sure, measured"
+    )
+    assert told(p2, p1).startswith("round 1 over round 2: 0.70× [")
+    assert told(seed, p2) == (
+        "round 2 over the seed: ~1.86× [1.750, 1.973], 90 % sure, by their ratios over the seed"
+    )
+    assert told(p8, p9).endswith("by their ratios over p7's kernel")
+    assert told(p4, p9).endswith("by their ratios over p3's kernel")
+    assert told(p3, p3) == told(p9, p5) == ""  # one kernel with itself, and one that failed
+
+
+def test_of_two_runs_it_is_told_whether_their_ratios_have_one_base() -> None:
+    state = FakeHandle().work().state
+    side = side_of(state, state.attempts[1], lambda _: "")
+    assert plain(between_runs(side, side)).startswith("two runs from one seed: compare the ratios")
+    other = dataclasses.replace(side, seed="another")
+    assert plain(between_runs(side, other)).endswith("compare no ratio over the seed")
 
 
 def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:

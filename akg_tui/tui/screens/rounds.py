@@ -26,8 +26,11 @@ from akg_tui.view.comparison import (
     OneSideRows,
     Side,
     SideRows,
+    between,
+    between_runs,
     filled,
     missing_rows,
+    name_of,
     side_of,
 )
 from akg_tui.view.controls.command_registry import Where, footer
@@ -43,7 +46,7 @@ from akg_tui.view.diff import (
 from akg_tui.view.evidence.machine_code import code_text, part_name
 from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import fit, line
+from akg_tui.view.spans import Line, fit, join, line
 
 CONTEXT = 4
 _CODE = "code of "
@@ -164,8 +167,7 @@ class Rounds(RunScreen):
         """Return the name of a side, shown if its kernel cannot be read."""
         if self._first is None:
             return ""
-        attempt = self._first.state.attempts[self._chosen[side]]
-        return tr("round {number}", number=attempt.round) if attempt.number else tr("the seed")
+        return name_of(self._first.state.attempts[self._chosen[side]])
 
     def _build(self) -> None:
         old, new = self.sides
@@ -177,16 +179,30 @@ class Rounds(RunScreen):
                 for left, right in zip(*head, strict=True)
             ]
         else:
-            rows = [fit((("- ", "diff.removed.mark"), *old.title), 2 * half),
-                    fit((*old.about[1], ("   ", "text"), *old.about[0]), 2 * half),
-                    fit((("+ ", "diff.added.mark"), *new.title), 2 * half),
-                    fit((*new.about[1], ("   ", "text"), *new.about[0]), 2 * half)]  # fmt: skip
+            rows = [
+                fit(row, 2 * half)
+                for row in (
+                    (("- ", "diff.removed.mark"), *old.title),
+                    join(old.about, ("   ", "text")),
+                    (("+ ", "diff.added.mark"), *new.title),
+                    join(new.about, ("   ", "text")),
+                )
+            ]
+        if told := self._between():
+            rows.append(fit(told, self.app.size.width))
         self.about.styles.height = len(rows)
         self.about.show(tuple(rows))
         self._draw(old, new)
         missing = [s for s in (old, new) if self._colours.of(s.key) is None]
         if missing and not self._in_code:
             self.run_worker(self._colour(missing), group="colour")
+
+    def _between(self) -> Line:
+        if self._first is None:
+            return between_runs(*self.sides)
+        state = self._first.state
+        left, right = (state.attempts[self._chosen[side]] for side in ("left", "right"))
+        return between(state, left, right)
 
     @property
     def _wide(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -349,7 +350,7 @@ class Runs(RunScreen):
                 return None
             found = side_of(state, state.attempts[state.best.attempt], run.kernel)
             name = line((f"{one_line(path.name)}: ", "strong"), *found.title)
-            return Side(f"{path}:{found.key}", name, found.about, found.text)
+            return replace(found, key=f"{path}:{found.key}", title=name)
 
         try:
             sides = [await asyncio.to_thread(side, path) for path in (one, other)]
