@@ -19,6 +19,7 @@ from akg_tui.agent.tools.file_access import NOTES
 from akg_tui.agent.tools.processes import note, run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import AGENT_PHASES
+from akg_tui.store.filesystem import make_folder
 
 TIME_S = 120.0
 MEMORY_GB = 4.0
@@ -179,7 +180,7 @@ def _command(run: Path, path: Path, name: str) -> list[str]:
     words = (sys.executable, "-P", "-B", "-c", _RUN, str(file), name, str(MAX_ANSWER))
     readable = (file.parent, (run / "work").absolute())
     folder = (run / NOTES).absolute()
-    folder.mkdir(exist_ok=True)  # nobody may have written a note yet
+    make_folder(run, NOTES)  # nobody may have written a note yet
     return run_confined.command(*words, folder=folder, readable=readable, memory_gb=MEMORY_GB)
 
 

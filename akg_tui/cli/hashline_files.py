@@ -79,7 +79,7 @@ def _edit(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
     try:
         raw = json.loads(read_text(arguments.ops))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
     try:
         document = hashline.Document.from_bytes(path.read_bytes(), path=str(path))

@@ -195,8 +195,10 @@ class _Connections:
             plain = msgspec.json.decode(line)
             number = plain.get("id") if isinstance(plain, dict) else None
             refused = self._run.send(command_from_json(plain))
-        except (msgspec.DecodeError, BadCommand, StoreError) as error:
+        except (msgspec.MsgspecError, BadCommand, StoreError, UnicodeDecodeError) as error:
             return {"id": number, "refused": one_line(str(error), 500)}
+        except RecursionError:
+            return {"id": number, "refused": "nested too deeply"}
         return {"id": number, "refused": refused.why if refused else None}
 
     async def _send_live(self, writer: asyncio.StreamWriter) -> None:
@@ -337,7 +339,7 @@ class Attached:
                 if "live" in told:
                     self._live = msgspec.convert(told["live"], LiveNow)
                     continue
-            except (msgspec.DecodeError, msgspec.ValidationError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
             yield told
         if len(self._rest) > 4 * LINE_BYTES:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from akg_tui import __version__
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import name_fault, one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, staged_run
 from akg_tui.store.run_list import JOURNAL, read_state
@@ -99,7 +99,7 @@ def _measured(host: str, place: str, words: Sequence[str], tell: Tell) -> str:
         for line in process.answer:
             try:
                 told = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if not isinstance(told, dict):
                 continue
@@ -126,7 +126,8 @@ def _unpack(answer: IO[bytes], staged: Path) -> None:
         with tarfile.open(fileobj=answer, mode="r|") as packed:
             for entry in packed:
                 left -= entry.size
-                known = entry.name.removeprefix("./").partition("/")[0] in SENT
+                name = entry.name.removeprefix("./").rstrip("/")
+                known = name.partition("/")[0] in SENT and not name_fault(name, folders=True)
                 if not (entry.isfile() or entry.isdir()) or not known or left < 0:
                     raise RemoteFault("it sent what is not a run")
                 packed.extract(entry, staged, filter="data")

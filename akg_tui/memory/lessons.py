@@ -274,7 +274,7 @@ def decode(data: bytes) -> RunMemory:
 def _row(number: int, line: bytes) -> RunFacts | Direction | BestKernel:
     try:
         row: RunFacts | Direction | BestKernel = _ROW.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadMemory(f"{number}: {error}") from None
     ratios = [getattr(row, name, None) for name in ("gain", "over_seed")]
     if any(isinstance(ratio, Interval) and not _is_sound(ratio) for ratio in ratios):

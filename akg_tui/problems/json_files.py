@@ -46,6 +46,23 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
+MAX_VALUES = 100_000
+
+
+def _is_small(plain: object) -> bool:
+    """Return whether a value has at most `MAX_VALUES` values in it, each as often as it is met."""
+    waiting = [plain]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return True
+        match waiting.pop():
+            case dict() as mapping:
+                waiting += mapping.values()
+            case list() as values:
+                waiting += values
+    return False
+
+
 def read_yaml(path: Path) -> tuple[dict[str, Any], Line]:
     """Return the mapping in a YAML file. Raises `BadTask`."""
     import yaml
@@ -58,6 +75,8 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Line]:
         line = mark.line + 1 if mark is not None else 1
         why = getattr(error, "problem", None) or type(error).__name__
         raise BadTask(path, line, "", f"not valid YAML: {why}") from None
+    if not _is_small(plain):
+        raise BadTask(path, 1, "", f"has more than {MAX_VALUES} values, aliases unfolded")
     return _as_object(path, plain, text)
 
 

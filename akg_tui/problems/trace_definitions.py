@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import name_fault, one_line
 from akg_tui.core.task import Case
 from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import cases_of
@@ -68,6 +68,8 @@ def read(path: Path, label: str = "") -> Problem:
     plain, line = read_object(found)
     check_version(found, plain, line, NEWEST)
     name = typed(found, plain, line, "name", str)
+    if why := name_fault(name):  # files beside it have this name
+        raise BadTask(found, line("name"), "name", why)
     code = typed(found, plain, line, "reference", str)
     inputs = typed(found, plain, line, "inputs", dict)
     for part, specs in (("axes", typed(found, plain, line, "axes", dict)), ("inputs", inputs)):

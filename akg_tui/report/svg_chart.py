@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,9 @@ def _drawn(report: Report, height_in: float, curves: Callable[[Axes, Report], No
         "font.size": 10,
         "path.simplify": False,
     }
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # They quote the text of the chart as it is, and say nothing that a reader could mend.
+        warnings.simplefilter("ignore")
         mpl.rcdefaults()  # a user's style file must not change a report
         mpl.rcParams.update(settings)
         figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")

@@ -15,7 +15,7 @@ from akg_tui.core.events import HintGiven
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.report.contents import Report, Result
 from akg_tui.report.gather import gather, is_asked_for
-from akg_tui.store.errors import RunFolderError
+from akg_tui.store.errors import RunFolderError, writing
 from akg_tui.store.filesystem import replace_file
 from akg_tui.store.run_at_rest import RunAtRest
 
@@ -70,7 +70,9 @@ def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS)
     paths: list[Path] = []
     for form in forms:
         path = path_in(run, form)
-        write_file(path, render(report, form))
+        with writing(path):
+            # A run writes its report as it ends, and a person can request one at that moment.
+            replace_file(path, render(report, form).encode(), alone=False)
         paths.append(path)
     return paths
 
@@ -83,7 +85,6 @@ def write_file(path: Path, text: str) -> None:
         if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):
             path.write_bytes(text.encode())
         else:
-            # A run writes its report as it ends, and a person can request one at that moment.
             replace_file(path, text.encode(), alone=False)
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
@@ -93,5 +94,5 @@ def _earlier_result(run: Path) -> Result | None:
     """Return the result of the previous report; None if that report cannot be read."""
     try:
         return msgspec.json.decode(path_in(run, "json").read_bytes(), type=_Written).result
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

@@ -33,7 +33,7 @@ from akg_tui.store.journal import Journal
 from akg_tui.store.journal_format import Inspected, continued, digest, inspect, lines_of
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, staged_run
-from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal, read_state
+from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain, fold_journal, read_state
 
 
 class Fork(Struct, frozen=True):
@@ -97,6 +97,7 @@ def fork_run(
 
 def _inspected(parent: Path) -> Inspected:
     check_is_run(parent)
+    check_plain(parent)
     inspected = inspect(parent / JOURNAL)
     if inspected.fault is not None:
         raise inspected.fault

@@ -20,7 +20,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Editable, names_of
 from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
-from akg_tui.store.filesystem import replace_file, sync_folder, sync_tree
+from akg_tui.store.filesystem import ODD, odd_entry, replace_file, sync_folder, sync_tree
 from akg_tui.store.lock import RunLock
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ BEST = "refs/heads/best"
 ATTEMPTS = "refs/akg/attempts/"
 SUBJECT_WIDTH = 100
 _REF = re.compile(rb"[0-9a-f]{40}\n?")
+_ID = re.compile(r"[0-9a-f]{40}")
 _FIXED = {
     "HEAD": b"ref: refs/heads/best\n",
     "config": b"[core]\n\tbare = true\n\trepositoryformatversion = 0\n\tfilemode = true\n",
@@ -76,8 +77,10 @@ class History:
         """
         pygit2 = _load_pygit2()
         try:
+            _check_own(path)
             if lock is not None and lock.held:
                 _mend(path)
+            _check_config(path / "config")
             repository = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
             return cls(path, repository, kernel_file)
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
@@ -106,9 +109,7 @@ class History:
 
     def _joined(self, tree: str, data: bytes) -> bytes:
         """Return the text of the files in a tree."""
-        files = dict(_entries(data))
-        if sorted(files) != sorted(self._names):
-            raise HistoryError(f"{self.path}: {tree} has other files than the run")
+        files = self._files(tree, data)
         contents: dict[str, bytes] = {}
         for name in self._names:
             kind, contents[name] = self._read(files[name])
@@ -118,6 +119,14 @@ class History:
             return joined(contents)
         except NotJoinable as error:
             raise HistoryError(f"{self.path}: {tree}: {error}") from error
+
+    def _files(self, tree: str, data: bytes) -> dict[str, str]:
+        """Return the ids of the files in a tree, by their names, which are those of the run."""
+        files = dict(_entries(data))
+        wanted = b"".join(_entry(name, files.get(name, "")) for name in sorted(self._names))
+        if data != wanted:
+            raise HistoryError(f"{self.path}: {tree} has other files than the run")
+        return files
 
     def holds(self, oid: str) -> bool:
         """Return whether an object can be read."""
@@ -134,8 +143,8 @@ class History:
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
         tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
         _, entries = self._read(tree)
-        # The id of a single file is the end of its tree's only entry.
-        kernel = self.read_blob(tree if len(self._names) > 1 else entries[-20:].hex())
+        files = self._files(tree, entries)
+        kernel = self.read_blob(tree if len(files) > 1 else files[self._names[0]])
         return data, entries, kernel
 
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
@@ -224,6 +233,8 @@ class History:
         Loose objects are unpacked here: libgit2 1.9 loops forever on an object that was truncated
         after its zlib header.
         """
+        if not _ID.fullmatch(oid):
+            raise HistoryError(f"{self.path}: {one_line(oid, 60)} is no object id")
         if self._loose(oid).exists():
             try:
                 frame, _, data = zlib.decompress(self._loose(oid).read_bytes()).partition(b"\0")
@@ -324,6 +335,35 @@ def _load_pygit2() -> ModuleType:
     # Process-wide, and cheap to repeat: objects and refs are fsynced as they are written.
     pygit2.option(pygit2.enums.Option.ENABLE_FSYNC_GITDIR, True)
     return pygit2
+
+
+_ELSEWHERE = ("commondir", "gitdir", "objects/info/alternates", "objects/info/http-alternates")
+_OUR_LINE = re.compile(
+    rb"\s*([#;].*|\[core\]|(bare|repositoryformatversion|filemode|symlinks|ignorecase"
+    rb"|precomposeunicode|logallrefupdates)\s*=\s*[\w-]+)?\s*",
+    re.IGNORECASE,
+)
+
+
+def _check_own(path: Path) -> None:
+    """Refuse a repository that leads to another one. Raises `HistoryError` and `OSError`."""
+    if path.is_symlink() or path.is_file():
+        raise HistoryError(f"{path}: leads to another repository")
+    if not path.is_dir():
+        return  # opening it says so
+    if odd := odd_entry(path, lambda _: False):
+        raise HistoryError(f"{path / odd}: {ODD}")
+    for name in _ELSEWHERE:
+        if (path / name).exists():
+            raise HistoryError(f"{path / name}: leads to another repository")
+
+
+def _check_config(config: Path) -> None:
+    """Refuse a configuration that does more than ours: git obeys it when a person looks, too."""
+    data = config.read_bytes() if config.is_file() else b""
+    for number, line in enumerate(data.splitlines(), 1):
+        if not _OUR_LINE.fullmatch(line):
+            raise HistoryError(f"{config}:{number}: is not a line that akg-tui writes")
 
 
 def _mend(path: Path) -> None:

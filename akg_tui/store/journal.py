@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from akg_tui.core.events import AnyEvent, Record
 from akg_tui.store.errors import JournalWriteError, RunFolderError, reading, writing
-from akg_tui.store.filesystem import seal, sync_folder
+from akg_tui.store.filesystem import open_below, seal, sync_folder
 from akg_tui.store.journal_format import Prepared, Scanned, digest, prepare
 from akg_tui.store.journal_reader import Pages, read_on
 from akg_tui.store.lock import RunLock
@@ -64,7 +64,8 @@ class Journal:
             raise ValueError("only the holder of the run's lock may append to its journal")
         is_new = not path.exists()
         with writing(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            descriptor = open_below(path.parent, path.name, flags)
         with contextlib.ExitStack() as begun:
             begun.callback(os.close, descriptor)
             try:

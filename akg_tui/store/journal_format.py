@@ -28,6 +28,7 @@ from akg_tui.store.errors import JournalDamaged, JournalLeaves, JournalTooNew, r
 # it needs a reader for older lines (`tests/store/fixtures` keeps journals).
 SCHEMA = 1
 NO_LINE = "0" * 16
+LATEST = 32_503_680_000.0  # the year 3000
 
 
 class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -275,6 +276,8 @@ def _line(payload: bytes) -> _Line:
 def _order_fault(line: _Known | _Line, number: int, prev: str) -> str:
     if line.schema < 1:
         return f"schema {line.schema} never was"
+    if not 0 <= line.at <= LATEST:
+        return f"at: {line.at!r} is no time, expected seconds since 1970"
     if line.seq != number:
         return f"its number is {line.seq}, an event is missing or doubled"
     if line.prev != prev:

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from akg_tui.store.errors import RunFolderError, RunLocked, writing
+from akg_tui.store.filesystem import open_below
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -37,7 +38,7 @@ class RunLock:
         """
         path = folder / "lock"
         with writing(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = open_below(folder, path.name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)

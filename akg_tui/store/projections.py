@@ -18,7 +18,7 @@ from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Files
 from akg_tui.store.errors import RunFolderError, reading, writing
-from akg_tui.store.filesystem import replace_file, sync_folder
+from akg_tui.store.filesystem import make_folder, replace_file, sync_folder
 from akg_tui.store.history import History, contents_of, joined
 
 PLAN = "PLAN.md"
@@ -79,11 +79,10 @@ def project(run: Path, history: History, state: RunState) -> None:
     if state.best is not None:
         history.set_best(state.best.commit)
     kernel = history.read_blob(state.work_blob)
-    work = run / WORK
     with writing(run):
-        if not work.is_dir():
-            work.mkdir()
+        if not (run / WORK).is_dir():
+            make_folder(run, WORK)
             sync_folder(run)
         for name, content in contents_of(state.task.files.names, kernel).items():
-            replace_file(work / name, content)
+            replace_file(run / WORK / name, content, root=run)
         replace_file(run / PLAN, render_plan(state).encode())

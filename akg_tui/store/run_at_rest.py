@@ -24,7 +24,7 @@ from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
-from akg_tui.store.filesystem import sync_folder
+from akg_tui.store.filesystem import make_folder, sync_folder
 from akg_tui.store.history import History
 from akg_tui.store.journal import read
 from akg_tui.store.lock import RunLock
@@ -127,7 +127,7 @@ def discard_run(run: Path) -> Path:
     trash = run.parent / TRASH
     with RunLock.acquire(run):
         try:
-            trash.mkdir(exist_ok=True)
+            make_folder(run.parent, TRASH)
             place = next(p for name in numbered(run.name) if not (p := trash / name).exists())
             run.rename(place)
             sync_folder(run.parent)

@@ -22,13 +22,13 @@ from akg_tui.core.sanitize import name_fault
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
 from akg_tui.store.context_files import write_context
-from akg_tui.store.errors import RunFolderError, reading
+from akg_tui.store.errors import BadTask, RunFolderError, reading
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
 from akg_tui.store.journal import Journal
 from akg_tui.store.lock import RunLock
 from akg_tui.store.projections import hand_edit, project, set_aside
-from akg_tui.store.run_list import JOURNAL, Folding, check_is_run
+from akg_tui.store.run_list import JOURNAL, Folding, check_is_run, check_plain
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder
 
 RUNS = "runs"
@@ -85,7 +85,10 @@ class RunFolder:
         """
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(f"not a name for a run: {name!r}")
-        with staged_run(folder.path / RUNS, name) as (staged, path):
+        runs = folder.path / RUNS
+        if runs.is_symlink() and not runs.resolve().is_relative_to(folder.path.resolve()):
+            raise BadTask(runs, None, "", "is a link that leads out of the folder")
+        with staged_run(runs, name) as (staged, path):
             blob = _write_files(staged, folder, task)
             created = RunCreated(
                 run_id=path.name,
@@ -115,6 +118,7 @@ class RunFolder:
             If the folder is not a run, or cannot be trusted or written.
         """
         check_is_run(path)
+        check_plain(path)
         with contextlib.ExitStack() as begun:
             lock = begun.enter_context(RunLock.acquire(path))
             folding = Folding(path / JOURNAL)

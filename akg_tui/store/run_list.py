@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by, verdict_counts
 from akg_tui.core.user_commands import can_go_on
-from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
-from akg_tui.store.filesystem import unseen
+from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
+from akg_tui.store.filesystem import ODD, odd_entry, unseen
 from akg_tui.store.journal import read_through
 from akg_tui.store.lock import holder
 
@@ -141,6 +141,33 @@ def check_is_run(run: Path) -> None:
         raise RunFolderError(f"{run}: cannot be looked at: {why}")
     if not (run / JOURNAL).is_file():
         raise RunFolderError(f"{run}: is not a run, expected a folder with {JOURNAL}")
+
+
+def odd_in_run(path: str) -> bool:
+    """Return whether what is at `path` in a run may be a link: nobody follows it.
+
+    That is what is replaced whole, and what lies in the folders that confined processes write.
+    """
+    first, *below = path.split("/")
+    if first in _CONFINED:
+        return len(below) > _CONFINED[first]
+    return not below and path.startswith(_REPLACED)
+
+
+def check_plain(folder: Path, may_be_odd: Callable[[str], bool] = odd_in_run) -> None:
+    """Raise `RunFolderError` if a run, which can be from elsewhere, has a link where we write.
+
+    `may_be_odd` tells the paths that are not looked at.
+    """
+    with reading(folder):
+        odd = odd_entry(folder, may_be_odd)
+    if odd:
+        raise RunFolderError(f"{folder / odd}: {ODD}")
+
+
+_REPLACED = ("PLAN.md", "report.")
+_CONFINED = {"notes": 0, "scratch": 2}
+"""Folders of confined processes, each with the levels below it at which our own paths end."""
 
 
 class Folding:

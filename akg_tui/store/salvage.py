@@ -30,7 +30,7 @@ from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
-from akg_tui.store.run_list import JOURNAL, check_is_run
+from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain
 from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES, tool_files
 
 
@@ -59,6 +59,7 @@ def salvage(run: Path, out: Path) -> Salvaged:
         If a process is at work on the run.
     """
     check_is_run(run)
+    check_plain(run)
     if (pid := holder(run)) is not None:
         raise RunLocked(run, pid)
     if out.exists():

@@ -83,17 +83,49 @@ def parse_configuration(path: Path, text: str) -> tuple[dict[str, Any], int]:
 def _read(path: Path, text: str) -> tuple[dict[str, Any], _Faults]:
     """Return the content of TOML `text`, and what makes an error with the line of a field."""
     try:
-        plain = tomllib.loads(text)
+        plain = load_toml(text)
     except tomllib.TOMLDecodeError as error:
-        told = re.search(r"\(at line (\d+)", str(error))
-        line = int(told[1]) if told else max(1, len(text.splitlines()))
-        message = re.sub(r" \(at .*\)$", "", str(error))
-        raise BadTask(path, line, "", f"not valid TOML: {message}") from None
-    except RecursionError:
-        raise BadTask(path, 1, "", "not valid TOML: nested too deeply") from None
+        raise not_toml(path, text, error) from None
     bad = partial(_bad, path, field_lines(text))
     _check_numbers(plain, (), bad)
     return plain, bad
+
+
+_PART = rf"(?:{_BARE_OR_QUOTED})[ \t]*\.[ \t]*"
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}){{40}}")
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Return the tables in TOML from elsewhere, in bounded time.
+
+    Raises
+    ------
+    tomllib.TOMLDecodeError
+        Also if a key has very many parts, or the text is nested deeply or has a very long number.
+    """
+    if found := _LONG_KEY.search(text):
+        # Its time grows with the square of the parts: 20,000 of them take more than a minute.
+        raise _at("a key has too many parts", text.count("\n", 0, found.start()) + 1)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise _at("nested too deeply", 1) from None
+    except ValueError:
+        raise _at("a number has too many digits", 1) from None
+
+
+def _at(why: str, line: int) -> tomllib.TOMLDecodeError:
+    return tomllib.TOMLDecodeError(f"{why} (at line {line}, column 1)")
+
+
+def not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BadTask:
+    """Return the fault of a file that is no TOML, with its line."""
+    told = re.search(r"\(at line (\d+)", str(error))
+    line = int(told[1]) if told else max(1, len(text.splitlines()))
+    message = re.sub(r" \(at .*\)$", "", str(error))
+    return BadTask(path, line, "", f"not valid TOML: {message}")
 
 
 def _task(plain: dict[str, Any], bad: _Faults) -> Task:

@@ -61,7 +61,7 @@ def running(folder: Path) -> Fleet | None:
     """Return the fleet that is up, or None."""
     try:
         fleet = msgspec.json.decode((folder / NOTE).read_bytes(), type=Fleet)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return fleet if any(_alive(node) for node in fleet.nodes) else None
 

@@ -29,7 +29,7 @@ from akg_tui.store.errors import RunLocked
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.suite.ray_fleet import join, state_folder
-from akg_tui.suite.run_copy import Parcel, Sender, take_in
+from akg_tui.suite.run_copy import Sender, received, take_in
 from akg_tui.suite.suite_record import Entry, SuiteAtWork
 from akg_tui.suite.suite_run import (
     News,
@@ -83,7 +83,7 @@ class Keeper:
         """Add what came; return False if another call has taken the run over."""
         if run not in self._open or number != self._numbers[run]:
             return False
-        take_in(Path(run), msgspec.msgpack.decode(parcel, type=Parcel))
+        take_in(Path(run), received(parcel))
         return True
 
     def place(self, run: str) -> tuple[int, str, str]:
@@ -119,7 +119,7 @@ async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
     number, copy = await keeper.open.remote(run, node, platform.node())
     with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
         here = Path(scratch) / Path(run).name
-        take_in(here, msgspec.msgpack.decode(copy, type=Parcel))
+        take_in(here, received(copy))
         done = asyncio.Event()
         sending = asyncio.create_task(
             _send(Sender(here, whole=False), partial(keeper.take.remote, run, number), done)

@@ -11,10 +11,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+import msgspec
 from msgspec import Struct
 
+from akg_tui.core.sanitize import check_name
 from akg_tui.store.errors import RunFolderError, reading, writing
-from akg_tui.store.filesystem import replace_file
+from akg_tui.store.filesystem import make_folder, open_below, replace_file
 from akg_tui.store.run_list import JOURNAL
 
 _NOT_SENT = {"scratch", "lock", "work", "PLAN.md"}
@@ -31,6 +33,12 @@ class Parcel(Struct, frozen=True, kw_only=True):
     files: dict[str, bytes]
     offset: int
     journal: bytes
+
+    def __post_init__(self) -> None:
+        for name in self.folders:
+            check_name("folders", name, folders=True)
+        for name in self.files:
+            check_name("files", name, folders=True)
 
     @property
     def empty(self) -> bool:
@@ -95,36 +103,38 @@ class Sender:
                     yield path.relative_to(self._run).as_posix(), path, size_and_time
 
 
+def received(data: bytes) -> Parcel:
+    """Return the parcel in the bytes that came. Raises `RunFolderError`."""
+    try:
+        return msgspec.msgpack.decode(data, type=Parcel)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RunFolderError(f"what came of a run cannot be used: {error}") from None
+
+
 def take_in(run: Path, parcel: Parcel) -> None:
     """Add what came to the copy in a folder, durably.
 
     Raises
     ------
     RunFolderError
-        If it does not follow what is there, leads out of the folder, or cannot be written.
+        If it does not follow what is there, or cannot be written without leaving the folder.
     """
     journal = run / JOURNAL
     with writing(run):
+        run.mkdir(parents=True, exist_ok=True)
         there = journal.stat().st_size if journal.exists() else 0
         if there != parcel.offset:
             raise RunFolderError(
                 f"{journal}: has {there} bytes, and what came continues {parcel.offset}"
             )
         for name in parcel.folders:
-            _place(run, name).mkdir(parents=True, exist_ok=True)
+            make_folder(run, name)
         for name, data in parcel.files.items():
-            path = _place(run, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, data)
+            make_folder(run, PurePosixPath(name).parent.as_posix().lstrip("."))
+            replace_file(run / name, data, root=run)
         if parcel.journal:
-            with journal.open("ab") as file:
+            how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            with os.fdopen(open_below(run, JOURNAL, how), "ab") as file:
                 file.write(parcel.journal)
                 file.flush()
                 os.fsync(file.fileno())
-
-
-def _place(run: Path, name: str) -> Path:
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts:
-        raise RunFolderError(f"{run}: what came leads out of it: {name!r}")
-    return run.joinpath(*parts)

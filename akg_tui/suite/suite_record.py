@@ -25,7 +25,7 @@ from akg_tui.store.errors import RunFolderError, RunLocked, StoreError, reading,
 from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RUNS
-from akg_tui.store.run_list import JOURNAL, read_state
+from akg_tui.store.run_list import JOURNAL, check_plain, read_state
 from akg_tui.suite.task_list import RECORD, Source
 
 TASKS = "tasks"
@@ -193,6 +193,8 @@ class SuiteAtWork(Suite):
     """A suite that this process works on: it holds the folder's lock until `close`."""
 
     def __init__(self, folder: Path) -> None:
+        # Deeper paths are in a run, and looked at when it is opened: TASKS/NAME/RUNS/RUN/…
+        check_plain(folder, lambda path: path.count("/") > 3)
         try:
             self._lock = RunLock.acquire(folder)
         except RunLocked as error:

@@ -22,7 +22,7 @@ from akg_tui.problems.formats import is_problem, problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, unseen
 from akg_tui.store.task_folder import TASK_FILE, file_text
-from akg_tui.store.task_toml import field_lines
+from akg_tui.store.task_toml import field_lines, load_toml, not_toml
 
 RECORD = "suite.json"
 """The file that makes a folder a suite's (`suite_record`)."""
@@ -189,11 +189,9 @@ def _manifest(path: Path) -> Iterator[Source]:
     """
     text = file_text(path)
     try:
-        plain = tomllib.loads(text)
+        plain = load_toml(text)
     except tomllib.TOMLDecodeError as error:
-        told = re.search(r"\(at line (\d+)", str(error))
-        message = re.sub(r" \(at .*\)$", "", str(error))
-        raise BadTask(path, int(told[1]) if told else 1, "", f"not valid TOML: {message}") from None
+        raise not_toml(path, text, error) from None
     lines = field_lines(text)
     for name in plain:
         if name != "tasks":
@@ -221,7 +219,8 @@ def _row(path: Path, plain: Any, number: int, lines: dict[tuple[str, ...], int])
     place_of = (path.parent / row.path).absolute()
     name = row.name or _source(place_of.parent, place_of).name
     fault = ""
-    if not place_of.exists() or (is_folder(place_of) and not _is_one(place_of)):
+    is_there = is_file(place_of) or is_folder(place_of)
+    if not is_there or (is_folder(place_of) and not _is_one(place_of)):
         at = lines.get(("tasks", str(number), "path"), line)
         why = f"{row.path!r} is no task folder and no problem"
         fault = str(BadTask(path, at, f"tasks[{number}].path", why))

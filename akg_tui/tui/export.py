@@ -152,13 +152,16 @@ def _offline_format() -> str:
 def write(folder: Path, name: str, suffix: str, content: str) -> Path:
     """Write to a new file and return its path; a number in the name avoids an existing file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.{suffix}"
-    number = 1
-    while path.exists():
-        number += 1
-        path = folder / f"{name}-{number}.{suffix}"
-    path.write_text(content, encoding="utf-8")
-    return path
+    path, number = folder / f"{name}.{suffix}", 1
+    while True:
+        try:
+            with path.open("x", encoding="utf-8") as file:  # a link is a file that exists
+                file.write(content)
+        except FileExistsError:
+            number += 1
+            path = folder / f"{name}-{number}.{suffix}"
+        else:
+            return path
 
 
 async def report(run: Path, name: str, say: Callable[[str], None]) -> None:

@@ -23,6 +23,7 @@ from rich.console import Console
 from textual.events import Resize
 from textual.geometry import Size
 
+from akg_tui.store.filesystem import open_below
 from akg_tui.tui.textual_internals import AppInternals, measures_terminal_in_signal
 
 LOG = "stray.log"
@@ -111,7 +112,8 @@ class ScreenGuard:
         """Continue in `folder`/stray.log. If that cannot be opened, the file stays unnamed."""
         assert self._log is not None
         try:
-            log = (folder / LOG).open("ab+", buffering=0)
+            found = open_below(folder, LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            log = os.fdopen(found, "ab+", buffering=0)
         except OSError:
             return
         before = self._read(self._log, TOLD_BYTES)

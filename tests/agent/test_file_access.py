@@ -101,7 +101,7 @@ def read(name: str, path: str, why: str, trap: Callable[[Path], None] = nothing)
 
 
 READ_ONLY, OUTSIDE, NOT_OURS = "read-only", "outside of this run", "not among the files"
-UPWARDS, LINK, NO_TOOL = "may not lead upwards", "links are not followed", "there is no tool"
+UPWARDS, LINK, NO_TOOL = "leaves the folder", "links are not followed", "there is no tool"
 GOOD_REFERENCE = "task/reference.py"
 
 CASES = [

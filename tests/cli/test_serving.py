@@ -34,12 +34,12 @@ def task(tmp_path: Path) -> Path:
 class Served:
     """`akg-tui serve`, from its first line to its end."""
 
-    def __init__(self, *folders: Path, cwd: Path | None = None) -> None:
+    def __init__(self, *folders: Path, cwd: Path | None = None, errors: int | None = None) -> None:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         command = [sys.executable, "-m", "akg_tui", "serve", "--port", "0", *map(str, folders)]
         self.process = subprocess.Popen(
-            command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment,
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
             start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -114,6 +114,35 @@ async def test_the_socket_shows_the_workbench_and_takes_keys(served: Served) -> 
         shown = b""
         await socket.send_json(["stdin", "?"])
         await asyncio.wait_for(until("type to search"), 60)
+
+
+async def test_a_request_or_a_message_that_is_none_is_refused_without_a_traceback(
+    task: Path,
+) -> None:
+    server = Served(task, errors=subprocess.PIPE)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert b"HTTP/1.1 403" in await asyncio.wait_for(reader.read(), 30)
+    writer.close()
+    address = f"ws://127.0.0.1:{server.port}/{server.token}/0/ws"
+    async with aiohttp.ClientSession() as client:
+        for size in ("width=1000000000&height=24", "width=80&height=0", f"width={'9' * 5000}"):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await client.ws_connect(f"{address}?{size}")
+            assert refused.value.status == 400
+        large = '["resize", {"width": 1000000000, "height": 24}]'
+        for text in (large, "[" * 100_000, '["stdin", "\\ud800"]'):
+            async with client.ws_connect(address) as socket:
+                await socket.send_str(text)
+                while (message := await asyncio.wait_for(socket.receive(), 60)).type in (
+                    aiohttp.WSMsgType.BINARY,
+                    aiohttp.WSMsgType.TEXT,
+                ):
+                    pass
+                assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1008), text[:60]
+    server.process.send_signal(signal.SIGINT)
+    _, errors = server.process.communicate(timeout=60)
+    assert "Traceback" not in errors
 
 
 async def test_without_a_folder_the_list_of_runs_is_served(tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ async def test_rubbish_is_answered_and_harms_nothing(tmp_path: Path) -> None:
             link.connect(SOCKET)
             file = link.makefile("rwb")
             answers = []
-            for line in (b"\xff\x00", b"[]", b'{"order": "Hint"}', b"[" * 300_000):
+            deep = b"[" * 100_000 + b"]" * 100_000
+            for line in (b"\xff\x00", b"[]", b'{"order": "Hint"}', deep, b"[" * 300_000):
                 file.write(line + b"\n")
                 file.flush()
                 while b'"refused"' not in (told := file.readline()):
@@ -167,6 +168,7 @@ async def test_rubbish_is_answered_and_harms_nothing(tmp_path: Path) -> None:
             answers = await asyncio.to_thread(rubbish, work.path)
         finally:
             os.chdir(here)
+        assert b"nested too deeply" in answers[-2]
         assert b"a line is at most" in answers[-1]
         assert work.state.hints == ()
         link = await asyncio.to_thread(Attached.to, Path(work.path))

@@ -40,17 +40,17 @@ def test_a_pipe_a_device_or_a_folder_is_never_replaced(tmp_path: Path) -> None:
 def test_two_that_replace_a_file_at_once_leave_one_of_them_whole(tmp_path: Path) -> None:
     """The second writes while the first is between its file and its name."""
     path, data = tmp_path / "report.json", [b"1" * 1000, b"2" * 1000]
-    replace = Path.replace
-    begun: list[Path] = []
+    rename = os.rename
+    begun: list[str] = []
 
-    def slowly(self: Path, target: Path) -> Path:
-        begun.append(self)
+    def slowly(old: str, new: str, **folders: int) -> None:
+        begun.append(old)
         if len(begun) == 1:
             assert replace_file(path, data[1], alone=False)
             assert path.read_bytes() == data[1]
-        return replace(self, target)
+        rename(old, new, **folders)
 
-    with mock.patch.object(Path, "replace", slowly):
+    with mock.patch.object(os, "rename", slowly):
         assert replace_file(path, data[0], alone=False)
     assert path.read_bytes() == data[0]
     assert begun[0] != begun[1]

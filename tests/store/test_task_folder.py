@@ -86,6 +86,13 @@ BAD_TOML = {
     'op = "a"\n[files]\nreference = "/etc/passwd"\n': (3, "files.reference: '/etc/passwd' leaves"),
     'op = "a"\n[files]\neditable = "reference.py"\n': (3, "files.editable: is the reference too"),
     'op = "a"\n[files]\neditable = "none.py"\n': (3, "files.editable: none.py is not a file"),
+    f'op = "a"\n{".".join(["a"] * 20_000)} = 1\n': (2, "not valid TOML: a key has too many parts"),
+    f'op = "a"\n[{".".join(["a"] * 20_000)}]\n': (2, "not valid TOML: a key has too many parts"),
+    f'op = "a"\nx = {"[" * 20_000}\n': (1, "not valid TOML: nested too deeply"),
+    f"op = 1{'0' * 5_000}\n": (1, "not valid TOML: a number has too many digits"),
+    'op = "a"\n[timing]\nthreads = 100000\n': (3, "timing.threads: 100000 is not allowed"),
+    'op = "a"\n[timing]\nbudget_s = 1e300\n': (3, "timing.budget_s: 1e+300 is not allowed"),
+    'op = "a\\n"\n': (1, "op: 'a\\n' is not allowed"),
     'op = "\\u001b[31m"\n': (1, "op: '\\x1b[31m' is not allowed"),
 }
 

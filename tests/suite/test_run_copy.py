@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
-from akg_tui.suite.run_copy import Parcel, Sender, take_in
+from akg_tui.suite.run_copy import Parcel, Sender, received, take_in
 from tests.engine.runs import create, engine
 
 
@@ -68,8 +69,25 @@ def test_what_does_not_follow_or_leads_out_of_the_run_is_refused(tmp_path: Path)
     with pytest.raises(RunFolderError, match="has 0 bytes, and what came continues 7"):
         take_in(run, Parcel(folders=(), files={}, offset=7, journal=b"x\n"))
     for name in ("../outside", "/etc/outside", "a/../../outside"):
-        with pytest.raises(RunFolderError, match="leads out of it"):
-            take_in(run, Parcel(folders=(), files={name: b"x"}, offset=0, journal=b""))
-        with pytest.raises(RunFolderError, match="leads out of it"):
-            take_in(run, Parcel(folders=(name,), files={}, offset=0, journal=b""))
+        plain = {"folders": [], "files": {}, "offset": 0, "journal": b""}
+        for field in ({"files": {name: b"x"}}, {"folders": [name]}):
+            with pytest.raises(RunFolderError, match=f"'{name}' leaves the folder"):
+                received(msgspec.msgpack.encode({**plain, **field}))
     assert list(tmp_path.iterdir()) == [run]
+
+
+def test_what_comes_is_not_written_through_a_link(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    for folder in (run, outside):
+        folder.mkdir()
+    (run / "trace").symlink_to(outside)
+    (run / "events.jsonl").symlink_to(outside / "journal")
+    parcels = (
+        Parcel(folders=("trace/a",), files={}, offset=0, journal=b""),
+        Parcel(folders=(), files={"trace/a.json": b"x"}, offset=0, journal=b""),
+        Parcel(folders=(), files={}, offset=0, journal=b"line\n"),
+    )
+    for parcel in parcels:
+        with pytest.raises(RunFolderError, match="links are not followed"):
+            take_in(run, parcel)
+    assert list(outside.iterdir()) == []

@@ -167,6 +167,41 @@ def test_a_suite_is_not_continued_with_other_settings_nor_in_a_used_folder(
     assert "has task0 in it" in capsys.readouterr().err
 
 
+def test_a_suite_from_elsewhere_writes_and_deletes_nothing_outside_of_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks_in(tmp_path / "tasks", 1)
+    told(capsys, *begun(tmp_path))
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis").write_text("years of work")
+    record = json.loads((out / "suite.json").read_text())
+
+    def attack(**fields: object) -> None:
+        forged = json.loads(json.dumps(record))
+        forged["entries"][0] |= fields
+        (out / "suite.json").write_text(json.dumps(forged))
+
+    def refused(*words: str) -> None:
+        for command in (["suite", "resume", str(out)], ["suite", "show", str(out)]):
+            code, err = cli.main(command), capsys.readouterr().err
+            if command[1] == "resume" or "link" not in words[0]:
+                assert (code, err.count("\n")) == (2, 1), err
+                assert all(word in err for word in words), err
+        assert (mine / "thesis").read_text() == "years of work"
+        assert list(mine.iterdir()) == [mine / "thesis"]
+
+    source = record["entries"][0]["source"]
+    attack(source={**source, "name": "../../mine"})
+    refused("suite.json: cannot be read", "name: '../../mine' leaves the folder")
+    attack(label="../../../../mine")
+    refused("suite.json: cannot be read", "leaves the folder")
+    attack(source={**source, "name": "mine"})
+    (out / "tasks").rename(tmp_path / "moved")
+    (out / "tasks").symlink_to(tmp_path)
+    refused("tasks: is a link, a pipe or a device")
+
+
 def test_each_agent_has_each_task_and_a_dead_server_is_an_outside_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -243,5 +243,5 @@ def _read(path: Path) -> list[_Line]:
         data = path.read_bytes()
     try:
         return [msgspec.json.decode(line, type=_Line) for line in data.split(b"\n")[:-1]]
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RunFolderError(f"{path}: is no tape of recorded replies: {error}") from None

@@ -8,6 +8,7 @@ trace, so files are written without fsync and a failure to write is only reporte
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from akg_tui.agent.chat import AssistantMessage, Message, ToolMessage, ToolResult
+from akg_tui.store.filesystem import open_below
 
 TRACE = "trace"
 MAX_KEPT = 16 << 20
@@ -27,19 +29,20 @@ class Node:
     def __init__(self, run: Path, name: str, call: str = "") -> None:
         self.name = name
         self.path = run / name
+        self._run = run
         self.call = call
         self.fault = ""
 
     def child(self, step: str) -> Node:
         """Return the node of a call that this call makes, in a subfolder `step`."""
-        run = self.path.parents[self.name.count("/")]
-        return Node(run, f"{self.name}/{step}", self.call)
+        return Node(self._run, f"{self.name}/{step}", self.call)
 
     def keep(self, name: str, data: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
         """Write one file of the node; after an error, `fault` describes it."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with (self.path / name).open(mode) as file:
+            how = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if mode == "ab" else os.O_TRUNC)
+            found = open_below(self._run, f"{self.name}/{name}", how, make=True)
+            with os.fdopen(found, mode) as file:
                 file.write(data[:MAX_KEPT])
         except OSError as error:
             self.fault = f"{self.name}/{name}: {error.strerror}"
@@ -120,7 +123,7 @@ class TranscriptTail:
         for row in whole.splitlines():
             try:
                 message = msgspec.json.decode(row, type=_KeptMessage)
-            except msgspec.DecodeError:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
             if message.role == "user":
                 self.prompt = self.prompt or message.text

@@ -101,7 +101,7 @@ def _placed(value: Any, places: list[str]) -> Any:
 def _opened(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -11,9 +11,11 @@ import contextlib
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+
+from akg_tui.core.sanitize import name_fault
+from akg_tui.store.filesystem import open_below
 
 NOTES = "notes"
 VISIBLE = ("PLAN.md", NOTES, "task", "trace", "work")
@@ -24,10 +26,6 @@ MAX_WRITE = 1 << 20
 MAX_NOTES_BYTES = 32 << 20
 MAX_NOTES_FILES = 1_000
 MAX_LISTED = 200
-
-_ROOT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_STEP = _ROOT | os.O_NOFOLLOW
-_LAST = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
@@ -158,11 +156,8 @@ class FileAccess:
         if pure.is_absolute():
             pure = self._below_root(pure, path)
         parts = pure.parts
-        for part in parts:
-            # Unicode variants of dots and separators are refused, because they imitate a step up.
-            plain = unicodedata.normalize("NFKC", part)
-            if plain in {".", ".."} or "/" in plain or "\\" in plain:
-                raise Refused(f"{path}: a path may not lead upwards")
+        if parts and (why := name_fault("/".join(parts), folders=True)):
+            raise Refused(why)
         if not parts or parts[0] not in VISIBLE:
             inside = ", ".join(f"{name}/" if "." not in name else name for name in VISIBLE)
             hint = f"; did you mean {near}?" if (near := self._near(parts)) else ""
@@ -188,22 +183,17 @@ class FileAccess:
 
         With `make`, `parts` is a folder, and its missing parts are created.
         """
-        with contextlib.ExitStack() as stack:
-            try:
-                found = os.open(self._root, _ROOT)
-                stack.callback(os.close, found)
-                for number, part in enumerate(parts, 1):
-                    if make:
-                        with contextlib.suppress(FileExistsError):
-                            os.mkdir(part, 0o755, dir_fd=found)
-                    flags = _STEP if make or number < len(parts) else _LAST
-                    found = os.open(part, flags, dir_fd=found)
-                    stack.callback(os.close, found)
-            except OSError as error:
-                raise Refused(_told("/".join(parts), error)) from None
+        flags = os.O_PATH | (os.O_DIRECTORY if make else 0)
+        try:
+            found = open_below(self._root, "/".join(parts), flags, make=make)
+        except OSError as error:
+            raise Refused(_told("/".join(parts), error)) from None
+        try:
             if stat.S_ISLNK(os.fstat(found).st_mode):
                 raise Refused(f"{'/'.join(parts)}: is a link, and links are not followed")
             yield found
+        finally:
+            os.close(found)
 
     def _check_place(self, folder: int, name: str, path: str, *, overwrite: bool) -> None:
         try:
@@ -258,6 +248,4 @@ def _kind(mode: int) -> str:
 
 
 def _told(path: str, error: OSError) -> str:
-    if isinstance(error, NotADirectoryError):
-        return f"{path}: a step of it is a link or no folder; links are not followed"
     return f"{path}: {error.strerror}"

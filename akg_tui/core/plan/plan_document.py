@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.summary import Ratios, best_of
 from akg_tui.core.verdict import percent
@@ -175,8 +175,8 @@ def render_plan(state: RunState) -> str:
         body += ["", "# Diagnosis", "", cell(state.diagnosis.cause, 400)]
         body += _advice("avoid", state.diagnosis.avoid)
         body += _advice("try", state.diagnosis.directions)
-    head = "\n".join(["---", *_front_matter(state)]) + "\n"
-    tail = "\n".join(body) + "\n"
+    head = "\n".join(map(clean, ["---", *_front_matter(state)])) + "\n"
+    tail = "\n".join(map(clean, body)) + "\n"
     return f"{head}{_CHECK}{_digest(head + tail)}\n{tail}"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from akg_tui.store.task_toml import field_lines, load_toml
 from akg_tui.view.language import retold, tr
 
 
@@ -33,7 +34,7 @@ def parsed(path: Path, data: bytes) -> tuple[str, dict[str, Any], list[str]]:
     except UnicodeDecodeError as error:
         return "", {}, [f"{path}: not UTF-8 text at byte {error.start}"]
     try:
-        return text, tomllib.loads(text), []
+        return text, load_toml(text), []
     except tomllib.TOMLDecodeError as error:
         return "", {}, [f"{path}: {_with_line_first(str(error), text)}"]
 
@@ -48,8 +49,6 @@ def _with_line_first(message: str, text: str) -> str:
 
 def lines_of(text: str) -> dict[str, int]:
     """Return the first line, from 1, of each key or table by its own name."""
-    from akg_tui.store.task_toml import field_lines
-
     lines: dict[str, int] = {}
     for path, number in field_lines(text).items():
         lines.setdefault(path[-1], number)
@@ -58,8 +57,6 @@ def lines_of(text: str) -> dict[str, int]:
 
 def line_of(text: str, key: str, table: str = "") -> int:
     """Return the line, from 1, of `key` in `table`, or without `table` in any; 1 if unknown."""
-    from akg_tui.store.task_toml import field_lines
-
     return field_lines(text).get((table, key), 1) if table else lines_of(text).get(key, 1)
 
 
@@ -113,7 +110,7 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> None:
 
 def _changed(text: str, name: str, value: str) -> str | None:
     """Return `text` with `name` set to `value` and nothing else changed; None if impossible."""
-    before = tomllib.loads(text)
+    before = load_toml(text)
     if before.get(name) == value:
         return text
     wanted = {**before, name: value}
@@ -127,7 +124,7 @@ def _row(name: str, value: str) -> str:
 
 def _read(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
+        return load_toml(text)
     except tomllib.TOMLDecodeError:
         return None
 
