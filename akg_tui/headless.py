@@ -18,6 +18,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.stopping.automation import CONDITION_PREFIX, AutomationPolicy
 from akg_tui.core.summary import best_of, summarize, token_fields
+from akg_tui.core.task import host_of
 from akg_tui.engine.run_handle import RunHandle, unread
 from akg_tui.view.event_words import Say, line_texts
 from akg_tui.view.language import Count, Reason, Text, message
@@ -92,6 +93,8 @@ class _JsonLines:
                 case _:
                     pass
             line = {"seq": record.seq, "at": record.at, **ev.to_builtins(event)}
+            if isinstance(event, ev.RunCreated):
+                line["server"] = event.task.agent.server
             if isinstance(event, ev.StopConditionsMet):
                 line["message"] = CONDITION_PREFIX + event.primary
             line |= token_fields(self._tokens, self._policy)
@@ -107,6 +110,8 @@ async def run_with_progress(handle: RunHandle) -> None:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(file=sys.stdout, markup=False, highlight=False)
+    if host := host_of(handle.state.task.agent.server):
+        console.print(f"server    {host}", soft_wrap=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=None)

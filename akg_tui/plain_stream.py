@@ -29,7 +29,7 @@ from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
 from akg_tui.view.event_words import line_texts
 from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import retold, speak, tr, translated
-from akg_tui.view.status import stop_told
+from akg_tui.view.status import server_told, stop_told
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
@@ -119,7 +119,9 @@ class PlainStream:
         """Print the first lines: the task, and the commands that can be typed."""
         self._can_answer = can_answer
         state = self._handle.state
-        self.say(tr("run of {op}, mode {mode}", op=one_line(state.task.op), mode=state.mode))
+        first = tr("run of {op}, mode {mode}", op=one_line(state.task.op), mode=state.mode)
+        server = server_told(state)
+        self.say(f"{first}, {server}" if server else first)
         if can_answer:
             self.say(tr("type help and enter for what you can say"))
         elif state.mode is not Mode.AUTO:

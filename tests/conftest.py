@@ -3,9 +3,12 @@
 Hypothesis draws the same examples every time: a failure here is a failure everywhere.
 """
 
+import atexit
 import gc
 import os
+import shutil
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,9 @@ settings.load_profile("fixed")
 os.environ["TRITON_INTERPRET"] = "1"
 # What a test finds must not reach the user's own memory, nor another test.
 os.environ["AKG_TUI_MEMORY"] = "off"
+# Nor do the user's own settings count, and the folders that a test makes are not theirs.
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="akg-tests-config-")
+atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,6 +28,7 @@ DECLARED = (
     ("report_and_usage", "add_report", ("report",)),
     ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
+    ("rules", "add_trust_commands", ("trust list", "trust revoke")),
     ("report_and_usage", "add_usage", ("usage",)),
     ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge", "learn")),

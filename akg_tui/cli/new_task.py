@@ -101,10 +101,16 @@ def _inputs(text: str) -> tuple[int | str, ...]:
 
 def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plan.knobs import find_knobs
+    from akg_tui.engine.trust import note_made
     from akg_tui.evaluate.estimate.gpu_model import RATES
     from akg_tui.evaluate.targets.adapters import adapters, lacking
+    from akg_tui.store.errors import StoreError
 
     made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
+    try:
+        note_made(made.path)
+    except StoreError as error:
+        print(f"akg-tui: note: its settings will need --trust: {error}", file=sys.stderr)
     if why := lacking(made.task):
         print(f"akg-tui: note: not here: {why}", file=sys.stderr)
     folder = arguments.folder

@@ -1,6 +1,7 @@
-"""`akg-tui rules RUN`: lists the rules that approve requests for a person; makes or ends one.
+"""What the user has allowed: `rules RUN` for requests of a run, `trust` for folders.
 
-Works on a run at rest and, through its socket, on a run at work. A rule is made by the number of
+`rules` lists the rules that approve requests for a person, makes or ends one. It works on a run at
+rest and, through its socket, on a run at work. A rule is made by the number of
 the waiting request, so that it never applies to another request.
 """
 
@@ -33,6 +34,40 @@ def add_rules(add: Callable[..., Any]) -> None:
     )
     what.add_argument("--revoke", type=positive, metavar="RULE", help="end this rule")
     rules.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_trust_commands(add: Callable[..., Any]) -> None:
+    """Declare `trust list` and `trust revoke`; `add` creates a command."""
+    listed = add("trust list", _trusted, "list the folders that you trust, and with what")
+    listed.add_argument("--json", action="store_true", help="one JSON object per folder")
+    revoke = add("trust revoke", _revoke, "trust a folder no more, nor what is below it")
+    revoke.add_argument("folder", type=Path, metavar="FOLDER")
+
+
+def _trusted(arguments: argparse.Namespace) -> int:
+    from msgspec import to_builtins
+
+    from akg_tui.core.sanitize import clean
+    from akg_tui.engine.trust import read_trust
+
+    for folder, told in sorted(read_trust().items()):
+        if arguments.json:
+            print_json("trusted", folder=folder, **to_builtins(told))
+            continue
+        print(clean(folder))
+        if told.made:
+            print("  made by akg-tui new: what its own files say")
+        for act in told.acts:
+            print(f"  {act}")
+    return EXIT_OK
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    from akg_tui.engine.trust import revoke
+
+    if not revoke(arguments.folder):
+        raise UsageError(f"{arguments.folder}: is not trusted; akg-tui trust list names what is")
+    return EXIT_OK
 
 
 def _rules(arguments: argparse.Namespace) -> int:

@@ -53,6 +53,16 @@ def add_sandbox(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """Add the option that allows a folder what it does outside the sandbox."""
+    command.add_argument(
+        "--trust",
+        action="store_true",
+        help="allow what the folder's settings do outside the sandbox: servers, key files, tools "
+        "(docs/sandbox.md); remembered, see akg-tui trust list",
+    )
+
+
 def add_api(command: argparse.ArgumentParser) -> None:
     """Add the option that names the API of a model's server."""
     command.add_argument(

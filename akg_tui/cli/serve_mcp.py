@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from akg_tui.cli.run_options import (
     add_limits,
     add_sandbox,
+    add_trust,
     note_goals,
     options_at_fault,
     stated_limits,
@@ -54,6 +55,7 @@ def add_mcp(add: Callable[..., Any]) -> None:
         help="with --http: a file that holds the token; without it a new token is printed",
     )
     mcp.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
+    add_trust(mcp)
     add_limits(mcp)
     add_sandbox(mcp)
 
@@ -169,7 +171,13 @@ def _opened(arguments: argparse.Namespace) -> _Session:
     run = folder if is_run else None if arguments.new else _newest_open(folder)
     if run is not None:
         arguments.run_folder = run
-        opened = resume(run, limits, arguments.mode, require_sandbox=arguments.require_sandbox)
+        opened = resume(
+            run,
+            limits,
+            arguments.mode,
+            require_sandbox=arguments.require_sandbox,
+            trust=arguments.trust,
+        )
         if fault := policy_fault(opened.state.task.policy, MCP):
             opened.close()
             raise UsageError(f"{run}: {fault}")
@@ -181,6 +189,7 @@ def _opened(arguments: argparse.Namespace) -> _Session:
         limits=limits,
         require_sandbox=arguments.require_sandbox,
         driven=True,
+        trust=arguments.trust,
     )
     prepared = prepare(request)
     check_target(prepared.task, folder)

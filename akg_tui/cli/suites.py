@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.new_task import INDUCTOR_SEED, NAMED_SEEDS
-from akg_tui.cli.run_options import add_limits, options_at_fault, positive, stated_limits
+from akg_tui.cli.run_options import (
+    add_limits,
+    add_trust,
+    options_at_fault,
+    positive,
+    stated_limits,
+)
 from akg_tui.cli.usage_error import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -107,6 +113,7 @@ def _add_working(command: argparse.ArgumentParser) -> None:
         help="runs at a time; on one device they time one after the other (default: 1)",
     )
     command.add_argument("--json", action="store_true", help="one JSON object per line")
+    add_trust(command)
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:
@@ -135,7 +142,10 @@ def begin_suite(arguments: argparse.Namespace, settings: Settings) -> SuiteAtWor
 
     _check_agents(settings)
     sources = find_tasks(settings.words, settings.only, settings.skip)
-    return SuiteAtWork.begin(arguments.out, settings, sources)
+    suite = SuiteAtWork.begin(arguments.out, settings, sources)
+    suite.trust = arguments.trust
+    suite.trust_own()
+    return suite
 
 
 def suite_settings(arguments: argparse.Namespace, agents: tuple[str, ...]) -> Settings:
@@ -184,10 +194,14 @@ def _check_agents(settings: Settings) -> None:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
+    from akg_tui.engine.trust import insist
     from akg_tui.suite.suite_record import SuiteAtWork
 
     suite = SuiteAtWork(arguments.folder)
-    _check_agents(suite.record.settings)
+    suite.trust = arguments.trust
+    settings = suite.record.settings
+    insist(suite.folder, settings.acts(), trust=suite.trust)
+    _check_agents(settings)
     return _work(suite, arguments)
 
 

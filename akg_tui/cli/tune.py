@@ -21,6 +21,7 @@ from akg_tui.cli.run_options import (
     add_limits,
     add_max_rounds,
     add_sandbox,
+    add_trust,
     note_goals,
     options_at_fault,
     positive,
@@ -78,12 +79,14 @@ def add_tune(add: Callable[..., Any]) -> None:
         "and rank by an estimate; no KEEP, but a shortlist for akg-tui settle",
     )
     _with_key(tune)
+    add_trust(tune)
     add_limits(tune)
     add_watching(tune)
 
     resume = add("resume", _resume, "continue a run: stopped, killed, or over with another limit")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
     _with_key(resume)
+    add_trust(resume)
     add_limits(resume)
     resume.add_argument(
         "--more-rounds",
@@ -150,17 +153,28 @@ def _tune(arguments: argparse.Namespace) -> int:
         settings=given,
         workflow=arguments.workflow,
         estimate=arguments.estimate,
+        trust=arguments.trust,
     )
 
 
 def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
-    """Check a request at once; create the run when the workbench is on the screen."""
-    from akg_tui.engine.run_service import RunRequest, begin, prepare
+    """Check a request at once; create the run when the workbench is on the screen.
+
+    The workbench asks about a folder that is not trusted.
+    """
+    from akg_tui.engine.run_service import PreparedRun, RunRequest, begin, prepare
+    from akg_tui.engine.trust import Untrusted
 
     stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
+    request = RunRequest(folder, **stated)
+    prepared: PreparedRun | None = None
     with options_at_fault(arguments):
-        prepared = prepare(RunRequest(folder, **stated))
-    return watch(lambda: begin(prepared), arguments)
+        try:
+            prepared = prepare(request)
+        except Untrusted:
+            if _is_headless(arguments):
+                raise
+    return watch(lambda: begin(prepared or prepare(request)), arguments)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -172,6 +186,7 @@ def _resume(arguments: argparse.Namespace) -> int:
             stated_limits(arguments),
             arguments.mode,
             require_sandbox=arguments.require_sandbox,
+            trust=arguments.trust,
         )
         if not run.state.finished:
             note_goals(run.state.task)

@@ -6,14 +6,15 @@ reports the faulty line to the user.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.phases import WorkflowName
-from akg_tui.core.sanitize import check_name
+from akg_tui.core.sanitize import check_name, one_line
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 from akg_tui.core.stopping.goals import METRICS
 
@@ -222,6 +223,18 @@ MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mc
 Api = Literal["messages", "chat"]
 """The API of a model's server: Anthropic's Messages API, or OpenAI's chat completions."""
 
+MAKERS: dict[Api, str] = {
+    "messages": "https://api.anthropic.com",
+    "chat": "https://api.openai.com/v1",
+}
+"""The server of each API's maker."""
+
+
+def is_makers(server: str, api: Api) -> bool:
+    """Return whether an address is that of the API's maker."""
+    return server.rstrip("/") == MAKERS[api]
+
+
 EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
 
 
@@ -266,6 +279,13 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
         """The edit format in force: `hashline` for the sweep agent, else `edit_format`."""
         return "hashline" if self.model == SWEEP else self.edit_format
 
+    @property
+    def server(self) -> str:
+        """The address of the server that the model is asked at; "" where no server is."""
+        if self.model in (SWEEP, MCP) or self.model.startswith(PACKAGE):
+            return ""
+        return self.base_url or MAKERS[self.api]
+
     def __post_init__(self) -> None:
         if self.thinking == "budget" and self.thinking_tokens >= self.max_output_tokens:
             raise ValueError("thinking_tokens must be less than max_output_tokens")
@@ -296,6 +316,70 @@ def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
     except ValidationError as error:
         why, _, place = str(error).partition(" - at `$.")
         raise BadAgent(place.rstrip("`"), why) from None
+
+
+def host_of(server: str) -> str:
+    """Return the host and port of an address, cleaned; "" for ""."""
+    return one_line(server.partition("://")[2].partition("/")[0], 80)
+
+
+class Act(Struct, frozen=True):
+    """Something that a folder's settings do outside the sandbox, for which they need trust.
+
+    `what` is an address, a path or a name; `more` the server of a key file, or the digest of a tool
+    file. `own-key` is never a folder's: a person has named that server.
+    """
+
+    kind: Literal["server", "key-file", "own-key", "tools", "package", "scripts", "replies"]
+    what: str = ""
+    more: str = ""
+
+    def __str__(self) -> str:
+        what = one_line(self.what, 120)
+        match self.kind:
+            case "server":
+                return f"the task, its kernels and what the agent reads go to {what}"
+            case "key-file":
+                return f"the content of the file {what} goes to {host_of(self.more)} as the key"
+            case "own-key":
+                return f"the key of your environment may go to {what}"
+            case "tools":
+                return f"the agent calls the tools that {what} defines"
+            case "package":
+                return f"code of installed packages runs in this program: {what}"
+            case "scripts":
+                return "scripts of the agent run without asking you"
+            case "replies":
+                return f"the replies of the models are written below {what}"
+
+
+def acts_of(
+    agent: Agent, tools: Iterable[tuple[str, str]] = (), stated: Container[str] = ()
+) -> tuple[Act, ...]:
+    """Return what the settings of an agent do outside the sandbox.
+
+    `tools` are the task's tool files, as (name, text). The settings in `stated` are a person's.
+    `api_key_file` is an absolute path.
+    """
+    packages = [] if "packages" in stated else list(agent.packages)
+    if agent.model.startswith(PACKAGE) and "model" not in stated:
+        packages.append(agent.model.removeprefix(PACKAGE))
+    acts = [Act("package", ", ".join(packages))] if packages else []
+    if agent.model == SWEEP:  # it asks no server, and calls only tools of ours
+        return tuple(acts)
+    server = agent.base_url or MAKERS[agent.api]
+    if not is_makers(server, agent.api) and "base_url" not in stated:
+        acts.append(Act("server", server))
+    if agent.api_key_file and "api_key_file" not in stated:
+        acts.append(Act("key-file", agent.api_key_file, server))
+    own = {getattr(agent, setting) for setting in AGENT_FILES if setting in stated}
+    for name, text in tools:
+        if name not in own:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+            acts.append(Act("tools", name, digest))
+    if agent.allow_script and "allow_script" not in stated:
+        acts.append(Act("scripts"))
+    return tuple(acts)
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,12 +1,14 @@
 """Begins and resumes runs: a typed request is checked and becomes a run folder and an engine.
 
 The command line, the wizard and the list of runs all use it. A fault names the field of the
-request; the caller maps the field to an option or input. Model, judge and git are imported only
-when a run is opened, so that checking a request does not delay the first frame.
+request; the caller maps the field to an option or input. What a folder would do outside the sandbox
+is checked before anything of it is done (`akg_tui.engine.trust`). Model, judge and git are imported
+only when a run is opened, so that checking a request does not delay the first frame.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -29,13 +31,16 @@ from akg_tui.core.task import (
     MCP,
     PACKAGE,
     SWEEP,
+    Act,
     Agent,
     BadAgent,
     Policy,
     Task,
+    is_makers,
     stated_agent,
 )
-from akg_tui.store.errors import RunFolderError
+from akg_tui.engine.trust import Untrusted, acts_in, allow, insist, may_have_own_key
+from akg_tui.store.errors import RunFolderError, StoreError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 
 if TYPE_CHECKING:
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
 
+ModelMaker = Callable[["Task"], "ChatModel"]
 DRIVEN = "use akg-tui mcp: an MCP client drives it"
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
@@ -107,7 +113,8 @@ class RunRequest:
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
     task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
     replies from a tape, and needs no key. `estimate` is the arch of an estimate run, else the
-    task's.
+    task's. With `trust` the user allows what the folder does outside the sandbox. With `own_server`
+    the user has named the server in `settings`.
     """
 
     folder: Path
@@ -121,6 +128,8 @@ class RunRequest:
     require_sandbox: bool = False
     driven: bool = False
     replayed: bool = False
+    trust: bool = False
+    own_server: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,12 +137,14 @@ class PreparedRun:
     """A checked request: the folder as read, and the task with the stated settings.
 
     `place` is the folder that the run will be created in, or the copy of it still to be made.
+    `allowed` is what the run does outside the sandbox, as the user has stated or allowed.
     """
 
     folder: TaskFolder
     task: Task
     mode: Mode
     place: Path
+    allowed: frozenset[Act] = frozenset()
 
 
 def prepare(request: RunRequest) -> PreparedRun:
@@ -143,6 +154,8 @@ def prepare(request: RunRequest) -> PreparedRun:
     ------
     RunFault
         If the request cannot be met; see also `check_target`, which `begin` calls.
+    Untrusted
+        If the folder's settings act outside the sandbox, which the user has not allowed.
     BadTask, akg_tui.agent.tools.BadTools
         If the task folder or its tools cannot be used.
     """
@@ -160,23 +173,29 @@ def prepare(request: RunRequest) -> PreparedRun:
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    texts = tuple((folder.path / name, text) for name, text in folder.tools)
-    tools = _check_tools(texts, folder.task)
     settings = {**request.settings, "model": MCP} if request.driven else request.settings
     try:
         task = replace(task, agent=stated_agent(request.agent or task.agent, settings))
     except BadAgent as error:
         raise RunFault(error.setting, error.why) from None
+    stated = frozenset(Agent.__struct_fields__ if request.agent else settings)
+    insist(folder.path, acts_in(task.agent, folder.tools, stated), trust=request.trust)
+    allowed = frozenset(acts_in(task.agent, folder.tools))
+    server = task.agent.base_url
+    if server and "base_url" in stated and request.own_server:
+        allowed |= {Act("own-key", server)}
+    texts = tuple((folder.path / name, text) for name, text in folder.tools)
+    tools = _check_tools(texts, task)
     if task.agent.model == MCP and not request.driven:
         raise RunFault("driver", DRIVEN, place)
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
     if request.estimate is not None:
         task = replace(task, estimate=request.estimate)
     check_estimate(task)
-    check_agent(task, folder, with_key=not request.replayed)
+    check_agent(task, folder, allowed, with_key=not request.replayed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
         _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
-    return PreparedRun(folder, task, Mode(request.mode), place)
+    return PreparedRun(folder, task, Mode(request.mode), place, allowed)
 
 
 def _workflow(stated: WorkflowName | None, agent: Agent) -> WorkflowName:
@@ -194,7 +213,7 @@ def begin(prepared: PreparedRun) -> RunFolder:
     check_target(prepared.task, folder.path)
     if prepared.place != folder.path:
         folder = _copied(folder.path, prepared.place)
-    return create_run(folder, prepared.task, prepared.mode)
+    return create_run(folder, prepared.task, prepared.mode, allowed=prepared.allowed)
 
 
 def _copied(origin: Path, place: Path) -> TaskFolder:
@@ -208,14 +227,22 @@ def _copied(origin: Path, place: Path) -> TaskFolder:
     return load_task(place)
 
 
-def create_run(folder: TaskFolder, task: Task, mode: Mode, name: str = "") -> RunFolder:
+def create_run(
+    folder: TaskFolder,
+    task: Task,
+    mode: Mode,
+    name: str = "",
+    *,
+    allowed: frozenset[Act] = frozenset(),
+) -> RunFolder:
     """Create a run of `task` (the folder's, with the stated settings). Raises `StoreError`.
 
-    Its name is `name`, or the time and the task's.
+    Its name is `name`, or the time and the task's. What is `allowed` is remembered, so that the run
+    is resumed unasked.
     """
     from akg_tui.store.run_folder import RunFolder
 
-    return RunFolder.create(
+    run = RunFolder.create(
         folder,
         task=task,
         mode=mode,
@@ -224,6 +251,10 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode, name: str = "") -> Ru
         clock=time.time,
         name=name or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_short_name(task.op)}",
     )
+    run.allowed = allowed
+    with contextlib.suppress(StoreError):  # then `resume` asks, and says what is in the way
+        allow(folder.path, sorted(allowed, key=str))
+    return run
 
 
 def _short_name(op: str) -> str:
@@ -237,21 +268,27 @@ def resume(
     mode: str | None = None,
     *,
     require_sandbox: bool = False,
+    trust: bool = False,
+    allowed: frozenset[Act] = frozenset(),
 ) -> RunFolder:
     """Open a run for work, with new limits and a new mode where they are stated.
+
+    What the run does outside the sandbox is `allowed`, or it must be trusted; with `trust` the user
+    allows it now.
 
     Raises
     ------
     RunFault
         If this machine cannot resume it, or if it is over and the stated limits do not let it go
         on.
+    Untrusted
+        If the run acts outside the sandbox, which the user has not allowed.
     StoreError, akg_tui.agent.tools.BadTools
         If the run cannot be opened.
     """
     from akg_tui.agent.tools.registry import TASK, task_files
-    from akg_tui.store.run_folder import RunFolder
 
-    run = RunFolder.open(path)
+    run = open_trusted(path, trust=trust, allowed=allowed)
     try:
         task = run.state.task
         _check_tools(task_files(run.path / TASK, task), task)
@@ -264,6 +301,34 @@ def resume(
         run.close()
         raise
     return run
+
+
+def open_trusted(
+    path: Path, *, trust: bool = False, allowed: frozenset[Act] = frozenset()
+) -> RunFolder:
+    """Open a run that the user trusts; `trust` and `allowed` as in `resume`, and its errors."""
+    from akg_tui.store.run_folder import RunFolder
+
+    run = RunFolder.open(path)
+    try:
+        acts = _acts_of_run(run)
+        insist(path, tuple(act for act in acts if act not in allowed), trust=trust)
+        run.allowed = allowed | frozenset(acts)
+        server = run.state.task.agent.base_url
+        if server and may_have_own_key(path, server):
+            run.allowed |= {Act("own-key", server)}
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def _acts_of_run(run: RunFolder) -> tuple[Act, ...]:
+    """Return what a run does outside the sandbox, by its journal and its copy of the task."""
+    from akg_tui.agent.tools.registry import TASK, task_files
+
+    files = task_files(run.path / TASK, run.state.task)
+    return acts_in(run.state.task.agent, [(path.name, text) for path, text in files])
 
 
 def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
@@ -351,7 +416,9 @@ def check_target(task: Task, path: Path) -> None:
         raise RunFault("times", why, path)
 
 
-def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> None:
+def check_agent(
+    task: Task, folder: TaskFolder, allowed: frozenset[Act], *, with_key: bool = True
+) -> None:
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
@@ -372,16 +439,24 @@ def check_agent(task: Task, folder: TaskFolder, *, with_key: bool = True) -> Non
             sdk_missing,
         )
 
+        own = is_own_server(task.agent, allowed)
+
         if why := sdk_missing(task.agent.api):
             raise RunFault("api", why)
         try:
-            endpoint_of(task.agent, os.environ)
+            endpoint_of(task.agent, os.environ, own_server=own)
         except KeyMissing as error:
             name = KEY_VARIABLES[task.agent.api]
             given = task.agent.api_key_file or os.environ.get(name, "").strip()
             field = "key_file" if given else "key"
             raise RunFault(field, str(error), task.agent.model) from error
     _check_price(task.policy, task.agent.model)
+
+
+def is_own_server(agent: Agent, allowed: frozenset[Act]) -> bool:
+    """Return whether the agent's server is its API maker's, or one that the user has named."""
+    server = agent.base_url
+    return not server or is_makers(server, agent.api) or Act("own-key", server) in allowed
 
 
 def _check_price(policy: Policy, model: str) -> None:
@@ -409,7 +484,7 @@ def engine_for(
     driver: Driver | None = None,
     leases: bool = False,
     memory: bool = True,
-    models: Callable[[Task], ChatModel] | None = None,
+    models: Callable[[Task, ModelMaker], ChatModel] | None = None,
 ) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
@@ -417,9 +492,10 @@ def engine_for(
     task names. With a `driver` a client makes the calls of the run's agent, whichever it has. With
     `leases` the judge times only while no other judge with a lease of the same device on this
     machine does. Without `memory` it neither recalls other runs nor is learned. `models` opens the
-    model of a task's agent, in place of `model_of`.
+    model of a task's agent, with what would open it without.
 
-    Raises `RunFault` when the run's model needs a key or a driver and there is none.
+    Raises `RunFault` when the run's model needs a key or a driver and there is none, and
+    `Untrusted` when the run may not do what it does outside the sandbox.
     """
     from akg_tui.agent.context import Context
     from akg_tui.agent.machine import describe
@@ -434,6 +510,9 @@ def engine_for(
     from akg_tui.store.run_folder import TASK
 
     task = run.state.task
+    if missing := tuple(act for act in _acts_of_run(run) if act not in run.allowed):
+        run.close()
+        raise Untrusted(run.path, missing)
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
     if task.agent.model == MCP and driver is None:
@@ -446,7 +525,8 @@ def engine_for(
     recall, learner = memory_of_runs() if memory else (None, None)
     if task.estimate:
         learner = None  # an estimate is nothing that a later run should know
-    opened = models or model_of
+    plainly = partial(model_of, allowed=run.allowed)
+    opened = plainly if models is None else partial(models, open_model=plainly)
     try:
         return Engine(
             run,
@@ -470,8 +550,8 @@ def engine_for(
         raise
 
 
-def model_of(task: Task) -> ChatModel:
-    """Return the model of a task's agent.
+def model_of(task: Task, allowed: frozenset[Act]) -> ChatModel:
+    """Return the model of a task's agent, which gets the environment's key if that is allowed.
 
     Raises `akg_tui.agent.models.endpoint.KeyMissing`, and `RunFault` if no package offers it.
     """
@@ -484,7 +564,8 @@ def model_of(task: Task) -> ChatModel:
     from akg_tui.agent.models.endpoint import endpoint_of
     from akg_tui.agent.models.served import Served
 
-    return Served(task.agent, endpoint_of(task.agent, os.environ))
+    own = is_own_server(task.agent, allowed)
+    return Served(task.agent, endpoint_of(task.agent, os.environ, own_server=own))
 
 
 def _agent_of_package(agent: Agent) -> Callable[[Agent], ChatModel]:

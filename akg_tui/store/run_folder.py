@@ -20,7 +20,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Mode
 from akg_tui.core.sanitize import name_fault
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Task
+from akg_tui.core.task import Act, Task
 from akg_tui.store.context_files import write_context
 from akg_tui.store.errors import BadTask, RunFolderError, reading
 from akg_tui.store.filesystem import sync_folder, write_synced
@@ -57,6 +57,8 @@ class RunFolder:
         self.reference = read_reference(path, state)
         self.records = journal.records
         self.state = state
+        self.allowed: frozenset[Act] = frozenset()
+        """What the user allows this run to do outside the sandbox (`akg_tui.engine.trust`)."""
         self._lock = lock
         self._journal = journal
         self._clock = clock

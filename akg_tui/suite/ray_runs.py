@@ -23,8 +23,8 @@ import msgspec
 
 from akg_tui.agent.models.endpoint import KEY_VARIABLES
 from akg_tui.core.sanitize import strip_to_line
-from akg_tui.core.task import SWEEP, Task
-from akg_tui.engine.run_service import engine_for, resume
+from akg_tui.core.task import SWEEP, Act, Task
+from akg_tui.engine.run_service import engine_for, is_own_server, resume
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RunFolder
@@ -107,14 +107,19 @@ class RunActor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         os.environ.update(secrets)
 
-    def work(self, run: str, keeper: Any) -> tuple[str, str]:
-        """Bring a run to its end; return `over`, `refused` or `outside`, and why."""
+    def work(self, run: str, keeper: Any, allowed: frozenset[Act]) -> tuple[str, str]:
+        """Bring a run to its end; return `over`, `refused` or `outside`, and why.
+
+        `allowed` is what the user of the suite's machine allows the run.
+        """
         import ray
 
-        return asyncio.run(worked(run, keeper, ray.get_runtime_context().get_node_id()))
+        return asyncio.run(worked(run, keeper, ray.get_runtime_context().get_node_id(), allowed))
 
 
-async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
+async def worked(
+    run: str, keeper: Any, node: str, allowed: frozenset[Act] = frozenset()
+) -> tuple[str, str]:
     """Resume a run from the keeper's copy, and send back what is new; see `RunActor.work`."""
     number, copy = await keeper.open.remote(run, node, platform.node())
     with tempfile.TemporaryDirectory(prefix="akg-suite-") as scratch:
@@ -126,7 +131,7 @@ async def worked(run: str, keeper: Any, node: str) -> tuple[str, str]:
         )
         try:
             with faults_sorted():
-                engine = engine_for(resume(here), "cli", leases=True)
+                engine = engine_for(resume(here, allowed=allowed), "cli", leases=True)
             work = asyncio.create_task(run_to_end(engine))
             sending.add_done_callback(lambda _: work.cancel())  # what is not kept is in vain
             await work
@@ -176,9 +181,10 @@ class RayCluster:
     async def work(self, suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
         """Run an entry on the cluster. Raises `Refused` or `Outside`."""
         with faults_sorted():
-            task = await _begun(suite, entry)
+            task, allowed = await _begun(suite, entry)
         run = str(suite.run_folder(entry).absolute())
-        secrets = {} if task.agent.model == SWEEP else _secrets()
+        may_have_keys = task.agent.model != SWEEP and is_own_server(task.agent, allowed)
+        secrets = _secrets() if may_have_keys else {}
         actor = (
             self._ray.remote(RunActor)
             .options(
@@ -191,7 +197,7 @@ class RayCluster:
         tell(News(entry=entry, state="queued", what="on the cluster"))
         try:
             outcome, why = await self._watched(
-                actor.work.remote(run, self._keeper), suite, entry, tell
+                actor.work.remote(run, self._keeper, allowed), suite, entry, tell
             )
         except self._ray.exceptions.RayError as error:
             why = strip_to_line(str(getattr(error, "cause", None) or error), 200)
@@ -231,8 +237,8 @@ class RayCluster:
             waiting.cancel()
 
 
-async def _begun(suite: SuiteAtWork, entry: Entry) -> Task:
-    """Begin a run, or find it begun; return its task.
+async def _begun(suite: SuiteAtWork, entry: Entry) -> tuple[Task, frozenset[Act]]:
+    """Begin a run, or find it begun; return its task, and what the user allows it.
 
     The keeper of a suite that was killed holds its runs until Ray has noticed, some seconds later.
     """
@@ -246,7 +252,7 @@ async def _begun(suite: SuiteAtWork, entry: Entry) -> Task:
             await asyncio.sleep(LOOK_S)
         else:
             folder.close()
-            return folder.state.task
+            return folder.state.task, folder.allowed
 
 
 async def _awaited(call: Any) -> tuple[str, str]:

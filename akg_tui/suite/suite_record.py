@@ -7,6 +7,7 @@ folder with its runs.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,7 +21,9 @@ from akg_tui import __version__
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.sanitize import check_name
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Act, Agent, BadAgent, stated_agent
 from akg_tui.engine.run_service import Limits
+from akg_tui.engine.trust import acts_in, allow, may_have_own_key
 from akg_tui.store.errors import RunFolderError, RunLocked, StoreError, reading, writing
 from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
@@ -82,6 +85,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         given = {"base_url": self.base_url, "api_key_file": self.api_key_file}
         own = self.configurations.get(agent)
         return {k: v for k, v in given.items() if v} | (own.settings if own else {"model": agent})
+
+    def acts(self) -> tuple[Act, ...]:
+        """Return what the suite does outside the sandbox, its tasks left out."""
+        acts = [Act("replies", folder) for folder in (self.record,) if folder]
+        for name in self.agents:
+            own = self.configurations.get(name)
+            with contextlib.suppress(BadAgent):  # it does nothing
+                agent = stated_agent(Agent(), self.stated(name))
+                acts += acts_in(agent, own.files.items() if own else ())
+        return tuple(dict.fromkeys(acts))
 
     def runs_of(self, agent: str) -> int:
         """Return the number of an agent's runs of each task and seed."""
@@ -190,7 +203,14 @@ class Suite:
 
 
 class SuiteAtWork(Suite):
-    """A suite that this process works on: it holds the folder's lock until `close`."""
+    """A suite that this process works on: it holds the folder's lock until `close`.
+
+    With `trust` the user allows what its tasks and runs do outside the sandbox. With `own_servers`
+    the user has just named its servers.
+    """
+
+    trust = False
+    own_servers = False
 
     def __init__(self, folder: Path) -> None:
         # Deeper paths are in a run, and looked at when it is opened: TASKS/NAME/RUNS/RUN/…
@@ -248,6 +268,19 @@ class SuiteAtWork(Suite):
                 f"`akg-tui suite resume {folder}`, or take another folder for this one"
             )
         return suite
+
+    def trust_own(self) -> None:
+        """Note that the user has stated the suite's settings, so that it is resumed unasked."""
+        self.own_servers = True
+        settings = self.record.settings
+        servers = {str(settings.stated(agent).get("base_url", "")) for agent in settings.agents}
+        named = [Act("own-key", server) for server in sorted(servers - {""})]
+        with contextlib.suppress(StoreError):  # then `suite resume` says what is in the way
+            allow(self.folder, (*settings.acts(), *named))
+
+    def is_own_server(self, server: str) -> bool:
+        """Return whether the user, and not only this folder, has named a server."""
+        return not server or self.own_servers or may_have_own_key(self.folder, server)
 
     def put(self, changed: Entry) -> None:
         """Replace the entry of the same task and agent, durably."""

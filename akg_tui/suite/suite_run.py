@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,19 @@ from akg_tui.agent.tools import BadTools
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import best_of
 from akg_tui.engine.run_service import (
+    ModelMaker,
+    PreparedRun,
     RunFault,
     RunRequest,
     check_target,
     create_run,
     engine_for,
-    model_of,
+    open_trusted,
     prepare,
     resume,
 )
 from akg_tui.engine.task_making import NewTask, make_task
+from akg_tui.engine.trust import Untrusted
 from akg_tui.headless import ModelHeld, run_watched
 from akg_tui.store.errors import BadTask, StoreError
 from akg_tui.store.filesystem import write_synced
@@ -207,7 +211,7 @@ def faults_sorted() -> Iterator[None]:
     """Turn a fault of the task into `Refused`, and one of the disk into `Outside`."""
     try:
         yield
-    except (BadTask, BadTools, RunFault) as error:
+    except (BadTask, BadTools, RunFault, Untrusted) as error:
         raise Refused(refusal(error)) from error
     except (StoreError, OSError) as error:
         raise Outside(str(error)) from error
@@ -272,7 +276,9 @@ def _configured(plain: Path, folder: Path, files: Mapping[str, str]) -> None:
     shutil.copy(plain / TASK_FILE, folder)  # last: a folder with task.toml is complete
 
 
-def _models(suite: Suite, entry: Entry, begun: bool) -> Callable[[Task], ChatModel] | None:
+def _models(
+    suite: Suite, entry: Entry, begun: bool
+) -> Callable[[Task, ModelMaker], ChatModel] | None:
     """Return what opens the models of an entry's run, with its tape; None without a tape.
 
     Raises `StoreError` if the tape cannot be read or written.
@@ -284,11 +290,11 @@ def _models(suite: Suite, entry: Entry, begun: bool) -> Callable[[Task], ChatMod
     path = Path(settings.replay or settings.record) / own.tape / f"{entry.task}.jsonl"
     if settings.replay:
         tape = Tape(path)
-        return lambda task: ReplayedModel(task.agent, tape)
+        return lambda task, open_model: ReplayedModel(task.agent, tape)
     if not begun:
         path.unlink(missing_ok=True)
     writer = TapeWriter(path)
-    return lambda task: RecordedModel(task.agent, model_of(task), writer)
+    return lambda task, open_model: RecordedModel(task.agent, open_model(task), writer)
 
 
 def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolder:
@@ -296,29 +302,47 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
 
     Raises
     ------
-    BadTask, BadTools, RunFault
+    BadTask, BadTools, RunFault, Untrusted
         If it cannot be run here, with these settings.
     StoreError, OSError
         If the disk is in the way.
     """
     run = suite.run_folder(entry)
     if (run / JOURNAL).is_file():
-        return resume(run) if here else RunFolder.open(run)
+        return (resume if here else open_trusted)(run, trust=suite.trust)
     # A process that was killed while it began this run has left a part of it.
     shutil.rmtree(run.parent / f".{run.name}.new", ignore_errors=True)
     settings = suite.record.settings
+    stated = settings.stated(entry.agent) | ({"seed": entry.seed} if entry.seed else {})
     request = RunRequest(
         suite.task_folder(entry),
         limits=settings.limits,
-        settings=settings.stated(entry.agent) | ({"seed": entry.seed} if entry.seed else {}),
+        settings=stated,
         replayed=bool(settings.replay),
+        trust=suite.trust,
+        own_server=suite.is_own_server(stated.get("base_url", "")),
     )
-    prepared = prepare(request)
+    prepared = _prepared(request, entry)
     if prepared.task.estimate:
         raise RunFault("estimate", "a suite compares what was measured: its tasks have no estimate")
     if here:
         check_target(prepared.task, prepared.folder.path)
-    return create_run(prepared.folder, prepared.task, prepared.mode, run.name)
+    return create_run(
+        prepared.folder, prepared.task, prepared.mode, run.name, allowed=prepared.allowed
+    )
+
+
+def _prepared(request: RunRequest, entry: Entry) -> PreparedRun:
+    """Check the request of an entry's run; the copy of a task may do what that task may."""
+    try:
+        return prepare(request)
+    except Untrusted as untrusted:
+        if not entry.source.is_task_folder:
+            raise
+        origin = prepare(replace_fields(request, folder=Path(entry.source.path)))
+        if not origin.allowed.issuperset(untrusted.acts):
+            raise
+        return prepare(replace_fields(request, trust=True))
 
 
 def counts(suite: SuiteAtWork) -> Counts:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
+    from akg_tui.engine.trust import Untrusted
     from akg_tui.tui.hook_command import HookCommand
     from akg_tui.tui.screens.command_line import Offer
     from akg_tui.tui.screens.deck import Deck
@@ -231,6 +232,11 @@ class WorkbenchApp(GuardedApp, Inked):
         await asyncio.wait([opening])
         self._opening = None
         if error := opening.exception():
+            from akg_tui.engine.trust import Untrusted
+
+            if isinstance(error, Untrusted):
+                await self._ask_trust(error, open_run)
+                return
             trouble = tr("the run could not be opened: {why}", why=exception_text(error))
             if self._browse is not None:
                 self.say(trouble)
@@ -240,6 +246,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self._announce((trouble, "log.error"), (leaves, "muted"))
             return
         from akg_tui.tui.screens.deck import Deck
+        from akg_tui.view.status import server_told
 
         self._handle = opening.result()
         self._trouble, self._released = "", False
@@ -250,9 +257,35 @@ class WorkbenchApp(GuardedApp, Inked):
         await self.push_screen(self._deck)
         self.call_after_refresh(self._settle)
         self._work_on()
+        if not self._only_watched() and (server := server_told(self._handle.state)):
+            self.say(server)  # the header may have no room for it
         self._tell_faults()
         if self._past_first:
             await self.time_travel.enter()
+
+    async def _ask_trust(
+        self, untrusted: Untrusted, open_run: Callable[[], Awaitable[RunHandle]]
+    ) -> None:
+        """Ask whether a folder may do what it would do; open the run after a yes."""
+        from akg_tui.engine.trust import allow
+        from akg_tui.store.errors import StoreError
+        from akg_tui.tui.screens.dialogs import AskTrust
+
+        if await self.push_screen_wait(AskTrust(untrusted)):
+            try:
+                await asyncio.to_thread(allow, untrusted.folder, untrusted.acts)
+            except StoreError as error:
+                told = exception_text(error)
+            else:
+                await self._open(open_run)
+                return
+        else:
+            told = tr("{folder} is not trusted, and nothing of it was run",
+                      folder=clean(str(untrusted.folder)))  # fmt: skip
+        if self._browse is None:
+            self.exit(2, return_code=2, message=told)
+        else:
+            self.say(told)
 
     def _work_on(self) -> None:
         """Run the open run as a task, unless it is at work; it may go on after its end."""

@@ -10,6 +10,7 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, cast
 from akg_tui.core.task import Agent
 from akg_tui.engine import run_service
 from akg_tui.engine.run_service import Limits, RunFault, RunRequest
+from akg_tui.engine.trust import note_made
+from akg_tui.store.errors import StoreError
 from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
@@ -136,7 +139,13 @@ class Draft:
 
 async def written(draft: Draft) -> RunRequest:
     """Make the task folder, as `akg-tui new` does. Raises `Unfit`."""
-    await asyncio.to_thread(_task_of, draft, draft.folder)
+
+    def write() -> None:
+        _task_of(draft, draft.folder)
+        with suppress(StoreError):  # then a setting written into it later is asked about
+            note_made(draft.folder)
+
+    await asyncio.to_thread(write)
     return draft.request
 
 

@@ -15,6 +15,7 @@ from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdic
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of, climb_of, estimate_climb, ratios_of
+from akg_tui.core.task import host_of
 from akg_tui.core.user_commands import can_go_on
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
@@ -38,7 +39,9 @@ def header(
     *,
     rests: bool = False,
 ) -> Line:
-    """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens and time."""
+    """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens, the model's
+    server, and time.
+    """
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
     rounds = f"{_round(state)}/{task.policy.max_rounds}"
@@ -49,15 +52,16 @@ def header(
     best = _best(state)
     briefs = [_best(state, brief=True, ratios=most) for most in (None, 2, 1)]
     parts: list[tuple[int, Line]] = [
-        (8, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
+        (9, line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()),
         (0, line((name, "strong"))),
-        (6, line((target, "muted"))),
+        (7, line((target, "muted"))),
         (2, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, best),
         (3, () if rests else _noise(state, progress, room)),
         (4, _mode(state)),
         (5, _verdict_counts(state)),
-        (7, _tokens(state)),
+        (8, _tokens(state)),
+        (6, line((host_of(task.agent.server), "muted"))),
     ]
     right = line(
         (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
@@ -65,7 +69,7 @@ def header(
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
     # Leave out the least important parts until the row fits; before the figures, cut the name.
-    for least in (9, 8, 7, 6, 5, 4, 3, 2, 1):
+    for least in (10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
         shown = [part for rank, part in parts if rank < least]
         left = join(shown, _SEPARATOR)
         over = width(left) + width(right) + 3 - room
@@ -86,6 +90,12 @@ def header(
         if over <= 0:
             break
     return spread((("", "text"), *left), right, room)
+
+
+def server_told(state: RunState) -> str:
+    """Return the server that the run's model is asked at; "" if there is none."""
+    host = host_of(state.task.agent.server)
+    return tr("server {host}", host=host) if host else ""
 
 
 def _noise(state: RunState, progress: Progress | None, room: int) -> Line:

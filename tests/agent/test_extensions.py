@@ -237,6 +237,7 @@ async def test_an_agent_of_a_package_takes_a_models_place(tmp_path: Path) -> Non
     with pytest.raises(RunFault, match=r"no installed package offers other in akg_tui\.agents"):
         prepare(RunRequest(task, settings={"model": "package:other"}))
     prepared = prepare(RunRequest(task, settings={"model": "package:search"}))
-    engine = engine_for(create_run(prepared.folder, prepared.task, prepared.mode))
+    made = create_run(prepared.folder, prepared.task, prepared.mode, allowed=prepared.allowed)
+    engine = engine_for(made)
     assert engine._model.name == "package:search"
     await engine.close()

@@ -194,7 +194,7 @@ async def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_go
             assert b"sk-wrong-key" not in data
 
     alone = str(Path("cut off", *Path(run).parts[1:]))
-    code, out, errors = await akg("resume", alone, "--headless", "--json", cwd=tmp_path)
+    code, out, errors = await akg("resume", alone, "--headless", "--json", "--trust", cwd=tmp_path)
     assert code == 2
     line = one_line(errors)
     assert f"cannot reach the server at {lab.url}" in line

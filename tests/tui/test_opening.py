@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from akg_tui import resources
 from akg_tui.core import commands as cmd
 from akg_tui.core.decide import Rejected
 from akg_tui.core.phases import Phase
+from akg_tui.core.task import Act
+from akg_tui.engine.trust import insist, trust_file
 from akg_tui.store.errors import JournalWriteError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
-from akg_tui.tui.screens.dialogs import Leave
+from akg_tui.tui.screens.dialogs import Confirm, Leave
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from benchmarks.gallery import pictures as gallery
@@ -61,6 +64,53 @@ async def test_a_run_that_cannot_be_opened_is_told_and_leaves_with_two() -> None
         await pilot.press("q")
         await pilot.pause()
     assert (app.return_value, app.return_code) == (2, 2)
+
+
+ACTS = (
+    Act("server", "http://127.0.0.1:9"),
+    Act("key-file", "/home/u/\x1b[31m.ssh/id", "http://127.0.0.1:9"),
+)
+
+
+def from_elsewhere(folder: Path, clock: Callable[[], float]) -> WorkbenchApp:
+    """A workbench that opens a run of a folder which the user has not trusted yet."""
+
+    async def open_run() -> FakeHandle:
+        insist(folder, ACTS)
+        return FakeHandle()
+
+    return WorkbenchApp(open_run, clock=clock)
+
+
+async def test_a_folder_from_elsewhere_is_asked_about_and_a_no_runs_nothing(tmp_path: Path) -> None:
+    app = from_elsewhere(tmp_path, FakeHandle().clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        told = " ".join(shown(app).replace("│", " ").split())
+        assert "trust this folder?" in told
+        assert "• the task, its kernels and what the agent reads go to http://127.0.0.1:9" in told
+        assert "the content of the file /home/u/␛[31m.ssh/id goes to 127.0.0.1:9 as the key" in told
+        assert "y trust and run n do not run it" in told
+        await pilot.press("n")
+        await pilot.pause()
+    assert (app.return_value, app.return_code) == (2, 2)
+    assert not trust_file().exists()
+
+
+async def test_a_yes_trusts_the_folder_and_runs_it_and_is_not_asked_again(tmp_path: Path) -> None:
+    now = [100.0]
+    for asks in (True, False):
+        app = from_elsewhere(tmp_path, lambda: now[0])
+        async with app.run_test() as pilot:
+            await pilot.pause()
+            assert ("trust this folder?" in shown(app)) is asks
+            now[0] += Confirm.ARM_S
+            if asks:
+                await pilot.press("y")
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            assert isinstance(app.screen, Deck)
+    insist(tmp_path, ACTS)
 
 
 async def test_a_run_that_breaks_is_told_and_leaves_with_two() -> None:

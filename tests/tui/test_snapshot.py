@@ -9,6 +9,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.task import Agent
 from akg_tui.view import formatting, glyphs
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.run_chart import AttemptSeries, Plot, draw
@@ -30,6 +31,20 @@ def test_the_header_tells_task_round_best_mode_and_time() -> None:
     best = "~2.31× seed · 0.97× eager"
     assert f"row_softmax │ cpp on cpu zen4 │ round 4/12 │ {best} │ mode auto" in row
     assert row.endswith(formatting.clock(handle.state.worked(handle.now)))
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        (Agent("claude-x"), "│ api.anthropic.com"),
+        (Agent("m", base_url="http://10.0.0.1:8080/v1"), "│ 10.0.0.1:8080"),
+        (Agent(), "✗0  "),
+    ],
+)
+def test_the_header_names_the_server_that_the_model_is_asked_at(agent: Agent, told: str) -> None:
+    handle = FakeHandle(the_task=replace(task(), agent=agent)).to_phase(Phase.EVAL, settled=3)
+    row = plain(header(handle.state, handle.now, 118))
+    assert told in row
 
 
 @pytest.mark.parametrize("room", [70, 78, 98])

@@ -12,10 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import Agent, Api
+from akg_tui.core.task import MAKERS, Agent, Api, is_makers
 
-ANTHROPIC_URL = "https://api.anthropic.com"
-OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLES: dict[Api, str] = {"messages": "ANTHROPIC_API_KEY", "chat": "OPENAI_API_KEY"}
 MAX_KEY = 1_000
 _REQUEST = "/chat/completions"
@@ -39,30 +37,39 @@ class Endpoint:
         The API key; "" for a server that requires none.
     api : {"messages", "chat"}
         The API that the server speaks.
+    withheld : bool
+        A folder has named the server, so it does not get the environment's key.
     """
 
     def __init__(
-        self, model: str, base_url: str = "", key: str = "", api: Api = "messages"
+        self,
+        model: str,
+        base_url: str = "",
+        key: str = "",
+        api: Api = "messages",
+        *,
+        withheld: bool = False,
     ) -> None:
         self.model = model
         self.api: Api = api
         self.key = key
+        self.withheld = withheld
         at = base_url.rstrip("/")
         if api == "chat":
             at = at.removesuffix(_REQUEST)
             at = at if not at or urlsplit(at).path else f"{at}/v1"
-        self.base_url = at or (OPENAI_URL if api == "chat" else ANTHROPIC_URL)
+        self.base_url = at or MAKERS[api]
 
     def __repr__(self) -> str:
         return f"Endpoint({self.model!r}, {self.base_url!r})"
 
     @property
     def is_anthropic(self) -> bool:
-        return self.base_url == ANTHROPIC_URL
+        return self.base_url == MAKERS["messages"]
 
     @property
     def is_openai(self) -> bool:
-        return self.base_url == OPENAI_URL
+        return self.base_url == MAKERS["chat"]
 
     @property
     def key_variable(self) -> str:
@@ -78,19 +85,23 @@ class Endpoint:
         return one_line(text.replace(self.key, "[key]") if self.key else text, width)
 
 
-def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:
+def endpoint_of(
+    agent: Agent, environment: Mapping[str, str], *, own_server: bool = True
+) -> Endpoint:
     """Return the endpoint that a task's agent names, with its key.
 
-    The key's file takes precedence over the environment. The environment's key is the API
-    maker's, so it is not sent over plain http to another machine. A key from a file is, because a
-    person chose it for that server. Raises `KeyMissing`.
+    The key's file takes precedence over the environment. The environment's key goes to the server
+    of the API's maker, and to another one only if the user has named it (`own_server`), and not
+    over plain http to another machine. A key from a file is sent there too, because a person chose
+    it for that server. Raises `KeyMissing`.
     """
     bare = Endpoint(agent.model, agent.base_url, api=agent.api)
     if agent.api_key_file:
         return Endpoint(agent.model, agent.base_url, _key_in(agent.api_key_file), agent.api)
     name = bare.key_variable
     in_clear = bare.base_url.startswith("http://") and not bare.is_loopback
-    key = "" if in_clear else environment.get(name, "").strip()
+    withheld = not (own_server or is_makers(bare.base_url, agent.api))
+    key = "" if in_clear or withheld else environment.get(name, "").strip()
     if not key and (bare.is_anthropic or bare.is_openai):
         raise KeyMissing(
             f"no key for {agent.model}: set {name}, or give --api-key-file; "
@@ -98,7 +109,7 @@ def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:
         )
     if fault := _key_fault(key):
         raise KeyMissing(f"{name}: {fault}")
-    return Endpoint(agent.model, agent.base_url, key, agent.api)
+    return Endpoint(agent.model, agent.base_url, key, agent.api, withheld=withheld)
 
 
 def sdk_missing(api: Api) -> str:

@@ -236,6 +236,11 @@ def failure_of(
     words = endpoint.scrub(words)
     if kind in _PASSING:
         return ServerBusy(words, asked_s=asked, spent=spent)
+    if kind in _REFUSED and endpoint.withheld and not endpoint.key:
+        return ModelUnusable(
+            f"{endpoint.base_url} asks for a key, and the one in {endpoint.key_variable} goes to "
+            "no server that only a folder names: give --api-key-file, or --base-url to tune"
+        )
     if kind in _REFUSED:
         how = f"the key in {endpoint.key_variable} or --api-key-file"
         what = "was refused" if endpoint.key else "is missing"

@@ -25,11 +25,12 @@ from akg_tui.view import formatting
 from akg_tui.view.controls import keymap
 from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.controls.policy_words import NAMES, BadLimit, limited
-from akg_tui.view.language import tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import BLANK, Line, hang, line
 
 if TYPE_CHECKING:
     from akg_tui.core.task import Task
+    from akg_tui.engine.trust import Untrusted
     from akg_tui.tui.screens.run_screen import Workbench
 
 NEWEST = 2_000
@@ -160,6 +161,27 @@ class Confirm(Question[bool]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() == one_line(self._typed))
+
+
+class AskTrust(Confirm):
+    """The question whether a folder may act outside the sandbox. True: it may."""
+
+    def __init__(self, untrusted: Untrusted) -> None:
+        words = (
+            str(untrusted.folder.absolute()),
+            tr("Its settings act outside the sandbox:"),
+            *(retold(str(act)) for act in untrusted.acts),
+            tr("Say yes only if you know who wrote it; this is remembered until it changes."),
+        )
+        title = tr("trust this folder?")
+        super().__init__(title, words, tr("trust and run"), otherwise=tr("do not run it"))
+
+    def told(self, room: int) -> list[Line]:
+        folder, lead, *acts, end = map(one_line, self._words)
+        rows = [*hang(folder, room, (), "strong"), *hang(lead, room, (), "text")]
+        for act in acts:
+            rows += hang(act, room, line(("• ", "note")), "note")
+        return [*rows, BLANK, *hang(end, room, (), "text")]
 
 
 class Help(ModalScreen[None], DimmingScreen[None]):
