@@ -235,7 +235,7 @@ class PlainStream:
             self._progress = (live.activity, now)
             progress = live.progress
             part = f" {progress.told}" if progress.told else ""
-            ratio = f", {formatting.times(progress.ratio.ratio)}" if progress.ratio else ""
+            ratio = f", {formatting.ratio(progress.ratio)}" if progress.ratio else ""
             doing = f"{retold(one_line(live.activity))}: {formatting.stage(progress.stage)}"
             self.say(f"  {doing}{part}{ratio}")
 

@@ -18,6 +18,8 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
+from akg_tui.core.summary import best_of
+from akg_tui.core.verdict import is_proved
 from akg_tui.engine.live import Live
 from akg_tui.headless import closing_lines
 from akg_tui.report.gather import gather
@@ -25,7 +27,7 @@ from akg_tui.report.html import render_page
 from akg_tui.report.markdown import render_markdown
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
-from akg_tui.store.run_list import summarize_run
+from akg_tui.store.run_list import summarize_run, summary_of
 from akg_tui.store.task_folder import load_task
 from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.comparison import side_of
@@ -205,7 +207,7 @@ def check_outputs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.figures.best is not None
     for found in (
         [show["best"][name]["ratio"] for name in ("over_seed", "over_eager", "over_compile")],
-        [ratio for _, ratio in report.figures.best.named],
+        [over.ratio for _, over in report.figures.best.named],
     ):
         assert found == pytest.approx(over)
     assert runs["over_seed"] == runs["climb"][-1] == pytest.approx(FINAL)
@@ -219,3 +221,57 @@ def check_outputs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = summarize_run(run).best
     assert best is not None
     assert replace(best, fresh=False).provisional
+
+
+def test_a_ratio_that_is_not_proved_is_marked_on_every_surface_and_the_proved_one_leads(
+    tmp_path: Path,  # noqa: F811
+) -> None:
+    run = create_run(load_task(make_task_with_baselines(tmp_path / "task")), rounds=1)
+    recover(run)
+    doubted = Interval(1.7, 0.82, 3.54, 0.97)
+    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
+        step(run, effect)
+    state = run.state
+    assert state.best is not None
+    assert state.final_eager is not None
+    state = replace(state, final_eager=replace(state.final_eager, ratio=doubted))
+    summary = summary_of(str(run.path), state, None)
+    listed = ListedRun(run.path, run.path.name, 0, state.last_at, summary)
+    at_rest = RunAtRest(run.path)
+    at_rest.state = state
+    report = gather(at_rest, may_export=True)
+    page = render_page(report)
+    attempt = state.attempts[state.best.attempt]
+    table = AttemptRows(state, 160)
+    side = side_of(state, attempt, lambda _: "")
+    shown = {
+        "header": plain(header(state, state.last_at, 200)),
+        "status": plain(status(state, "", None, state.last_at, 200)),
+        "attempt": plain(table[len(table) - 1]),
+        "side of a comparison": "\n".join(plain(row) for row in side.about),
+        "narrow header": plain(header(state, state.last_at, 80)),
+        "run row": plain(row_of(listed, 0.0, 120)),
+        "run list": summary.line(),
+        "run details": "\n".join(plain(r) for r in run_details(listed, state.last_at, 200)),
+        "closing lines": "\n".join(closing_lines(Told(state, str(run.path)))),  # type: ignore[arg-type]
+        "report.md": render_markdown(report),
+        "report.html": page,
+    }
+    unmarked = re.compile(r"1\.70[x×] ?(?!\?)")
+    assert {name: text for name, text in shown.items() if unmarked.search(text)} == {}
+    for name in ("run list", "closing lines", "report.md", "side of a comparison"):
+        assert re.search(r"2\.94[x×] seed · 1\.70[x×]\? eager \(0\.82–3\.54\)", shown[name]), name
+    assert "<h1>" in page
+    assert ": 2.94× the seed</title>" in page  # the proved ratio, not that over eager
+    best = best_of(replace(state, final_eager=replace(state.final_eager, ratio=chosen(1.7).ratio)))
+    assert best is not None
+    assert best.headline[0] == "eager"
+    run.close()
+
+
+def test_only_an_interval_on_one_side_of_one_proves_a_ratio() -> None:
+    assert is_proved(Interval(1.7, 1.01, 3.54, 0.99))
+    assert is_proved(Interval(0.5, 0.45, 0.55, 0.99))
+    assert is_proved(Interval(1.0, 1.0, 1.0, 1.0))  # the seed over itself is exact
+    assert not is_proved(Interval(1.7, 0.82, 3.54, 0.99))
+    assert not is_proved(Interval(0.97, 0.93, 0.999, 0.99))  # only probably slower

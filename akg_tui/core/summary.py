@@ -17,6 +17,7 @@ from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.limits import each_goal
 from akg_tui.core.usage import cache_read_share
+from akg_tui.core.verdict import is_proved
 
 
 class Ratios(Struct, frozen=True):
@@ -41,25 +42,55 @@ class Ratios(Struct, frozen=True):
         return self.attempt != 0 and not self.fresh
 
     @property
-    def named(self) -> tuple[tuple[str, float], ...]:
-        """The ratios that are known, each with the name of what it is over.
+    def named(self) -> tuple[tuple[str, Interval], ...]:
+        """The ratios that are known, each with the name of what it is over; the proved ones first.
 
         The seed's ratio over itself tells nothing, so it stands only where there is no other.
         """
         over = {"seed": self.over_seed, "eager": self.over_eager, "compile": self.over_compile}
         if self.attempt == 0 and self.over_eager is not None:
             del over["seed"]
-        return tuple((name, found.ratio) for name, found in over.items() if found is not None)
+        known = [(name, found) for name, found in over.items() if found is not None]
+        return tuple(sorted(known, key=lambda pair: not is_proved(pair[1])))
+
+    @property
+    def headline(self) -> tuple[str, Interval]:
+        """The ratio that stands for all: over eager, or the first if only that one is proved."""
+        first, over = self.named[0]
+        eager = self.over_eager
+        if eager is None or (is_proved(over) and not is_proved(eager)):
+            return first, over
+        return "eager", eager
 
     @property
     def line(self) -> str:
-        """The ratios as text: ``22.0x seed · 2.10x eager · 1.30x compile``."""
-        return " · ".join(f"{ratio_text(ratio)}x {name}" for name, ratio in self.named)
+        """The ratios as text: ``22.0x seed · 2.10x eager · 1.70x? compile (0.82–3.54)``.
+
+        The interval stands after a ratio that is not proved.
+        """
+        return " · ".join(
+            f"{ratio_text(found.ratio)}x{doubt(found)} {name}{doubt_told(found)}"
+            for name, found in self.named
+        )
 
 
 def ratio_text(ratio: float) -> str:
     """Return a ratio as text with two decimals; with one decimal from ten on."""
     return f"{ratio:.1f}" if ratio >= 9.995 else f"{ratio:.2f}"
+
+
+DOUBT = "?"
+"""The mark of a ratio that is not proved."""
+
+
+def doubt(found: Interval) -> str:
+    """Return the mark after a ratio that is not proved; "" for one that is."""
+    return "" if is_proved(found) else DOUBT
+
+
+def doubt_told(found: Interval) -> str:
+    """Return the interval of a ratio that is not proved, to stand after it; "" for one that is."""
+    return "" if is_proved(found) else f" ({ratio_text(found.low)}–{ratio_text(found.high)})"
 
 
 def best_of(state: RunState) -> Ratios | None:

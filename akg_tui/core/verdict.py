@@ -166,6 +166,15 @@ def is_surely_slower(ratio: Interval) -> bool:
     return ratio.high * (ratio.high / ratio.ratio) < 1
 
 
+def is_proved(ratio: Interval) -> bool:
+    """Return whether it is beyond doubt that the kernel is faster, or that it is slower.
+
+    The ratio of a kernel to itself is exact, so it needs no proof.
+    """
+    exact = ratio.low == ratio.high
+    return exact or ratio.low > 1 or is_surely_slower(ratio)
+
+
 def _confirmed(measurement: Measurement, ratio: Interval) -> Decision:
     again = measurement.confirmation
     if again is None or again.agrees:

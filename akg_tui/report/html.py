@@ -6,6 +6,8 @@ of a kernel or a plan can act as markup or hide.
 
 from __future__ import annotations
 
+import math
+
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import names_of
 from akg_tui.report import wording
@@ -15,6 +17,7 @@ from akg_tui.view.code_rows import Colours
 from akg_tui.view.diff import Compared, Kind, Row, changed_ranges, find_hunks, size
 
 FOLD_BEYOND = 300  # rounds: a longer table is folded by direction
+MOST_COLUMNS = range(2, 7)  # of tiles, by the width of the page (`report.css`)
 
 
 def render_page(report: Report) -> str:
@@ -31,6 +34,7 @@ def render_page(report: Report) -> str:
     folded = len(report.rounds) > FOLD_BEYOND
     text = wording.template("report.html.j2", autoescape=True, finalize=safe).render(
         wording.parts(report),
+        tiles_style=_tiles_style,
         # The drawing is the only trusted markup: it contains no untrusted text.
         chart=Markup(draw(report)),
         # Names of cases are checked words (`core/task.py`), escaped by the drawing besides.
@@ -45,6 +49,24 @@ def render_page(report: Report) -> str:
         thinned=len(report.rounds) > MAX_MARKS,
     )
     return text + "\n"
+
+
+def tile_columns(count: int, most: int) -> tuple[int, int]:
+    """Return the columns for `count` tiles, at most `most`, and those that the first tile takes.
+
+    The rows are as few and as even as can be without a row of a single tile at the end. Where only
+    two columns remain and the count is odd, the first tile takes both.
+    """
+    columns = math.ceil(count / math.ceil(count / most))
+    while columns > 2 and count % columns == 1:
+        columns -= 1
+    return columns, 2 if columns == 2 and count % 2 else 1
+
+
+def _tiles_style(page: str) -> str:
+    count = page.count('class="tile"')
+    chosen = {most: tile_columns(count, most) for most in MOST_COLUMNS}
+    return ";".join(f"--of-{m}:{c};--first-{m}:{first}" for m, (c, first) in chosen.items())
 
 
 def _marked(rows: Compared, files: tuple[str, ...]) -> list[tuple[Row, list[tuple[str, bool]]]]:

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import InputError, Interval, nearest_errors
 from akg_tui.core.phases import ADVANCES, WRITE
+from akg_tui.core.plan.submission import SEARCHERS
+from akg_tui.core.summary import doubt_told
 from akg_tui.core.task import names_of
+from akg_tui.core.verdict import is_proved
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
@@ -46,7 +49,9 @@ def template(
     )
     environment.filters |= filters | {
         "times": formatting.times,
+        "ratio": formatting.ratio,
         "ratios": formatting.ratios,
+        "doubt_told": doubt_told,
         "interval": interval,
         "confidence": confidence,
         "ms": milliseconds,
@@ -68,6 +73,9 @@ def parts(report: Report) -> dict[str, Any]:
         "unkept": unkept(report),
         "failed_title": failed_title(report),
         "status": status(report),
+        "has_goals": bool((report.policy.get("automation") or {}).get("goals")),
+        # A search tries settings in turn: how it chose one tells nobody why it worked.
+        "reasoned": report.about.agent not in SEARCHERS,
         "kept": [r for r in report.rounds if r.verdict in ADVANCES],
         "noise": noise(report),
         "nearest": nearest_errors(report.errors),
@@ -126,13 +134,15 @@ def headline(report: Report) -> tuple[str, str]:
         return "no figure", "the baseline has not been measured yet"
     if report.about.workflow == WRITE.name:
         return "correct", "the kernel computes what the reference computes; it was not to be tuned"
-    found, over = (best.over_eager, "eager") if best.over_eager else (best.over_seed, "the seed")
-    figure = f"{formatting.times(found.ratio)} {over}"
+    name, found = best.headline
+    over = "the seed" if name == "seed" else name
+    figure = f"{formatting.ratio(found)} {over}"
     if best.attempt == 0:
         return figure, "nothing was kept: the seed still stands"
     how = "measured afresh" if best.fresh else "so far: the product of the kept rounds' ratios"
     bounds = f"{interval(found)} at {confidence(found)} confidence over {over}"
-    return figure, f"{formatting.ratios(best)}, {how}; {bounds}"
+    proof = "" if is_proved(found) else ", so it is not proved faster or slower"
+    return figure, f"{formatting.ratios(best)}, {how}; {bounds}{proof}"
 
 
 def unkept(report: Report) -> str:

@@ -29,7 +29,10 @@ LEAST_PAIRS = 6
 
 
 class Pair(Struct, frozen=True, kw_only=True):
-    """One task in both. `b_over_a`: above 1 where B's kernel is the faster one."""
+    """One task in both. `b_over_a`: above 1 where B's kernel is the faster one.
+
+    `a_proved`, `b_proved`: whether a ratio over eager proves that the kernel is faster or slower.
+    """
 
     task: str
     a_state: str
@@ -45,6 +48,8 @@ class Pair(Struct, frozen=True, kw_only=True):
     b_gain: float
     a_cost_usd: float | None
     b_cost_usd: float | None
+    a_proved: bool = True
+    b_proved: bool = True
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -169,6 +174,8 @@ def _pair(a: TaskResult, b: TaskResult) -> Pair:
         b_gain=b.gain,
         a_cost_usd=a.cost_usd,
         b_cost_usd=b.cost_usd,
+        a_proved="eager" not in a.not_proved,
+        b_proved="eager" not in b.not_proved,
     )
 
 

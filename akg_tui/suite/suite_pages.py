@@ -18,7 +18,7 @@ from msgspec import Struct
 from rich.cells import cell_len
 
 from akg_tui.core.sanitize import clean, one_line
-from akg_tui.core.summary import ratio_text
+from akg_tui.core.summary import DOUBT, ratio_text
 from akg_tui.report import wording
 from akg_tui.report.markdown import code
 from akg_tui.report.write import write_file
@@ -31,6 +31,7 @@ Form = Literal["html", "md", "json", "csv"]
 FORMS: tuple[Form, ...] = ("html", "md", "json", "csv")
 RESULTS = "results"
 WHY_WIDTH = 120
+DOUBTED = f"{DOUBT}: the interval of the ratio proves neither faster nor slower."
 
 
 class Column(Struct, frozen=True):
@@ -123,7 +124,9 @@ def _tasks(results: SuiteResults) -> Table:
             t.task,
             t.agent,
             t.state,
-            *(_ratio(each) for each in (t.over_eager, t.over_compile, t.over_seed)),
+            _ratio(t.over_eager, proved="eager" not in t.not_proved),
+            _ratio(t.over_compile, proved="compile" not in t.not_proved),
+            _ratio(t.over_seed, proved="seed" not in t.not_proved),
             _share(t.roofline),
             str(t.rounds),
             short_time(t.worked_s),
@@ -134,7 +137,10 @@ def _tasks(results: SuiteResults) -> Table:
         for t in results.tasks
     )
     told = "A run that went on on another machine has no ratio over compile."
-    notes = (told,) if any(task.moved for task in results.tasks) else ()
+    notes = (
+        *((told,) if any(task.moved for task in results.tasks) else ()),
+        *((DOUBTED,) if any(task.not_proved for task in results.tasks) else ()),
+    )
     return Table(title="Tasks", columns=columns, rows=rows, notes=notes)
 
 
@@ -166,7 +172,9 @@ def comparison_page(found: Comparison) -> Page:
             p.task,
             p.a_state,
             p.b_state,
-            *(_ratio(each) for each in (p.b_over_a, p.a_over_eager, p.b_over_eager)),
+            _ratio(p.b_over_a),
+            _ratio(p.a_over_eager, proved=p.a_proved),
+            _ratio(p.b_over_eager, proved=p.b_proved),
             *(f"{gain:.2f}" for gain in (p.a_gain, p.b_gain)),
             *(f"{tokens:,}" for tokens in (p.a_tokens, p.b_tokens)),
             *(_cost(cost) for cost in (p.a_cost_usd, p.b_cost_usd)),
@@ -178,12 +186,16 @@ def comparison_page(found: Comparison) -> Page:
         *(Column("task", "text"), Column("A", "word"), Column("B", "word")),
         *map(Column, names),
     )
+    doubted = () if all(p.a_proved and p.b_proved for p in found.pairs) else (DOUBTED,)
     left = f"left out: {found.left_out} tasks that one side lacks, refused or has not ended"
     return Page(
         kind="two suites compared",
         title=f"{found.b} against {found.a}",
         about=(f"A: {found.a}", f"B: {found.b}", *([left] if found.left_out else [])),
-        tables=(tests, _gains(found), Table(title="Tasks", columns=columns, rows=rows)),
+        tables=(
+            *(tests, _gains(found)),
+            Table(title="Tasks", columns=columns, rows=rows, notes=doubted),
+        ),
     )
 
 
@@ -217,8 +229,8 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def _ratio(value: float | None) -> str:
-    return "–" if value is None else ratio_text(value)
+def _ratio(value: float | None, *, proved: bool = True) -> str:
+    return "–" if value is None else f"{ratio_text(value)}{'' if proved else DOUBT}"
 
 
 def _mean(found: Mean | None) -> str:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, best_of, summarize, verdict_counts
+from akg_tui.core.verdict import is_proved
 from akg_tui.store.errors import StoreError
 from akg_tui.suite.suite_record import Entry, Suite, lost_to_machine
 
@@ -40,6 +41,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     the verified gain (`doublings`) over the seed, or over eager where the agent wrote the seed.
     `machines` describes what measured. `moved`: the run went on on another machine; then
     `over_compile` is None, because it is a product of measurements that one machine must have made.
+    `not_proved` names the ratios, as ``eager``, of which neither faster nor slower is proved.
     """
 
     task: str
@@ -62,6 +64,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     machines: tuple[str, ...] = ()
     moved: bool = False
     run: str = ""
+    not_proved: tuple[str, ...] = ()
 
 
 class Mean(Struct, frozen=True):
@@ -175,7 +178,8 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
     best = best_of(state)
     machines = _machines(state)
     moved = len(machines) > 1 or len(entry.hosts) > 1
-    over_compile = best.over_compile if best and not moved else None
+    if best and moved:
+        best = replace(best, over_compile=None)
     summary = summarize(state)
     return TaskResult(
         task=name,
@@ -184,7 +188,7 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         why=state.finished if ended else entry.fault,
         over_seed=best.over_seed.ratio if best else None,
         over_eager=best.over_eager.ratio if best and best.over_eager else None,
-        over_compile=over_compile.ratio if over_compile else None,
+        over_compile=best.over_compile.ratio if best and best.over_compile else None,
         fresh=bool(best and best.fresh),
         rounds=state.settled,
         verdicts=verdict_counts(state),
@@ -197,6 +201,7 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         machines=machines,
         moved=moved,
         run=where,
+        not_proved=tuple(name for name, over in best.named if not is_proved(over)) if best else (),
     )
 
 

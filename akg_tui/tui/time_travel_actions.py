@@ -27,7 +27,7 @@ from akg_tui.tui.screens.run_screen import Workbench
 from akg_tui.tui.textual_internals import OPENING, run_newest
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.time_travel import PastPosition
-from akg_tui.view.formatting import attempt, count, ratios, times
+from akg_tui.view.formatting import attempt, count, ratio, ratios, times
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _undo_words(state: RunState) -> tuple[str, ...]:
                 stays)  # fmt: skip
     return (
         tr("The KEEP of attempt {number} ({ratio} the seed) is taken back.",
-           number=undone.attempt, ratio=times(undone.over_seed.ratio)),
+           number=undone.attempt, ratio=ratio(undone.over_seed)),
         tr("The best kernel is {which} again ({ratio}), and the work starts from it.",
            which=attempt(after.attempt), ratio=times(after.over_seed)),
         stays,

@@ -118,7 +118,7 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
     interval = found.ratio if attempt.number else None  # the seed's is over eager, not a best
     over = ratios_of(state, attempt)
     eager = over.over_eager if over else None
-    told = f"{formatting.sign(over)}{formatting.times(eager.ratio)}" if over and eager else ""
+    told = f"{formatting.sign(over)}{formatting.ratio(eager)}" if over and eager else ""
     off = ""
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)

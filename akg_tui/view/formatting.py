@@ -8,7 +8,7 @@ from __future__ import annotations
 from akg_tui.core.measurement import Estimate, Interval, Measurement, Metric, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, ratio_text
+from akg_tui.core.summary import Ratios, doubt, doubt_told, ratio_text
 from akg_tui.core.verdict import is_surely_slower, percent
 from akg_tui.view.language import (
     Count,
@@ -49,11 +49,19 @@ def times(ratio: float) -> str:
     return f"{ratio_text(ratio)}×"
 
 
-def ratios(found: Ratios, most: int | None = None) -> str:
-    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.30× compile``, or the
-    first `most` of them.
+def ratio(found: Interval) -> str:
+    """Return a ratio as text, marked if it is not proved: ``1.84×``, ``1.70×?``."""
+    return f"{times(found.ratio)}{doubt(found)}"
+
+
+def ratios(found: Ratios, most: int | None = None, *, bounds: bool = False) -> str:
+    """Return a kernel's ratios as text: ``22.0× seed · 2.10× eager · 1.70×? compile``, or the
+    first `most` of them; with `bounds`, the interval follows a ratio that is not proved.
     """
-    return " · ".join(f"{times(ratio)} {tr(name)}" for name, ratio in found.named[:most])
+    return " · ".join(
+        f"{ratio(over)} {tr(name)}{doubt_told(over) if bounds else ''}"
+        for name, over in found.named[:most]
+    )
 
 
 def sign(found: Ratios) -> str:
@@ -74,7 +82,7 @@ def overall(found: Ratios) -> str:
     """Return a kernel's ratios: with a word if they were measured afresh, with `~` if provisional,
     so that figures of different bases differ in looks.
     """
-    told = f"{sign(found)}{ratios(found)}"
+    told = f"{sign(found)}{ratios(found, bounds=True)}"
     return f"{told}, {tr('measured afresh')}" if found.fresh else told
 
 

@@ -327,16 +327,14 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
     }
     if told is not None:
         found = told.best
-        best = (
-            f"{formatting.sign(found)}{formatting.times(found.over_seed.ratio)}" if found else "-"
-        )
+        best = f"{formatting.sign(found)}{formatting.ratio(found.over_seed)}" if found else "-"
         if told.estimate is not None:
             best = _narrow(told.estimate.us)
         eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
             "best": (best, "figure"),
-            "eager": (formatting.times(eager.ratio) if eager else "-", "figure"),
+            "eager": (formatting.ratio(eager) if eager else "-", "figure"),
             "rise": (spark(told.climb, _SPARK), "chart.best"),
             "rounds": (f"{told.rounds}/{told.max_rounds}", "text"),
             "agent": (one_line(told.agent), "text"),

@@ -417,7 +417,9 @@ def sparkline(state: RunState, room: int) -> Line:
     last = attempts[-1]
     last_over = ratios_of(state, last)
     glyph, role = VERDICT[last.verdict]
-    rise = f" 1.00× → {formatting.times(climb[-1])}"
+    best = best_of(state)
+    reached = formatting.ratio(best.over_seed) if best else formatting.times(climb[-1])
+    rise = f" 1.00× → {reached}"
     if state.task.estimate:
         seed, now = state.attempts[0].measurement.estimate, state.best_estimate
         steps = [formatting.estimated(each, short=True) for each in (seed, now) if each]
@@ -426,7 +428,7 @@ def sparkline(state: RunState, room: int) -> Line:
         (rise, "figure"),
         (f"  {tr('last {item}', item=last.item)} ", "muted"),
         (f"{glyph} {last.verdict}", role),
-        (f" {formatting.times(last_over.over_seed.ratio)}" if last_over else "", role),
+        (f" {formatting.ratio(last_over.over_seed)}" if last_over else "", role),
     )
     return fit(((spark(climb, max(4, room - width(tail))), "chart.best"), *tail), room)
 

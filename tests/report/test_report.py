@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -22,10 +23,10 @@ from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
 from akg_tui.report.contents import Disturbed, Report, Round
 from akg_tui.report.gather import gather
-from akg_tui.report.html import FOLD_BEYOND, render_page
+from akg_tui.report.html import FOLD_BEYOND, MOST_COLUMNS, render_page, tile_columns
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.svg_chart import MAX_MARKS, thinned
-from akg_tui.report.write import FORMATS, read_report, render, write_report
+from akg_tui.report.write import FORMATS, Format, read_report, render, write_report
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.view import formatting
@@ -104,6 +105,17 @@ def test_the_page_holds_the_chart_and_every_round_and_loads_nothing(report: Repo
     marks = {a["xlink:href"] for name, a in page.tags if name == "a" and "xlink:href" in a}
     assert marks == {f"#round-{r.round}" for r in report.rounds}
     assert "--chart-keep" in text[text.index("<svg xmlns") :]
+
+
+def test_no_row_of_tiles_ends_with_a_single_tile(report: Report) -> None:
+    for count, most in itertools.product(range(2, 12), MOST_COLUMNS):
+        columns, first = tile_columns(count, most)
+        taken = count - 1 + first  # cells of the grid
+        assert columns <= most
+        assert taken <= columns or taken % columns != 1, (count, most)
+    page = render_page(report)
+    assert page.count('class="tile"') == 7
+    assert "--of-6:4;" in page  # 4 and 3 tiles, not 6 and 1
 
 
 def test_figures_are_those_of_the_journal(done: Path, report: Report) -> None:
@@ -198,6 +210,7 @@ def test_the_last_kernel_that_was_written_in_vain_is_not_called_the_seed(tmp_pat
 
 def test_text_of_strangers_neither_acts_nor_hides_nor_breaks_out(tmp_path: Path) -> None:
     found = read_report(runs.closed(runs.hostile(tmp_path / "task")), channel="cli")
+    found = replace(found, about=replace(found.about, agent="claude"))  # its reasons are shown
     assert any(r.text.startswith("</script>") for r in found.rounds)
     html, text = render(found, "html"), render(found, "md")
     for form in FORMATS:
@@ -209,13 +222,32 @@ def test_text_of_strangers_neither_acts_nor_hides_nor_breaks_out(tmp_path: Path)
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     headings = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
     assert headings[1:] == [
-        "Why it stopped", "Rounds", "What worked, and why", "Directions", "The best kernel",
+        "Why it stopped", "Rounds", "What worked", "Directions", "The best kernel",
         "Where it was measured", "Sandbox", "How it was judged", "Policy", "Tokens and cost",
         "What people did", "Sessions", "Do it again",
     ]  # fmt: skip
     inline = [child for token in tokens for child in token.children or ()]
     assert not [t for t in (*tokens, *inline) if t.type.startswith("html_")]
     assert "hint: </script>" in text
+    assert "tried because: " in text
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_a_report_says_nothing_that_only_its_maker_understands(own: Path, form: Format) -> None:
+    draft = read_report(own, channel="ui")  # written by the run itself
+    assert draft.notes == (RESULT_SKIPPED, STATUS_KEPT)
+    kept = [r for r in draft.rounds if r.verdict == "KEEP"]
+    assert kept
+    rounds = tuple(replace(r, rationale="chosen at random") for r in draft.rounds)
+    text = render(replace(draft, rounds=rounds), form)
+    assert "guard:" not in text
+    assert "akg-tui report RUN" in text  # how the draft becomes the result
+    assert "goals were" not in text.lower()  # the task has none
+    assert "chosen at random" not in text  # how a search chose is not why it worked
+    policy = draft.policy | {"automation": {"goals": ["speedup >= 9"]}}
+    assert "goals were not met" in render(replace(draft, policy=policy), form)
+    told = replace(draft, rounds=rounds, about=replace(draft.about, agent="claude"))
+    assert "ried because: " in render(told, form)
 
 
 def long_report(report: Report, rounds: int) -> Report:

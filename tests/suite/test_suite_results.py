@@ -85,6 +85,15 @@ def test_two_agents_are_compared_task_by_task() -> None:
     assert "Wilcoxon" in as_text(page_of(found))
 
 
+def test_a_ratio_that_is_not_proved_is_marked_in_the_tables_of_a_suite() -> None:
+    a, b = [result("t1", 1.7, not_proved=("eager",))], [result("t1", 2.5)]
+    task = SuiteResults(name="s", version="1", agents=(), tasks=(*a, *b), schema=1)
+    for text in (as_text(page_of(task)), as_text(page_of(compare(("A", a), ("B", b))))):
+        assert " 1.70? " in text
+        assert " 2.50 " in text
+        assert "?: the interval of the ratio proves neither faster nor slower." in text
+
+
 def test_text_from_elsewhere_reaches_no_page_as_markup() -> None:
     why = "=1+1 <script>|`\x1b[31m\u202e"
     task = TaskResult(task="evil", agent="a", state="refused", why=why)

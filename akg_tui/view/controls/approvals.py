@@ -150,7 +150,7 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
     told = tr("it was not timed")
     if measured and kept:
         told = formatting.sure(measured)
-        after = f", {formatting.ratios(kept)}"
+        after = f", {formatting.ratios(kept, bounds=True)}"
     best = formatting.attempt(state.best.attempt if state.best else 0)
     keeps = tr("keep: it becomes the best{after}; reject: {best} stays the best", after=after,
                best=best)  # fmt: skip

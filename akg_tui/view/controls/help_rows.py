@@ -98,6 +98,8 @@ def _signs(room: int) -> list[Line]:
     rows += hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")
     figures = (
         ("1.84×", "figure", tr("a ratio: above 1 is faster")),
+        ("1.70×?", "figure",
+         tr("a ratio that is not proved: by its interval the kernel can be faster or slower")),
         ("[1.79, 1.90]", "muted",
          tr("its interval: the true ratio lies in it with the stated confidence, mostly 95 to "
             "99 %; a KEEP needs its lower bound above 1")),

@@ -107,7 +107,7 @@ def _happened(events: Iterable[ev.AnyEvent], state: RunState) -> list[Notice]:
                 kind, sign = ("end", "■") if event.ok else ("fail", "✗")
                 over = tr("the run is over: ") + retold(one_line(event.reason))
                 best = best_of(state) if event.ok else None
-                gained = f" {formatting.times(best.over_seed.ratio)}" if best else ""
+                gained = f" {formatting.ratio(best.over_seed)}" if best else ""
                 notices.append(Notice(kind, f"{sign} {op}{gained}", f"{op}: {over}"))
             case ev.ApiFailed() | ev.SessionBroke():
                 notices.append(Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}"))
