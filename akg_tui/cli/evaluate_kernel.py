@@ -241,7 +241,7 @@ def _print_measurement(
 ) -> None:
     import msgspec
 
-    from akg_tui.core.sanitize import one_line
+    from akg_tui.core.sanitize import clean, one_line
     from akg_tui.core.verdict import percent
     from akg_tui.evaluate.evidence import compile_report
     from akg_tui.evaluate.evidence.page import as_lines
@@ -286,7 +286,7 @@ def _print_measurement(
     for protection in measured.sandbox_missing:
         print(f"not sandboxed: {one_line(protection, 200)}")
     for line in measured.detail.splitlines():
-        print("  " + one_line(line, 200))
+        print("  " + clean(line))
     if profile is not None:
         print("\n".join(as_lines(profile)))
     if report is not None:

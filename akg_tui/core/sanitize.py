@@ -19,6 +19,7 @@ TAB_WIDTH = 4
 _PICTURES = 0x2400  # U+2400 is the picture of NUL, U+241B that of ESC
 _DELETE = 0x7F
 _BLANKS = "Zs"
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
 def clean(text: str) -> str:
@@ -38,6 +39,14 @@ def clean(text: str) -> str:
 def split_clean(text: str) -> list[str]:
     """Return the lines of `text`, each cleaned; only ``\\n`` and ``\\r\\n`` end a line."""
     return [clean(line.removesuffix("\r")) for line in text.split("\n")]
+
+
+def trimmed(text: str) -> str:
+    """Return `text` without blank lines at its ends and blanks after it.
+
+    The first line keeps its indentation: of a compiler's excerpt the caret below it counts on that.
+    """
+    return _BLANK_LINES.sub("", text).rstrip()
 
 
 def one_line(text: str, width: int | None = None) -> str:

@@ -121,9 +121,13 @@ class Appearance:
         self.filters: list[LineFilter] = []
         faults = list(self.wanted.faults)
         self._asked_theme = theme or self.wanted.theme or DEFAULT
-        first = find(self._asked_theme, _theme_folders()) or find(DEFAULT, _theme_folders())
+        system = app.console.color_system or ""
+        self._colours = {"standard": 16, "256": 256}.get(system)  # None: 24-bit colours
+        folders_ = _theme_folders()
+        first = find(self._asked_theme, folders_, self._colours)
+        first = first or find(DEFAULT, folders_, self._colours)
         if first is None:
-            _, bad = load_all(_theme_folders())
+            _, bad = load_all(folders_)
             raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(bad)}")
         self.themes = {first.name: first}
         self.borders: Borders = {}
@@ -180,7 +184,7 @@ class Appearance:
     def _read_themes(self) -> list[str]:
         """Read all themes again; keep the theme in use even if its file is gone or bad."""
         shown = self.inks.theme
-        found, faults = load_all(_theme_folders())
+        found, faults = load_all(_theme_folders(), self._colours)
         self.themes = {shown.name: shown, **found}
         for each in self.themes.values():
             self._app.register_theme(each.for_textual())

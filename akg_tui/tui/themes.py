@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -50,6 +50,12 @@ ROLES = (
     *("syn.operator", "syn.preproc"),
 )
 
+
+SIXTEEN = "ansi16"
+"""The theme whose colours every theme has in a terminal of sixteen."""
+
+OF_256 = "palette256"
+"""The table of a theme with its colours in a terminal of 256, as numbers from 16 to 255."""
 
 NO_STYLE = Style.null()
 
@@ -164,13 +170,21 @@ class Inked:
         raise NotImplementedError
 
 
-def load(path: Path) -> Theme:
-    """Read the theme in `path`. Raises `BadTheme`."""
+def load(path: Path, colours: int | None = None) -> Theme:
+    """Read the theme in `path`. Raises `BadTheme`.
+
+    `colours` is the number of colours of the terminal, 16 or 256; None means 24-bit colours. Of 256
+    the theme's own choice is used, because the nearest colour often has another hue. Sixteen are
+    the terminal's own, so that every theme looks alike.
+    """
     text, raw, faults = read_toml(path)
     if faults:
         raise BadTheme(f"theme {faults[0]}")
     palette = _palette(path, text, raw.get("palette"))
-    return Theme(
+    if OF_256 in raw:
+        of_256 = _palette_of_256(path, text, raw[OF_256])
+        palette = of_256 if colours == 256 else palette
+    theme = Theme(
         name=str(raw.get("name", path.stem)),
         about=str(raw.get("about", "")),
         dark=bool(raw.get("dark", True)),
@@ -178,6 +192,10 @@ def load(path: Path) -> Theme:
         roles=_roles(path, text, raw.get("roles"), palette),
         path=path,
     )
+    if colours == 16 and not theme.ansi:
+        plain = load(resources.themes() / f"{SIXTEEN}.toml")
+        return replace(plain, name=theme.name, about=theme.about, path=path)
+    return theme
 
 
 def _palette(path: Path, text: str, raw: object) -> dict[str, str]:
@@ -192,6 +210,31 @@ def _palette(path: Path, text: str, raw: object) -> dict[str, str]:
                 f"{name} = {value!r} is not a colour like #rrggbb or ansi_red"
             )
     return {name: colours[name] for name in PALETTE}
+
+
+def _palette_of_256(path: Path, text: str, raw: object) -> dict[str, str]:
+    numbers = raw if isinstance(raw, dict) else {}
+    if missing := [name for name in PALETTE if name not in numbers]:
+        raise BadTheme(f"theme {path}: [{OF_256}] lacks {', '.join(missing)}")
+    for name in PALETTE:
+        number = numbers[name]
+        if not isinstance(number, int) or not 16 <= number <= 255:
+            raise BadTheme(
+                f"theme {path}: line {line_of(text, name, OF_256)}: "
+                f"{name} = {number!r} is not a number from 16 to 255"
+            )
+    return {name: _sent_as(numbers[name]) for name in PALETTE}
+
+
+_LEVELS = (0, 95, 135, 175, 215, 255)  # of red, green and blue in the cube of colours
+
+
+def _sent_as(number: int) -> str:
+    """Return a colour that Rich sends as `number` of the 256 colours."""
+    if number >= 232:  # greys; Rich takes their lightness in 25 steps
+        return "#" + f"{round((number - 231) * 10.2):02x}" * 3
+    red, rest = divmod(number - 16, 36)
+    return "#" + "".join(f"{_LEVELS[level]:02x}" for level in (red, *divmod(rest, 6)))
 
 
 def _is_colour(value: str) -> bool:
@@ -233,7 +276,7 @@ def user_folder() -> Path:
     return config_folder() / "themes"
 
 
-def find(name: str, folders: Sequence[Path]) -> Theme | None:
+def find(name: str, folders: Sequence[Path], colours: int | None = None) -> Theme | None:
     """Return the theme `name` from `name`.toml; a later folder wins over an earlier one.
 
     None if no folder has a valid file, or if the `name` inside the file differs.
@@ -241,21 +284,23 @@ def find(name: str, folders: Sequence[Path]) -> Theme | None:
     for folder in reversed(folders):
         path = folder / f"{name}.toml"
         try:
-            if path.is_file() and (theme := load(path)).name == name:
+            if path.is_file() and (theme := load(path, colours)).name == name:
                 return theme
         except BadTheme:
             continue
     return None
 
 
-def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:
+def load_all(
+    folders: Iterable[Path], colours: int | None = None
+) -> tuple[dict[str, Theme], list[str]]:
     """Return all themes by name, later folders over earlier ones, and the faults of bad files."""
     themes: dict[str, Theme] = {}
     faults: list[str] = []
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
             try:
-                theme = load(path)
+                theme = load(path, colours)
             except BadTheme as error:
                 faults.append(str(error))
             else:

@@ -14,14 +14,14 @@ from itertools import accumulate
 import msgspec
 
 from akg_tui.core import events as ev
-from akg_tui.core.sanitize import clean, one_line, split_clean
+from akg_tui.core.sanitize import clean, one_line, split_clean, trimmed
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
 from akg_tui.view.language import retold, searched, tr, tr_in, translated
-from akg_tui.view.spans import BLANK, Line, Span, fit, hang
+from akg_tui.view.spans import BLANK, INDENT, Line, Span, excerpts, fit, hang
 
 MAX_ENTRIES = 2_000
 SLICE = 250  # entries wrapped by one call, so that wrapping never blocks the screen
@@ -61,7 +61,7 @@ def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
 
 def paragraphs(text: str, role: str, *, most: int = MAX_TEXT_LINES) -> Paragraphs:
     """Return the lines of a text as paragraphs; lines beyond `most` are only counted."""
-    lines = _some_lines(text.strip(), most)
+    lines = _some_lines(trimmed(text), most)
     return [((), each, role if n < most else "faint") for n, each in enumerate(lines)]
 
 
@@ -71,7 +71,8 @@ def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
         lead, text, role = entry[0]
         return hang(text, room, lead, role)
     rows: list[Line] = []
-    for lead, text, role in entry:
+    texts = excerpts([text for _, text, _ in entry], room - INDENT)
+    for (lead, _, role), text in zip(entry, texts, strict=True):
         if text:
             rows += hang(text, room, lead, role)
         else:
@@ -367,7 +368,7 @@ def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int
     for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
         if text.strip():
             entry.append((indent, tr("answer"), "faint"))
-            entry += [(indent, each, role) for each in _some_lines(text.strip(), most)]
+            entry += [(indent, each, role) for each in _some_lines(trimmed(text), most)]
     return entry
 
 

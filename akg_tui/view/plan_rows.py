@@ -22,7 +22,18 @@ from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
-from akg_tui.view.spans import INDENT, Line, cells, cut_middle, fit, hang, line, spread, width
+from akg_tui.view.spans import (
+    INDENT,
+    Line,
+    cells,
+    cut_middle,
+    excerpts,
+    fit,
+    hang,
+    line,
+    spread,
+    width,
+)
 
 # Smallest number of columns at which a row shows full words and the reason.
 ROOMY = 64
@@ -287,8 +298,8 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
         told_by = (*case_rows(found, inner), *metric_rows(found, inner), *error_rows(found, inner))
         rows += [((pad * 2, "text"), *each) for each in told_by]
         lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
-        for each in lines[:MAX_DETAIL]:
-            rows += hang(retold(each), room, line((pad * 2, "text")), "faint")
+        for each in excerpts([retold(each) for each in lines[:MAX_DETAIL]], room - 2 * INDENT):
+            rows += hang(each, room, line((pad * 2, "text")), "faint")
         told = tr("{number}, commit {commit}", number=attempt.number, commit=attempt.commit[:10])
         add(tr("attempt"), told, "muted")
     return [fit(row, room) for row in rows]

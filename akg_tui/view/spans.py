@@ -6,7 +6,7 @@ Pure. Measures, cuts, wraps and joins lines by terminal columns; a theme colours
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells
@@ -176,6 +176,25 @@ def _wrap_words(text: str, room: int, here: int) -> list[str]:
                 here = room
     lines.append(current)
     return lines
+
+
+_CARET = re.compile(r"[\s|]*[\^~][\s|\^~]*")
+
+
+def excerpts(lines: Sequence[str], room: int) -> list[str]:
+    """Return the lines; a line of source with a caret below it is cut with it, never wrapped.
+
+    Both lose the same columns, so that the caret stays in sight and below its place.
+    """
+    shown = list(lines)
+    for number in range(1, len(shown)):
+        source, caret = lines[number - 1], lines[number]
+        if (cells(source) <= room and cells(caret) <= room) or not _CARET.fullmatch(caret):
+            continue
+        start = max(0, min(len(caret) - len(caret.lstrip(" |")) - room // 2, len(source) - room))
+        for at, text, mark in ((number - 1, source, ELLIPSIS), (number, caret, " ")):
+            shown[at] = cut(mark + text[start + 1 :] if start else text, room)
+    return shown
 
 
 def hang(text: str, room: int, lead: Line, role: str, *, indent: int = INDENT) -> list[Line]:

@@ -189,6 +189,11 @@ def line_of(source: str, text: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
 
 
+def test_an_excerpt_keeps_the_indentation_of_its_first_line() -> None:
+    excerpt = "    x = tl.load(p)\n        ^\nNameError: tl"
+    assert worker._joined(f"\n\n{excerpt}\n", "") == excerpt
+
+
 def test_an_error_in_cpp_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
     found = failed(evaluated, BROKEN)
     assert found.failure is FailureKind.BUILD

@@ -21,6 +21,7 @@ def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
     for name in ("THEME", "KEYMAP", "LANG", "GLYPHS", "MOTION", "LAYOUT", "SORT"):
         monkeypatch.delenv(f"AKG_TUI_{name}", raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("COLORTERM", "truecolor")
     wait_for_events(monkeypatch)
     yield
     language.speak(language.ENGLISH)

@@ -55,6 +55,10 @@ class PtyTerminal:
             self._shown = "\n".join(self._screen.display)
         return self._shown
 
+    def ground(self, row: int, column: int) -> str:
+        """The ground of a cell, as pyte names it; a row below 0 counts from the bottom."""
+        return str(self._screen.buffer[row % self._screen.lines][column].bg)
+
     @property
     def title(self) -> str:
         return str(self._screen.title)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from akg_tui.core import events as ev
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.log import unsaid
 from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, AgentLog, tail
@@ -39,6 +42,24 @@ def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
     assert [rows[n] for n in log.span(number)][-1] == "  ok"
     log.fold(number)
     assert told(log) == before
+
+
+@pytest.mark.parametrize("room", [120, 44, 30])
+def test_the_caret_of_a_compilers_excerpt_stays_below_its_place_at_every_width(room: int) -> None:
+    source = "   12 |     float sum = first + missing_name + second + third + fourth_term_of_it;"
+    caret = "      |" + " " * (source.index("missing") - 7) + "^~~~~~~~~~~~"
+    detail = f"kernel.cpp:12:25: error: 'missing_name' was not declared\n{source}\n{caret}"
+    failed = Measurement(
+        outcome=Outcome.FAILED, failure=FailureKind.BUILD, message="m", detail=detail
+    )
+    event = ev.EvalFinished(purpose=ev.Purpose.CANDIDATE, attempt=1, measurement=failed)
+    log = AgentLog(room)
+    log.read([ev.Record(1, 0.0, event)])
+    rows = told(log)
+    below = next(n for n, row in enumerate(rows) if "^~" in row)
+    at = rows[below].index("^")
+    assert rows[below - 1][at:].startswith("missing"[: room - at])
+    assert all(len(row) <= room for row in rows)
 
 
 def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> None:

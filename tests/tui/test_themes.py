@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
+from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.strip import Strip
 from textual.widgets import Input
 
 from akg_tui import resources
@@ -26,12 +32,16 @@ from akg_tui.tui.themes import (
     load_all,
     user_folder,
 )
-from akg_tui.view.controls.settings_file import line_of
+from akg_tui.view.controls.settings_file import line_of, read_toml
 from akg_tui.view.glyphs import ascii_twin
+from akg_tui.view.spans import line
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
+from .terminal import COMMAND, PtyTerminal
 from .test_pictures import under_evaluation
+
+ROOT = str(Path(__file__).parents[2])
 
 # Rules and empty bars carry no meaning, and a band is a shade: none is read as text.
 DECORATION = {"phase.rule", "progress.rest", "chart.band"}
@@ -69,6 +79,152 @@ def test_every_text_of_a_shipped_theme_can_be_read(name: str) -> None:
             if ratio < 4.5:
                 pale.append((role, ground, ratio))
     assert pale == []
+
+
+def terminal_colours(strips: list[Strip], system: ColorSystem) -> list[tuple[str, str]]:
+    """The colour and the ground of the first cell of each strip, as a terminal shows them."""
+    screen = pyte.Screen(20, len(strips))
+    name = {ColorSystem.STANDARD: "standard", ColorSystem.EIGHT_BIT: "256"}.get(system, "truecolor")
+    console = Console(color_system=name, force_terminal=True, _environ={})  # type: ignore[arg-type]
+    pyte.Stream(screen).feed("\r\n".join(strip.render(console) for strip in strips))
+    cells = [screen.buffer[row][0] for row in range(len(strips))]
+    return [(cell.fg, cell.bg) for cell in cells]
+
+
+def hue(colour: str) -> str:
+    """Which of red, green and blue a colour leans to; "" for a grey."""
+    channels = [int(colour[at : at + 2], 16) for at in (0, 2, 4)]
+    if max(channels) - min(channels) < 16:
+        return ""
+    return ("red", "green", "blue")[channels.index(max(channels))]
+
+
+def shown(name: str, system: ColorSystem) -> dict[str, tuple[str, str]]:
+    """What the important roles of a theme look like: the text and its ground."""
+    inks = Inks(load(resources.themes() / f"{name}.toml", {256: 256}.get(len(PALETTES[system]))))
+    of = inks.theme.palette
+    pairs = {
+        "added": ("text|diff.added", "ground"),
+        "removed": ("text|diff.removed", "ground"),
+        "added mark": ("diff.added.mark", "moss_deep"),
+        "removed mark": ("diff.removed.mark", "rust_deep"),
+        "keep": ("verdict.keep", "ground"),
+        "discard": ("verdict.discard", "ground"),
+        "fail": ("verdict.fail", "ground"),
+        "header": ("strong", "raised"),
+        "footer": ("key.label", "raised"),
+        "key": ("key", "raised"),
+        "selected": ("phase.live", "ground"),
+        "card": ("muted", "gold_deep"),
+    }
+    strips = [
+        inks.strip(line((what, role)), Style(bgcolor=of[ground]))
+        for what, (role, ground) in pairs.items()
+    ]
+    return dict(zip(pairs, terminal_colours(strips, system), strict=True))
+
+
+PALETTES = {ColorSystem.EIGHT_BIT: range(256), ColorSystem.TRUECOLOR: range(1 << 24)}
+
+
+@pytest.mark.parametrize("system", list(PALETTES), ids=["256", "truecolor"])
+@pytest.mark.parametrize("name", COMPUTABLE)
+def test_the_important_pairs_keep_contrast_and_hue_in_a_real_terminal(
+    name: str, system: ColorSystem
+) -> None:
+    pairs = shown(name, system)
+    pale = {
+        what: (fg, bg, ratio)
+        for what, (fg, bg) in pairs.items()
+        if (ratio := contrast(f"#{fg}", f"#{bg}")) < (3 if " mark" in what else 4.5)
+    }
+    assert pale == {}
+    if name == "mono":
+        assert {hue(colour) for pair in pairs.values() for colour in pair} == {""}
+        return
+    good, bad = ("blue", "red") if name == "okabe" else ("green", "red")
+    assert (hue(pairs["added"][1]), hue(pairs["removed"][1])) == (good, bad)
+    assert (hue(pairs["keep"][0]), hue(pairs["fail"][0])) == (good, bad)
+    if system is ColorSystem.EIGHT_BIT:
+        assert (hue(pairs["header"][1]), hue(pairs["footer"][1])) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("term", "ground"), [("xterm-256color", "ffffff"), ("xterm", "default")]
+)  # fmt: skip
+def test_the_workbench_asks_its_terminal_for_the_number_of_colours(
+    tmp_path: Path, term: str, ground: str
+) -> None:
+    """`paper` in 256 colours has a white footer, and of sixteen the terminal's own ground."""
+    terminal = PtyTerminal(
+        COMMAND, tmp_path, TERM=term, COLORTERM="", AKG_TUI_THEME="paper", PYTHONPATH=ROOT
+    )
+    try:
+        terminal.wait("akg-tui", "open  r resume")
+        assert terminal.ground(-1, 0) == ground
+    finally:
+        terminal.close()
+
+
+def test_each_colour_of_256_is_sent_as_the_theme_chose_it() -> None:
+    for name in COMPUTABLE:
+        path = resources.themes() / f"{name}.toml"
+        chosen = read_toml(path)[1]["palette256"]
+        theme = load(path, 256)
+        sent = {
+            key: RichColor.parse(colour).downgrade(ColorSystem.EIGHT_BIT).number
+            for key, colour in theme.palette.items()
+        }
+        assert sent == chosen
+        grounds = {"added": "moss_deep", "removed": "rust_deep"}
+        for role in theme.roles:
+            ink = theme.roles[role].color
+            if ink is None or role in DECORATION:
+                continue
+            for place in ("ground", "raised", *grounds.values()):
+                own = theme.roles[role].bgcolor
+                ground = own.get_truecolor().hex if own else theme.palette[place]
+                changed = place in grounds.values()
+                if changed and not role.startswith("syn."):
+                    continue
+                least = 3 if changed else 4.4  # a line of a kernel has few other grounds in 256
+                assert contrast(ink.get_truecolor().hex, ground) >= least, (name, role, place)
+
+
+def test_a_terminal_of_sixteen_colours_is_sent_its_own_with_every_theme() -> None:
+    plain = load(resources.themes() / "ansi16.toml")
+    for name in COMPUTABLE:
+        theme = load(resources.themes() / f"{name}.toml", 16)
+        assert theme.name == name
+        assert theme.roles == plain.roles
+    inks = Inks(theme)
+    strips = [
+        inks.strip(line(("x", role)))
+        for role in (
+            "diff.added",
+            "diff.removed",
+            "verdict.keep",
+            "verdict.fail",
+            "verdict.discard",
+        )
+    ]
+    colours = terminal_colours(strips, ColorSystem.STANDARD)
+    assert [fg for fg, _ in colours] == ["green", "red", "green", "red", "blue"]
+    assert {bg for _, bg in colours} == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [("moss = 150", "moss = 7", "moss = 7 is not a number from 16 to 255"),
+     ("moss = 150", "", "[palette256] lacks moss")],
+)  # fmt: skip
+def test_a_bad_number_of_a_colour_is_told_with_its_line(
+    tmp_path: Path, name: str, value: str, fault: str
+) -> None:
+    good = (resources.themes() / "ember.toml").read_text()
+    (tmp_path / "mine.toml").write_text(good.replace(name, value))
+    with pytest.raises(BadTheme, match=re.escape(fault)):
+        load(tmp_path / "mine.toml")
 
 
 def test_the_sixteen_colours_of_the_terminal_are_sent_as_such() -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.core.sanitize import strip_escapes, strip_to_line
+from akg_tui.core.sanitize import strip_escapes, strip_to_line, trimmed
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child.faults import SEPARATOR
 from akg_tui.evaluate.child.protocol import Op, Plan, Status, Variation
@@ -722,7 +722,7 @@ def _named(number: int) -> str:
 
 def _joined(detail: str, printed: str) -> str:
     """Return an error's detail and the child's output, cleaned."""
-    parts = [strip_escapes(detail.strip())]
+    parts = [strip_escapes(trimmed(detail))]
     if printed.strip():
-        parts.append("printed:\n" + strip_escapes(printed.strip(), 4096))
+        parts.append("printed:\n" + strip_escapes(trimmed(printed), 4096))
     return "\n".join(part for part in parts if part)
