@@ -182,3 +182,12 @@ class ServedModel(Protocol):
     async def close(self) -> None:
         """Close the sockets."""
         ...
+
+
+@runtime_checkable
+class ReachedModel(Protocol):
+    """A model whose server can be asked whether it is there, before any work is done for it."""
+
+    async def reach(self) -> EndpointProbed | None:
+        """Ask the server with this key for this model. Raises `ModelFailed`."""
+        ...

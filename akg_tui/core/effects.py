@@ -203,6 +203,8 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return (Phase.DONE, stops[0]) if stops else (Phase.WRITE, "not correct yet")
     if failed:
         return Phase.DONE, failed
+    if state.api_failure and stops and state.baseline is None:
+        return Phase.DONE, stops[0]
     if state.best is None:
         return None
     if Phase.EDIT in state.row.to:
@@ -328,7 +330,8 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
-    if state.row.agent and state.api_failure:
+    # Nothing is measured for a model that cannot be used.
+    if state.api_failure and (state.row.agent or state.phase is Phase.BASELINE):
         return Hold(Overlay.WAIT_API)
     return _work(state)
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from akg_tui import __version__
-from akg_tui.agent.chat import ChatModel, ServedModel
+from akg_tui.agent.chat import ChatModel, ModelFailed, ReachedModel, ServedModel, ServerBusy
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.react_loop import Describe, LoopContext, Recall
@@ -139,6 +139,7 @@ class Engine:
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self.computing = asyncio.Lock()
         self._compiling: asyncio.Task[Measurement] | None = None
+        self._reached = False
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
 
@@ -334,7 +335,49 @@ class Engine:
             await self._change(left)
         self.live.show(f"{self._model.name} is at work")
 
+    async def _reaches_model(self, effect: fx.Measure) -> bool:
+        """Return whether the model's server answers with this key for this model, asked once.
+
+        A refusal is journaled, and that no server is there. A server that is only busy is there.
+        What changes the effect meanwhile, a pause, ends the wait.
+        """
+        if self._reached or not isinstance(self._model, ReachedModel):
+            return True
+        self.live.show(f"asking the server of {self._model.name} for a first reply")
+        work = asyncio.create_task(_reach(self._model, self._loop.retry))
+        changed = asyncio.create_task(self._until_other(effect))
+        try:
+            await asyncio.wait({work, changed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in (work, changed):
+                each.cancel()
+            await asyncio.wait({work, changed})
+        if work.cancelled():
+            return False
+        try:
+            probed = work.result()
+        except ServerBusy as busy:
+            if busy.unreachable or busy.garbled:
+                self.send(cmd.Observe(ev.ApiFailed(reason=str(busy))))
+                return False
+        except ModelFailed as failed:
+            self.send(cmd.Observe(ev.ApiFailed(reason=str(failed))))
+            return False
+        else:
+            if probed is not None:
+                self.send(cmd.Observe(probed))
+        self._reached = True
+        return True
+
+    async def _until_other(self, effect: fx.Effect) -> None:
+        """Wait until core wants something else than `effect`."""
+        while fx.next_effect(self.state, self._clock()) == effect:
+            self._changed.clear()
+            await self._changed.wait()
+
     async def _measure(self, effect: fx.Measure) -> None:
+        if effect.purpose is ev.Purpose.BASELINE and not await self._reaches_model(effect):
+            return
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         if effect.purpose is ev.Purpose.COMPILE:
             self.live.show(f"measuring torch.compile, usually within {USUAL_S['compile']:g} s")
@@ -383,6 +426,18 @@ class Engine:
         subject, ratio = f"{item.id}: {item.text}", state.measured.ratio
         message = history.message_for(subject, state.round, item.id, verdict, ratio)
         return history.commit(effect.blob, state.best.commit, message, state.phase_since)
+
+
+async def _reach(model: ReachedModel, retry: Retry) -> ev.EndpointProbed | None:
+    """Ask for the model, and once more if no server took the connection: it may be starting."""
+    began = retry.now()
+    try:
+        return await model.reach()
+    except ServerBusy as busy:
+        if not busy.unreachable or retry.now() - began > retry.base_s:
+            raise
+    await asyncio.sleep(retry.wait_for(1, None))
+    return await model.reach()
 
 
 async def _until_done(work: asyncio.Task[Any]) -> None:

@@ -161,7 +161,7 @@ def state(report: Report) -> str:
     """Return a sentence on the progress of the run."""
     about = report.about
     if not about.ended:
-        held = f"; it broke: {about.held_why}" if about.held_why else ""
+        held = f"; it stopped: {about.held_why}" if about.held_why else ""
         rounds = f"{about.rounds} of at most {about.max_rounds} rounds"
         return f"in progress: {about.phase}, {rounds}{held}"
     word = "ended" if about.ended_ok else "could not go on"

@@ -22,7 +22,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import Estimate
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, held_by, verdict_counts
+from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, verdict_counts
 from akg_tui.core.user_commands import can_go_on
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
 from akg_tui.store.filesystem import ODD, odd_entry, unseen
@@ -53,6 +53,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     phase: str = ""
     broke: str = ""
+    stopped: str = ""
     finished: str = ""
     ok: bool = True
     rounds: int = 0
@@ -68,14 +69,16 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """The status: damaged, running, finished, failed, broken or open (both can be resumed)."""
+        """The status: damaged, running, finished, failed, or, of a run that can be resumed, broken
+        (its session), stopped (its model cannot be used) or open.
+        """
         if self.damaged:
             return "damaged"
         if self.finished:
             return "finished" if self.ok else "failed"
         if self.pid is not None:
             return "running"
-        return "broken" if self.broke else "open"
+        return "broken" if self.broke else "stopped" if self.stopped else "open"
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -98,7 +101,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
             f"{self.phase} {self.rounds}/{self.max_rounds}",
             best,
             verdicts,
-            one_line(self.finished or self.broke),
+            one_line(self.finished or self.broke or self.stopped),
         )
         return "  ".join(cell for cell in cells if cell)
 
@@ -239,7 +242,8 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         last_at=state.last_at,
         pid=pid,
         phase=state.phase,
-        broke=held_by(state),
+        broke="" if state.finished else state.broke,
+        stopped="" if state.finished else state.api_failure,
         finished=state.finished,
         ok=state.ok,
         rounds=state.settled,

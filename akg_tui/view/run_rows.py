@@ -205,6 +205,7 @@ _STATE = {
     marked("running"): (LIVE, "accent"),
     "open": (IDLE, "text"),
     marked("broken"): ("✗", "log.error"),
+    marked("stopped"): ("⋯", "note"),
     marked("finished"): (DONE, "verdict.keep"),
     marked("failed"): ("✗", "verdict.fail"),
     marked("damaged"): ("⨯", "log.error"),
@@ -413,4 +414,7 @@ def _next(told: RunSummary) -> str:
     if told.broke:
         return tr("it broke: {why}; {resume} takes it up again, {key} looks at it",
                   why=retold(one_line(told.broke)), resume=resume, key=open_)  # fmt: skip
+    if told.stopped:
+        return tr("it stopped: {why}; {resume} takes it up again, {key} looks at it",
+                  why=retold(one_line(told.stopped)), resume=resume, key=open_)  # fmt: skip
     return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 
 from akg_tui.agent.chat import ModelFailed, ModelUnusable, ServerBusy
 from akg_tui.agent.models.endpoint import Endpoint, KeyMissing, endpoint_of
-from akg_tui.agent.models.probe import findings, probe
+from akg_tui.agent.models.probe import count, findings, probe
 from akg_tui.agent.models.transport import Limits
+from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
+from akg_tui.store.run_list import summarize_run
 from tests.fresh_interpreter import printed
 from tests.lab.player import Player
 from tests.lab.replies import Reply, Send, call, message, refuse, say
@@ -166,3 +169,95 @@ def test_the_sdk_is_imported_only_for_a_served_model() -> None:
         "print([name for name in names if name in sys.modules])"
     )
     assert printed(code) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "on_probe", "why"),
+    [
+        ("sk-other", able, "the key"),
+        (KEY, lambda request: refuse(404, "not_found_error"), "knows no model lab"),
+        (KEY, lambda request: say("7"), "calls no tools"),
+    ],
+)
+async def test_nothing_is_measured_for_a_model_that_cannot_be_used(
+    tmp_path: Path, key: str, on_probe: Callable[[Request], Reply], why: str
+) -> None:
+    async with Lab(unused) as lab:
+        lab.on_probe = on_probe
+        run = create(tmp_path / "task", lab.url, probes=True)
+        with pytest.raises(Held, match=why):
+            await play(engine(run, lab.url, key=key))
+    assert of(run, ev.EvalStarted) == []
+    told = summarize_run(run.path)
+    assert (told.status, told.broke) == ("stopped", "")
+    assert why in told.stopped
+    assert why in told.line()
+
+
+async def test_a_server_out_of_reach_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    async with Lab(unused) as lab:
+        url = lab.url
+    run = create(tmp_path / "task", url)
+    with pytest.raises(Held, match="cannot reach the server"):
+        await play(engine(run, url))
+    assert of(run, ev.EvalStarted) == []
+    assert summarize_run(run.path).status == "stopped"
+
+
+async def test_a_run_whose_server_came_back_begins_when_a_person_lets_it(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        lab.on_probe = lambda request: refuse(404, "not_found_error")
+        run = create(tmp_path / "task", lab.url, rounds=2, probes=True)
+        work = engine(run, lab.url)
+        running = asyncio.create_task(work.run())
+        async with asyncio.timeout(30):
+            while not work.state.api_failure:
+                await asyncio.sleep(0.01)
+            lab.on_probe = able
+            assert work.send(cmd.Unpause()) is None
+            await running
+        await work.close()
+    assert run.state.settled == 2
+    assert run.state.capabilities == ANTHROPIC
+
+
+async def test_a_stop_ends_a_run_whose_model_cannot_be_used(tmp_path: Path) -> None:
+    async with Lab(unused) as lab:
+        lab.on_probe = lambda request: refuse(404, "not_found_error")
+        run = create(tmp_path / "task", lab.url, probes=True)
+        work = engine(run, lab.url)
+        running = asyncio.create_task(work.run())
+        async with asyncio.timeout(30):
+            while not work.state.api_failure:
+                await asyncio.sleep(0.01)
+            assert work.send(cmd.Stop()) is None
+            await running
+        await work.close()
+    assert run.state.finished == "stopped by the user"
+    assert of(run, ev.EvalStarted) == []
+
+
+async def test_a_server_that_is_only_busy_holds_up_no_baseline(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        asked = 0
+
+        def at_first(request: Request) -> Reply:
+            nonlocal asked
+            asked += 1
+            return refuse(529, "overloaded_error") if asked == 1 else able(request)
+
+        lab.on_probe = at_first
+        run = create(tmp_path / "task", lab.url, rounds=1, probes=True)
+        await play(engine(run, lab.url))
+    assert run.state.settled == 1
+    kinds = [type(record.event) for record in run.records]
+    assert kinds.index(ev.EvalStarted) < kinds.index(ev.EndpointProbed)
+
+
+async def test_a_count_of_tokens_tells_whether_key_and_model_are_known() -> None:
+    async with Lab(unused) as lab:
+        lab.count_tokens = 9
+        await count(Endpoint("m", lab.url, KEY), LIMITS)
+        lab.count_tokens = None
+        with pytest.raises(ModelUnusable, match="knows no model m"):
+            await count(Endpoint("m", lab.url, KEY), LIMITS)

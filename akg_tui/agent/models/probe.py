@@ -1,7 +1,7 @@
 """Capability probe of a server of either API: a few small requests, each for one ability.
 
-Used by a run before its first request to a server other than Anthropic's, and by the
-doctor. A server that refuses an ability lacks it; an unreachable server is an error.
+Used by a run before it measures anything, and by the doctor. A server that refuses an ability
+lacks it; an unreachable server is an error.
 """
 
 from __future__ import annotations
@@ -56,6 +56,19 @@ async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabili
     asked = _asked_chat if endpoint.api == "chat" else _asked
     try:
         return await asked(transport, endpoint.model)
+    finally:
+        await transport.close()
+
+
+async def count(endpoint: Endpoint, limits: Limits | None = None) -> None:
+    """Have the server at `endpoint` count the tokens of a small prompt, which costs nothing.
+
+    Raises `ModelFailed` as `probe` does.
+    """
+    transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
+    asked = [{"role": "user", "content": [{"type": "text", "text": _ASK}]}]
+    try:
+        await transport.count_tokens({"model": endpoint.model, "messages": asked})
     finally:
         await transport.close()
 

@@ -24,6 +24,7 @@ from akg_tui.agent.chat import (
     ChatReply,
     ChatRequest,
     ModelUnusable,
+    ReachedModel,
     ServedModel,
     Spent,
     ToolMessage,
@@ -147,6 +148,10 @@ class RecordedModel:
     async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
         """Probe the model's server. Raises `ModelFailed`."""
         return await self._served.prepare(known) if self._served else None
+
+    async def reach(self) -> EndpointProbed | None:
+        """Ask the model's server whether it is there. Raises `ModelFailed`."""
+        return await self._model.reach() if isinstance(self._model, ReachedModel) else None
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
         """Return the model's reply to `request`, once it is on the tape. Raises `ModelFailed`."""

@@ -23,7 +23,7 @@ from akg_tui.agent.chat import (
 )
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.messages_api import UNFINISHED, Assembly, body_of, length
-from akg_tui.agent.models.probe import connect, probe
+from akg_tui.agent.models.probe import connect, count, probe
 from akg_tui.core.events import EndpointProbed
 from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
@@ -83,6 +83,16 @@ class Served:
             )
         self._can = can
         return EndpointProbed(base_url=self._endpoint.base_url, model=self.name, capabilities=can)
+
+    async def reach(self) -> EndpointProbed | None:
+        """Ask the server with this key for this model, by its probe or, at Anthropic, by a count
+        of tokens. Raises `ModelFailed`.
+        """
+        if not self._endpoint.is_anthropic:
+            self._can = None
+            return await self.prepare(None)
+        await count(self._endpoint, self._limits)
+        return None
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
         """Return one whole reply. Raises `ModelFailed`. Cancellation closes the socket at once."""
