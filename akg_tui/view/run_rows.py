@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import RunFolderError
@@ -22,6 +23,10 @@ from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
 from akg_tui.view.language import marked, retold, tr, tr_in, translated
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
+
+if TYPE_CHECKING:
+    from akg_tui.core.state import RunState
+    from akg_tui.view.run_chart import Plot
 
 RESCAN_S = 1.0
 SEARCH_AGAIN = 5  # rounds between two searches of the folders
@@ -44,7 +49,10 @@ class ListedRun:
 
 
 class RunScanner:
-    """A thread that finds runs and reads their summaries. `version` grows with every change."""
+    """A thread that finds runs and reads their summaries. `version` grows with every change.
+
+    `charted` is the path of the newest run that was asked for with `want`, and its chart.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,9 +63,12 @@ class RunScanner:
         self.unread = 0
         self._order: list[ListedRun] = []  # unread runs, the newest last
         self._wanted: tuple[Path, ...] = ()
+        self._chosen: Path | None = None
+        self.charted: tuple[Path, Plot] | None = None
         self._reader = SummaryProcess()
         self._stop = threading.Event()
         self._again = threading.Event()
+        self._forced = False
         self._thread = threading.Thread(target=self._work, name="catalogue", daemon=True)
 
     def start(self) -> None:
@@ -78,24 +89,31 @@ class RunScanner:
         """The number of runs found so far."""
         return len(self._found)
 
-    def want(self, paths: Sequence[Path]) -> None:
-        """Set the visible runs, which are read first and checked for changes in every round."""
+    def want(self, paths: Sequence[Path], chosen: Path | None = None) -> None:
+        """Set the visible runs, which are read first and checked for changes in every round, and
+        the run whose chart is wanted.
+        """
         self._wanted = tuple(paths)
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._again.set()
 
     def refresh(self) -> None:
         """Start the next search and read at once."""
+        self._forced = True
         self._again.set()
 
     def _work(self) -> None:
         rounds = 0
         while not self._stop.is_set():
-            forced = self._again.is_set()
             self._again.clear()
+            forced, self._forced = self._forced, False
             trouble = ""
             try:
                 if forced or self.trouble or rounds % SEARCH_AGAIN == 0:
                     self._search()
                 self._check_changed()
+                self._read_chosen()
                 self._read_all()
             except OSError as error:
                 trouble = f"{self.folder}: {error.strerror or error}"
@@ -146,6 +164,13 @@ class RunScanner:
             if found.summary is not None and found.read != self._print(found):
                 self._read(found)
 
+    def _read_chosen(self) -> None:
+        """Read the run whose chart is wanted, unless the chart is of this run already."""
+        found = self._found.get(self._chosen) if self._chosen else None
+        known = self.charted is not None and self.charted[0] == self._chosen
+        if found is not None and not known and not (found.summary and found.summary.damaged):
+            self._read(found)
+
     def _read_all(self) -> None:
         while not self._stop.is_set() and not self._again.is_set():
             found = self._next()
@@ -192,7 +217,15 @@ class RunScanner:
         return found.size, found.at, None if finished else holder(found.path)
 
     def _read(self, found: ListedRun) -> None:
-        self._take(found, summarize_run(found.path))
+        def chart(state: RunState) -> None:
+            from akg_tui.view.run_chart import AttemptSeries  # the first frame does not need it
+
+            series = AttemptSeries()
+            series.read(state)
+            self.charted = found.path, series.plot(state, None)
+
+        chosen = found.path == self._chosen
+        self._take(found, summarize_run(found.path, chart if chosen else None))
 
     def _take(self, found: ListedRun, summary: RunSummary) -> None:
         self.unread -= found.summary is None

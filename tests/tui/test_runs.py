@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import shutil
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ from akg_tui.tui.screens.new_run import ChooseStart, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.glyphs import spark
+from akg_tui.view.run_chart import AttemptSeries, Plot
 from akg_tui.view.run_rows import age, last_part
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
@@ -146,6 +148,53 @@ async def test_what_has_no_room_below_the_list_is_cut_with_an_ellipsis(folder: P
         await stage.pilot.pause()
         (facts,) = [row for row in stage.text().split("\n") if "│ DONE" in row]
         assert facts.rstrip(" │").endswith("…")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_the_run_under_the_cursor_has_its_chart_in_the_rows_below_the_list(
+    folder: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plot, threads = AttemptSeries.plot, set()
+
+    def noted(*given: object) -> Plot:
+        threads.add(threading.current_thread().name)
+        return plot(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AttemptSeries, "plot", noted)
+    async with listed(folder, size) as stage:
+        await stage.at("runs/open")
+        await stage.until(lambda: stage.runs.chart.view is not None)
+        rows = stage.text().split("\n")
+        assert any("┤━" in row for row in rows)
+        assert "4 runs" in rows[0]
+        assert any("r resumes it" in row for row in rows)
+        shown = stage.runs.shown
+        at = next(n for n, run in enumerate(shown) if run.summary and run.summary.finished)
+        stage.runs.move_to(at)
+        assert stage.runs.chart.view is None, "it is not the chart of the run that was left"
+        await stage.until(lambda: stage.runs.chart.view is not None)
+        assert (stage.runs.catalogue.charted or ("",))[0] == shown[at].path
+        assert threads == {"catalogue"}, "no journal is read in the thread of the screen"
+        await stage.at("foreign")
+        assert not stage.runs.chart.display
+
+
+async def test_a_short_screen_gives_all_its_rows_to_the_list(folder: Path) -> None:
+    async with listed(folder, (80, 18)) as stage:
+        await stage.at("runs/open")
+        assert not stage.runs.chart.display
+
+
+async def test_a_run_that_grows_has_its_chart_drawn_again(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.at("runs/open")
+        await stage.until(lambda: stage.runs.chart.view is not None)
+        before = stage.runs.chart.view
+        (here,) = (r.path for r in stage.runs.shown if "runs/open" in r.name)
+        (over,) = (r.path for r in stage.runs.shown if r.summary and r.summary.finished)
+        shutil.copy(over / "events.jsonl", here / "events.jsonl")
+        stage.runs.catalogue.refresh()
+        await stage.until(lambda: stage.runs.chart.view is not before)
 
 
 async def test_words_filter_and_a_key_sorts(folder: Path) -> None:
