@@ -120,11 +120,18 @@ def _at(why: str, line: int) -> tomllib.TOMLDecodeError:
     return tomllib.TOMLDecodeError(f"{why} (at line {line}, column 1)")
 
 
-def not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BadTask:
-    """Return the fault of a file that is no TOML, with its line."""
+def toml_fault(text: str, error: tomllib.TOMLDecodeError) -> tuple[int, str]:
+    """Return the line, from 1, and the words of a fault that `load_toml` found in `text`."""
     told = re.search(r"\(at line (\d+)", str(error))
     line = int(told[1]) if told else max(1, len(text.splitlines()))
     message = re.sub(r" \(at .*\)$", "", str(error))
+    # tomllib tells the line end that it met inside a string.
+    return line, "unterminated string" if message == r"Illegal character '\n'" else message
+
+
+def not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BadTask:
+    """Return the fault of a file that is no TOML, with its line."""
+    line, message = toml_fault(text, error)
     return BadTask(path, line, "", f"not valid TOML: {message}")
 
 

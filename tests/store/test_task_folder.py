@@ -35,7 +35,7 @@ BAD_TOML = {
     "": (1, "op: is missing"),
     "op = 3\n": (1, "op: 3 is not allowed, expected string"),
     'op = "a b"\n': (1, "op: 'a b' is not allowed, expected string matching"),
-    'op = "a\n': (1, "not valid TOML"),
+    'op = "a\n': (1, "not valid TOML: unterminated string"),
     'op = "a"\n\n[target\n': (3, "not valid TOML"),
     'op = "a"\n[[cases]]\nname = "x"\n[[cases]]\nsizes = {}\n': (4, "cases.1.name: is missing"),
     'op = "a"\n[[cases]]\nname = "-x"\n': (3, "cases.0.name: '-x' is not allowed"),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from akg_tui.store.task_toml import field_lines, load_toml
+from akg_tui.store.task_toml import field_lines, load_toml, toml_fault
 from akg_tui.view.language import retold, tr
 
 
@@ -36,15 +36,8 @@ def parsed(path: Path, data: bytes) -> tuple[str, dict[str, Any], list[str]]:
     try:
         return text, load_toml(text), []
     except tomllib.TOMLDecodeError as error:
-        return "", {}, [f"{path}: {_with_line_first(str(error), text)}"]
-
-
-def _with_line_first(message: str, text: str) -> str:
-    found = re.search(r" \(at line (\d+), column \d+\)$", message)
-    if found is None:
-        last = text.count("\n") + 1
-        return f"line {last}: {message.removesuffix(' (at end of document)')}"
-    return f"line {found[1]}: {message[: found.start()]}"
+        line, message = toml_fault(text, error)
+        return "", {}, [f"{path}: line {line}: {message}"]
 
 
 def lines_of(text: str) -> dict[str, int]:
