@@ -100,7 +100,7 @@ def _tried(code: str, **environment: str) -> tuple[str | None, float]:
     The reason is None if the process did not end within 60 s.
     """
     begin, env = time.perf_counter(), {**os.environ, **environment}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-P", "-c", code]
     try:
         done = subprocess.run(
             command, env=env, capture_output=True, text=True, check=False, timeout=60

@@ -40,7 +40,7 @@ def _targets(folders: list[Path]) -> list[Target]:
     from akg_tui.store.filesystem import is_file
     from akg_tui.tui.web_server import Target
 
-    workbench = (sys.executable, "-m", "akg_tui")
+    workbench = (sys.executable, "-P", "-m", "akg_tui")
     if not folders:
         return [Target(f"runs below {Path.cwd().name}", workbench)]
     targets: list[Target] = []

@@ -368,9 +368,11 @@ def acts_of(
     if agent.model == SWEEP:  # it asks no server, and calls only tools of ours
         return tuple(acts)
     server = agent.base_url or MAKERS[agent.api]
-    if not is_makers(server, agent.api) and "base_url" not in stated:
+    elsewhere = not is_makers(server, agent.api) and "base_url" not in stated
+    if elsewhere:
         acts.append(Act("server", server))
-    if agent.api_key_file and "api_key_file" not in stated:
+    # A person's file too: it was meant for another server.
+    if agent.api_key_file and (elsewhere or "api_key_file" not in stated):
         acts.append(Act("key-file", agent.api_key_file, server))
     own = {getattr(agent, setting) for setting in AGENT_FILES if setting in stated}
     for name, text in tools:

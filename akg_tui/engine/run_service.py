@@ -113,8 +113,8 @@ class RunRequest:
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
     task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
     replies from a tape, and needs no key. `estimate` is the arch of an estimate run, else the
-    task's. With `trust` the user allows what the folder does outside the sandbox. With `own_server`
-    the user has named the server in `settings`.
+    task's. With `trust` the user allows what the folder does outside the sandbox. Without
+    `own_settings` the settings are not the user's own, but a file's.
     """
 
     folder: Path
@@ -129,7 +129,7 @@ class RunRequest:
     driven: bool = False
     replayed: bool = False
     trust: bool = False
-    own_server: bool = True
+    own_settings: bool = True
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,13 @@ def prepare(request: RunRequest) -> PreparedRun:
         task = replace(task, agent=stated_agent(request.agent or task.agent, settings))
     except BadAgent as error:
         raise RunFault(error.setting, error.why) from None
-    stated = frozenset(Agent.__struct_fields__ if request.agent else settings)
+    fields = Agent.__struct_fields__ if request.agent else settings
+    stated = frozenset(fields if request.own_settings else ())
     insist(folder.path, acts_in(task.agent, folder.tools, stated), trust=request.trust)
     allowed = frozenset(acts_in(task.agent, folder.tools))
     server = task.agent.base_url
-    if server and "base_url" in stated and request.own_server:
+    named = "base_url" in stated
+    if server and (named or (not request.own_settings and may_have_own_key(folder.path, server))):
         allowed |= {Act("own-key", server)}
     texts = tuple((folder.path / name, text) for name, text in folder.tools)
     tools = _check_tools(texts, task)
@@ -525,8 +527,11 @@ def engine_for(
     recall, learner = memory_of_runs() if memory else (None, None)
     if task.estimate:
         learner = None  # an estimate is nothing that a later run should know
-    plainly = partial(model_of, allowed=run.allowed)
-    opened = plainly if models is None else partial(models, open_model=plainly)
+
+    def opened(task: Task) -> ChatModel:
+        plainly = partial(model_of, allowed=run.allowed)
+        return plainly(task) if models is None else models(task, plainly)
+
     try:
         return Engine(
             run,

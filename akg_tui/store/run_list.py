@@ -264,7 +264,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
     )
 
 
-_COMMAND = (sys.executable, "-m", "akg_tui.store.run_list")
+_COMMAND = (sys.executable, "-P", "-m", "akg_tui.store.run_list")
 
 
 class SummaryProcess:

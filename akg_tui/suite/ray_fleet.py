@@ -172,7 +172,7 @@ def _with_token(token: str) -> dict[str, str]:
 
 def _started(options: list[str], log: Path, token: str) -> str:
     """Start a node in a session of its own; return the identity of its process."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block", *options]
     with writing(log), log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "--disable-usage-stats"],

@@ -23,7 +23,7 @@ from akg_tui.core.sanitize import check_name
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Act, Agent, BadAgent, stated_agent
 from akg_tui.engine.run_service import Limits
-from akg_tui.engine.trust import acts_in, allow, may_have_own_key
+from akg_tui.engine.trust import acts_in, allow
 from akg_tui.store.errors import RunFolderError, RunLocked, StoreError, reading, writing
 from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
@@ -205,12 +205,12 @@ class Suite:
 class SuiteAtWork(Suite):
     """A suite that this process works on: it holds the folder's lock until `close`.
 
-    With `trust` the user allows what its tasks and runs do outside the sandbox. With `own_servers`
-    the user has just named its servers.
+    With `trust` the user allows what its tasks and runs do outside the sandbox. With `own_settings`
+    the user has just stated them; else they are the folder's, which has to be trusted.
     """
 
     trust = False
-    own_servers = False
+    own_settings = False
 
     def __init__(self, folder: Path) -> None:
         # Deeper paths are in a run, and looked at when it is opened: TASKS/NAME/RUNS/RUN/…
@@ -271,16 +271,12 @@ class SuiteAtWork(Suite):
 
     def trust_own(self) -> None:
         """Note that the user has stated the suite's settings, so that it is resumed unasked."""
-        self.own_servers = True
+        self.own_settings = True
         settings = self.record.settings
         servers = {str(settings.stated(agent).get("base_url", "")) for agent in settings.agents}
         named = [Act("own-key", server) for server in sorted(servers - {""})]
         with contextlib.suppress(StoreError):  # then `suite resume` says what is in the way
             allow(self.folder, (*settings.acts(), *named))
-
-    def is_own_server(self, server: str) -> bool:
-        """Return whether the user, and not only this folder, has named a server."""
-        return not server or self.own_servers or may_have_own_key(self.folder, server)
 
     def put(self, changed: Entry) -> None:
         """Replace the entry of the same task and agent, durably."""

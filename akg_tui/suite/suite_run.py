@@ -320,7 +320,7 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
         settings=stated,
         replayed=bool(settings.replay),
         trust=suite.trust,
-        own_server=suite.is_own_server(stated.get("base_url", "")),
+        own_settings=suite.own_settings,
     )
     prepared = _prepared(request, entry)
     if prepared.task.estimate:

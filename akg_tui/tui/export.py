@@ -171,7 +171,7 @@ async def report(run: Path, name: str, say: Callable[[str], None]) -> None:
     """
     say(tr("making the report of {run} …", run=name))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "akg_tui", "report", str(run)),
+        *(sys.executable, "-P", "-m", "akg_tui", "report", str(run)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

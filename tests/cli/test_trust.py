@@ -6,6 +6,7 @@ The folders are forged here, the server is a real one on this machine, and only 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -200,6 +201,23 @@ def test_a_suite_from_elsewhere_reaches_no_server_and_no_file_of_the_user(
     assert sink.touched == 0
 
 
+def test_the_agent_of_a_suite_from_elsewhere_brings_no_tools(tmp_path: Path, capsys: Any) -> None:
+    task = make_task(tmp_path / "suite/tasks/t")
+    (task / "f.py").write_text(FUNCTIONS)
+    agent = {"settings": {"model": "m", "functions": "f.py"}, "tape": "a"}
+    record = {
+        "schema": 1,
+        "version": "0",
+        "settings": {"words": ["x"], "agents": ["a"], "configurations": {"a": agent}},
+        "entries": [{"source": {"name": "t", "path": "/nowhere"}, "agent": "a", "label": "a"}],
+    }
+    (tmp_path / "suite/suite.json").write_text(json.dumps(record))
+    assert cli.main(["suite", "resume", str(tmp_path / "suite"), "--json"]) == 2
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "is not trusted" in told[1]["what"]
+    assert "the tools that f.py defines" in told[1]["what"]
+
+
 def test_a_task_from_elsewhere_in_a_manifest_is_refused_and_with_trust_it_is_run(
     sink: Sink, tmp_path: Path, capsys: Any
 ) -> None:
@@ -279,6 +297,25 @@ def test_the_key_of_the_environment_goes_only_to_a_server_of_the_command_line(
     cli.main(["resume", str(tmp_path / "brought"), "--headless", "--trust"])
     assert sink.seen
     assert not any(OWN_KEY in seen for seen in sink.seen)
+
+
+def test_a_key_file_of_the_user_goes_to_no_server_of_a_folder_untold(tmp_path: Path) -> None:
+    task = forged(tmp_path / "task", "http://127.0.0.1:9")
+    with pytest.raises(trust.Untrusted) as asked:
+        prepare(RunRequest(task, settings={"api_key_file": str(tmp_path / "mine")}))
+    assert f"{tmp_path}/mine goes to 127.0.0.1:9 as the key" in str(asked.value)
+
+
+def test_no_interpreter_that_is_started_imports_from_the_current_folder() -> None:
+    """The user may stand in a folder from elsewhere, with a module of a known name in it."""
+    package = Path(cli.__file__).parents[1]
+    started = [
+        found[1]
+        for path in package.rglob("*.py")
+        for found in re.finditer(r"sys\.executable,\s*\"(-[^\"]*)\"", path.read_text("utf-8"))
+    ]
+    assert len(started) > 10
+    assert set(started) <= {"-P", "-I"}
 
 
 def test_a_folder_that_new_made_here_needs_no_trust(
