@@ -193,6 +193,8 @@ class RevokeRule(PersonCommand, frozen=True):
 
 
 class AnswerQuestion(PersonCommand, frozen=True):
+    """Answer the open question: with one of its choices, or in other words."""
+
     question: int
     answer: str
 

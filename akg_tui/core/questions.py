@@ -77,9 +77,6 @@ def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Made:
     answer = command.answer.strip()
     if not 1 <= len(answer) <= MAX_TEXT:
         raise Refusal(f"an answer has 1 to {MAX_TEXT} characters")
-    choices = open_question.choices
-    if choices and answer not in choices:
-        raise Refusal(f"{answer!r} is not among the choices: {', '.join(choices)}")
     return ev.QuestionAnswered(question=open_question.number, answer=answer, source="user")
 
 

@@ -29,6 +29,7 @@ from akg_tui.tui.screens.tour import Tour
 from akg_tui.tui.textual_internals import run_newest
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.policy_words import BadLimit, limited
+from akg_tui.view.controls.tour_stops import list_stops, run_stops
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
 from akg_tui.view.status import stop_told
@@ -133,14 +134,12 @@ class RunActions:
         self._app.push_screen(PolicyPanel(self._workbench), chosen)
 
     def action_tour(self) -> None:
-        """Show the workbench in five steps; on the deck each shows its pane."""
+        """Show the screen in front in steps; on the deck each shows its pane."""
         front = self._app.screen
-
-        def show(pane: str) -> None:
-            if isinstance(front, Deck):
-                front.action_pane(pane)
-
-        self._app.push_screen(Tour(show))
+        if isinstance(front, Deck):
+            self._app.push_screen(Tour(run_stops(), front.action_pane))
+        else:
+            self._app.push_screen(Tour(list_stops(), lambda pane: None))
 
     def action_demand(self, what: str, reason: str = "") -> None:
         """Demand a new plan or a diagnosis."""

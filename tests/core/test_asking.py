@@ -49,11 +49,17 @@ def test_a_question_holds_the_phase_until_it_is_answered_and_survives_a_restart(
     assert folded == run.state
     run.must(cmd.Observe(ev.SessionOpened(pid=2, version="0", resumed=True)))
     assert run.next() == hold
-    assert "among the choices: yes, no" in refusal(run, cmd.AnswerQuestion(1, "perhaps"))
     assert refusal(run, cmd.AnswerQuestion(2, "yes")) == "question 2 is not open"
     run.must(cmd.AnswerQuestion(1, "yes"))
     assert run.next() == fx.RunAgent(Phase.EDIT)
     assert "the person answered: yes" in " ".join(told_by_person(run.state))
+
+
+def test_a_person_may_answer_a_question_with_choices_in_words_of_their_own() -> None:
+    run = planned("a", mode=Mode.REVIEW)
+    asked(run, default="no")
+    run.must(cmd.AnswerQuestion(1, "neither: keep the reference's"))
+    assert "the person answered: neither: keep the reference's" in told_by_person(run.state)[-1]
 
 
 def test_an_edit_made_beside_a_question_waits_for_the_answer() -> None:

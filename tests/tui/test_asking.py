@@ -243,7 +243,23 @@ async def test_a_script_can_be_read_in_full_before_it_is_allowed() -> None:
         await stage.press("escape")
         await stage.arm()
         await stage.press("alt+n")
+        assert "alt+n once more: reject" in stage.text()
+        assert answered(handle) == [], "no way leads back from this"
+        await stage.press("alt+n")
     assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+
+
+async def test_a_rejected_keep_names_the_way_back_which_asks_again() -> None:
+    async with on_stage(keeping(), armed=True) as stage:
+        assert "reject: the seed stays the best; :remeasure p1 asks again" in stage.text()
+        await stage.press("alt+n")
+        assert answered(stage.handle) == [cmd.AnswerGate(1, approve=False)]
+        assert "rejected; :remeasure p1 asks again" in stage.text()
+        stage.handle.work(lambda state: state.settled == 1)
+        await stage.press(*":remeasure p1", "enter")
+        stage.handle.work()
+        assert stage.handle.state.measured_again is not None
+        assert stage.handle.state.gate is not None, "the same kernel is asked about again"
 
 
 async def test_a_question_with_choices_is_answered_by_the_one_that_is_marked() -> None:
@@ -257,6 +273,14 @@ async def test_a_question_with_choices_is_answered_by_the_one_that_is_marked() -
         await pause(stage, 0.6)
         await stage.press("alt+y")
     assert answered(stage.handle) == [cmd.AnswerQuestion(1, "1e-3")]
+
+
+async def test_a_question_with_choices_can_be_answered_in_words_of_ones_own() -> None:
+    async with on_stage(asking(choices=("1e-5", "1e-4")), armed=True) as stage:
+        assert "alt+w write" in stage.text()
+        await stage.press("alt+w", *"2e-5", "enter")
+        assert stage.handle.state.question is None
+    assert answered(stage.handle) == [cmd.AnswerQuestion(1, "2e-5")]
 
 
 async def test_a_question_in_words_is_answered_on_a_line_of_its_own() -> None:

@@ -427,3 +427,13 @@ async def test_the_report_is_written_from_the_deck_or_it_is_told_why_not() -> No
         await stage.press("R")
         assert "no report: " in stage.deck.footer.view[1]
         assert "/nowhere/at/all" in stage.deck.footer.view[1]
+
+
+async def test_the_tour_of_a_run_shows_the_pane_that_each_step_is_about() -> None:
+    async with on_stage(FakeHandle().to_phase(Phase.EDIT, settled=2)) as stage:
+        await stage.press(*":tour", "enter")
+        assert "1/5  the plan" in stage.text()
+        assert stage.deck.active == "plan"
+        await stage.press("enter", "enter")
+        assert "3/5  your say" in stage.text()
+        assert stage.deck.active == "log"

@@ -117,6 +117,7 @@ async def test_the_review_is_sent_back_from_the_palette() -> None:
         await stage.press("r", "c", *"no", "enter")
         await stage.arm()
         await found(stage, "review: send back")
+        await stage.press("enter")
         assert answered(stage.handle) == [cmd.AnswerGate(1, approve=False, comment="no")]
 
 

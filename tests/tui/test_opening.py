@@ -283,7 +283,7 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
 
 def test_the_panes_of_evidence_load_no_library_of_arrays() -> None:
     code = (
-        "import sys, akg_tui.tui.screens.deck, akg_tui.tui.panes.limits_pane\n"
+        "import sys, akg_tui.tui.screens.deck, akg_tui.tui.panes.roofline_pane\n"
         "import akg_tui.tui.panes.instructions, akg_tui.evaluate.evidence.asking\n"
         "print(sorted({'torch', 'numpy'} & set(sys.modules)))\n"
     )

@@ -134,10 +134,7 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
     handle = two_hunks()
     async with on_stage(handle) as stage:
         await in_review(stage)
-        await stage.press("n", "x", "c", *"too long", "enter")
-        await stage.arm()
-        await stage.press("B")
-        await stage.arm()
+        await stage.press("n", "x", "B", *"too long", "enter")
     gate, item, hint = answers(handle)
     assert gate == cmd.AnswerGate(1, approve=False, comment="too long")
     assert item == cmd.AddItem(
@@ -157,9 +154,40 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
 async def test_sending_back_needs_something_to_say() -> None:
     async with on_stage(two_hunks()) as stage:
         await in_review(stage)
-        await stage.press("B")
+        await stage.press("B", "enter")
         assert "say first what to change" in stage.text()
     assert answers(stage.handle) == []
+
+
+async def test_the_words_typed_after_b_go_back_with_the_candidate_and_call_no_command() -> None:
+    async with on_stage(two_hunks()) as stage:
+        review = await in_review(stage)
+        await stage.press("B", *"xKDq no", "backspace")
+        assert review.comment.value == "xKDq n"
+        assert (review.diff.left_out, stage.app.screen) == (frozenset(), review)
+        await stage.arm()
+        assert answers(stage.handle) == [], "nothing is answered before enter"
+        await stage.press("escape")
+        assert stage.app.screen is review
+        await stage.press("B", "o", "enter")
+        assert stage.app.screen is stage.deck
+    gate, item, _ = answers(stage.handle)
+    assert gate == cmd.AnswerGate(1, approve=False, comment="xKDq no")
+    assert isinstance(item, cmd.AddItem)
+
+
+async def test_a_rejection_before_the_kernel_ran_is_asked_twice_also_of_the_mouse() -> None:
+    handle = FakeHandle(agent="claude")
+    handle.send(cmd.SetGate(Gate.EDIT, on=True))
+    handle.work()
+    async with on_stage(handle) as stage:
+        review = await in_review(stage)
+        for _ in range(2):
+            assert stage.app.screen is review
+            await stage.press("D")
+            await stage.arm()
+        assert stage.app.screen is stage.deck
+    assert answers(handle)[0] == cmd.AnswerGate(1, approve=False)
 
 
 async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
@@ -168,10 +196,7 @@ async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
     handle.work()
     async with on_stage(handle) as stage:
         await in_review(stage)
-        await stage.press("x", "c", *"not the flags", "enter")
-        await stage.arm()
-        await stage.press("B")
-        await stage.arm()
+        await stage.press("x", "B", *"not the flags", "enter")
     assert not handle.state.edited
     (hint,) = handle.state.hints
     assert "rejected before it ran: not the flags" in hint
@@ -206,11 +231,18 @@ async def test_words_never_answer_a_review_though_they_begin_with_its_letters_af
     letters = "KDBabdefghijklmnoprsuvwxyzKDBGHLN "
     async with on_stage(two_hunks(), (80, 24)) as stage:
         review = await in_review(stage)
+
+        async def begun(words: str) -> None:
+            if review.comment.display:  # B has opened the line: other words come without it
+                await stage.press("escape")
+            await typed(stage, words, draw, pause=True)
+
         for begin in ("Don't do it", "Keep it ", "But why ", "DDD ", "K K K ", "Do", "KD", "Be"):
-            await typed(stage, begin, draw, pause=True)
+            await begun(begin)
         for _ in range(60):
             many = draw.randint(2, 12)
-            await typed(stage, "".join(draw.choices(letters, k=many)), draw, pause=True)
+            await begun("".join(draw.choices(letters, k=many)))
+        await begun(" ")
         await typed(stage, " ", draw, pause=False)
         await stage.arm()
         assert answers(stage.handle) == []

@@ -532,20 +532,20 @@ async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
     monkeypatch.setattr(run_start, "begun", noted)
     async with listed(tmp_path, (80, 24)) as stage:
         await stage.shows("d  try the demo: a bundled sample, without key or GPU")
-        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a tour"):
+        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a short tour"):
             assert offered in stage.text()
         await stage.press("d")
         await stage.shows("noted")
         await stage.press("t")
-        await stage.shows("1/5  the plan")
+        await stage.shows("1/3  begin")  # of what is in sight: there is no pane of a run here
         await stage.press("enter", "right")
-        await stage.shows("3/5  your say")
+        await stage.shows("3/3  this list")
         await stage.press("left")
-        await stage.shows("2/5  the kernel")
+        await stage.shows("2/3  what a run is")
         await stage.press("escape")
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
         await stage.pilot.click(offset=(8, 6))
-        await stage.shows("1/5  the plan")
+        await stage.shows("1/3  begin")
         await stage.press("escape")
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
         await stage.press("o", *"nowhere", "enter")

@@ -57,7 +57,7 @@ async def test_a_card_without_room_keeps_the_marked_choice_and_the_keys() -> Non
             told = [plain(row) for row in card_rows(Card(ask, armed=True, marked=1), 56, height)]
             assert len(told) <= height
             assert "▸ 2/3 1e-4" in told
-            assert told[-1].startswith("alt+y answer with this")
+            assert any(row.startswith("alt+y answer with this") for row in told)
             assert all(cells(row) <= 56 for row in told)
 
 

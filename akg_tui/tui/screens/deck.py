@@ -24,10 +24,10 @@ from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.instructions import InstructionsPane
-from akg_tui.tui.panes.limits_pane import LimitsPane
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.pane import Pane, make
 from akg_tui.tui.panes.plan import PlanPane
+from akg_tui.tui.panes.roofline_pane import RooflinePane
 from akg_tui.tui.panes.source import LinkedScroll, SourcePane
 from akg_tui.tui.panes.status_rows import Header, Rail
 from akg_tui.tui.panes.timeline import Timeline
@@ -108,7 +108,7 @@ class Deck(InputScreen):
         self.working = working
         self.evidence = EvidenceReader(self._find_out, self._run_folder, self._found_out)
         self.instructions = self._pane("asm", InstructionsPane)
-        self.instructions.reader = self._pane("limits", LimitsPane).reader = self.evidence
+        self.instructions.reader = self._pane("roofline", RooflinePane).reader = self.evidence
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
@@ -377,6 +377,12 @@ class Deck(InputScreen):
                 tr("no room here to say what a rule would approve: enlarge the window")
             )
             return
+        if found.twice and not self.card.calls_again(answer):
+            told = tr(
+                "no way leads back from this: {key} once more rejects", key=way_to("ask.reject")
+            )
+            self.say(told)
+            return
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):
             command = cmd.AnswerQuestion(command.question, self.card.marked)
@@ -416,7 +422,7 @@ class Deck(InputScreen):
 
     def action_reply(self) -> None:
         ask = self.card.shown
-        if ask is not None and not ask.free:
+        if ask is not None and ask.gate:
             key = way_to("run.hint")
             self._not_an_answer(
                 tr("this is answered with its keys, not in words; {key} writes a hint", key=key),

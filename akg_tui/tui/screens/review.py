@@ -2,7 +2,8 @@
 
 Shows one candidate, even after the run has moved on. Answers only a gate that is open for that
 candidate, and only after a moment on screen. A plain letter answers only if no key follows at
-once, because the letter may begin a word.
+once, because the letter may begin a word. What is sent back needs words: its key opens the line
+for them, and enter on that line answers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.controls.approvals import way_back
 from akg_tui.view.controls.command_registry import Where, at, footer, way_to
 from akg_tui.view.controls.review_commands import Verdict, commands_of
 from akg_tui.view.glyphs import VERDICT
@@ -31,7 +33,6 @@ from akg_tui.view.spans import Line, Span, fit, line
 _WORDS: dict[Verdict, str] = {
     "keep": marked("keep"),
     "reject": marked("discard"),
-    "back": marked("send back"),
 }
 
 
@@ -58,6 +59,8 @@ class Review(RunScreen):
         self._arming = Arming()
         self._comment = ""
         self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, its time
+        self._twice: int | None = None  # the gate at which a final rejection was called once
+        self._sends_back = 0  # the gate that enter on the line of the comment answers; 0: none
 
     @property
     def _sweeps(self) -> bool:
@@ -78,14 +81,6 @@ class Review(RunScreen):
         name = one_line(self._first.state.task.files.kernel)
         title = formatting.changed(self._first.state, name, added, removed)
         self.diff.border_title = Content(title)
-        keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))
-        self.comment.placeholder = (
-            tr("a comment for the journal (sweep reads none): enter, then {keep} or {drop}",
-               keep=keep, drop=drop)
-            if self._sweeps
-            else tr("a comment for the agent: enter, then {keep}, {drop} or {back}",
-                    keep=keep, drop=drop, back=back)
-        )  # fmt: skip
 
     def pull(self, snapshot: RunSnapshot) -> None:
         gate = self._gate(snapshot)
@@ -189,18 +184,14 @@ class Review(RunScreen):
         elif not armed:
             self._arming.typed(snapshot.now)
             self.say(tr("not yet: the keys count after a moment in sight without another key"))
-        elif answer == "back" and self._sweeps:
-            self.say(tr("sweep reads no comments and makes no part of a change: {drop} discards it",
-                        drop=way_to("review.reject")))  # fmt: skip
         elif answer == "keep" and self.diff.left_out:
             told = tr("with hunks left out it was never measured: {key} sends it back",
                       key=way_to("review.back"))  # fmt: skip
             self.say(told)
-        elif answer == "back" and not (self.diff.left_out or self._comment):
-            out, write = way_to("review.leave_out"), way_to("review.comment")
-            told = tr("say first what to change: {out} leaves a hunk out, {write} comments",
-                      out=out, write=write)  # fmt: skip
-            self.say(told)
+        elif answer == "reject" and not way_back(snapshot.state) and self._twice != gate:
+            self._twice = gate
+            key = way_to("review.reject")
+            self.say(tr("no way leads back from this: {key} once more rejects", key=key))
         elif self.workbench.typing:
             self._letter = answer, gate, snapshot.now
             self.after(ARM_S, self._due)
@@ -229,7 +220,8 @@ class Review(RunScreen):
         sent = commands_of(snapshot.state, answer, self._comment, diff.unwanted, diff.shown)
         told = {
             "keep": tr("attempt {attempt}: kept", attempt=self._attempt),
-            "reject": tr("attempt {attempt}: discarded", attempt=self._attempt),
+            "reject": tr("attempt {attempt}: discarded", attempt=self._attempt)
+            + way_back(snapshot.state),
             "back": tr("attempt {attempt}: sent back to the agent", attempt=self._attempt),
         }[answer]
         if not self.workbench.steer(sent[0], told):
@@ -238,14 +230,54 @@ class Review(RunScreen):
             self.workbench.steer(command, told)
         self.dismiss()
 
-    def action_comment(self) -> None:
-        if self._gate(self.workbench.snapshot()) is None:
+    def _asked(self) -> int | None:
+        """Return the open gate; if there is none, say so: text typed next is no command."""
+        gate = self._gate(self.workbench.snapshot())
+        if gate is None:
             self.workbench.say_no_line(tr("no answer is asked for this candidate now"))
-        else:
-            self.comment.open()
+        return gate
+
+    def action_comment(self) -> None:
+        if self._asked() is None:
+            return
+        keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))
+        self._open_line(
+            tr("a comment for the journal (sweep reads none): enter, then {keep} or {drop}",
+               keep=keep, drop=drop)
+            if self._sweeps
+            else tr("a comment for the agent: enter, then {keep}, {drop} or {back}",
+                    keep=keep, drop=drop, back=back)
+        )  # fmt: skip
+
+    def action_send_back(self) -> None:
+        """Ask for the words that go back to the agent with the candidate; enter sends both."""
+        if (gate := self._asked()) is None:
+            return
+        if self._sweeps:
+            told = tr("sweep reads no comments and makes no part of a change: {drop} discards it",
+                      drop=way_to("review.reject"))  # fmt: skip
+            self.workbench.say_no_line(told)
+            return
+        self._open_line(tr("what the agent is to change: enter sends it back, esc leaves"), gate)
+
+    def _open_line(self, placeholder: str, sends_back: int = 0) -> None:
+        self._letter, self._sends_back = None, sends_back
+        self.comment.open(placeholder)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self._comment = event.value.strip()
+        if self._sends_back:
+            snapshot = self.workbench.snapshot()
+            if self._gate(snapshot) != self._sends_back:
+                self.say(tr("no answer is asked for this candidate now"))
+            elif not (self.diff.left_out or self._comment):
+                self.say(tr("say first what to change, or leave a hunk out: {out}",
+                            out=way_to("review.leave_out")))  # fmt: skip
+                return
+            else:
+                self.on_one_line_left()
+                self._send(snapshot, "back")
+                return
         self.on_one_line_left()
 
     def on_one_line_left(self) -> None:

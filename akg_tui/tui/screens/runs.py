@@ -233,7 +233,7 @@ class Runs(RunScreen):
             ("runs.demo", tr("try the demo: a bundled sample, without key or GPU")),
             ("runs.new", tr("tune a kernel of mine, a task or a sample")),
             ("runs.look", tr("open a run by its folder")),
-            ("runs.tour", tr("a tour of five steps; esc leaves it at any time")),
+            ("runs.tour", tr("a short tour; esc leaves it at any time")),
         )
         rows = [line("  ", (way_to(name), "key"), f"  {told}") for name, told in offered]
         return [BLANK, *(fit(row, room) for row in rows)]

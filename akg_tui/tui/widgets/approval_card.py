@@ -73,6 +73,7 @@ class AskCard(Painted[Card]):
         self._now = 0.0
         self._waiting: tuple[Request, ...] = ()
         self._marked: dict[str, int] = {}
+        self._again = ("", "")  # the ask and the answer that was called once
         self._high = 0
         self._room = 0
 
@@ -115,6 +116,15 @@ class AskCard(Painted[Card]):
         self._put(self.view.place - 1)
         return True
 
+    def calls_again(self, does: str) -> bool:
+        """Return whether this answer is called for the second time; else offer it as such."""
+        ask = self.view.ask
+        if ask is None or self._again == (ask.ident, does):
+            return True
+        self._again = (ask.ident, does)
+        self._put(self.view.place - 1)
+        return False
+
     def on_click(self, event: Click) -> None:
         """Call the clicked key, which the card shows only when it counts; mark a clicked choice; a
         click on the frame shows the next request.
@@ -141,7 +151,9 @@ class AskCard(Painted[Card]):
         armed = ask is not None and self.arming.armed(ask.ident, self._now)
         self.display = ask is not None
         marked = self._marked.get(ask.ident, ask.first) if ask else 0
-        if self.show(Card(ask, armed, place + 1, len(self._waiting), marked)) and ask is not None:
+        again = self._again[1] if ask and self._again[0] == ask.ident else ""
+        card = Card(ask, armed, place + 1, len(self._waiting), marked, again)
+        if self.show(card) and ask is not None:
             self._frame(ask)
 
     def _frame(self, ask: Request) -> None:

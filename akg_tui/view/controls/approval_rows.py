@@ -24,22 +24,26 @@ MOST_TITLE_ROWS, MOST_CHOICE_ROWS = 3, 4
 
 @dataclass(frozen=True)
 class Card:
-    """The content of the card. `place` is the request's place in a queue of `many`, from 1."""
+    """The content of the card. `place` is the request's place in a queue of `many`, from 1.
+    `again` is the answer that was called once and is given by a second call.
+    """
 
     ask: Request | None
     armed: bool
     place: int = 1
     many: int = 1
     marked: int = 0
+    again: str = ""
 
 
-def _offered(ask: Request) -> list[tuple[str, str]]:
+def _offered(ask: Request, again: str = "") -> list[tuple[str, str]]:
     """Return the commands that apply now, each with its word, the answers first."""
-    pairs = [(f"ask.{answer.does}", answer.word) for answer in ask.answers]
+    words = {again: tr("once more: reject")}
+    pairs = [(f"ask.{each.does}", words.get(each.does, each.word)) for each in ask.answers]
     if ask.choices:
-        pairs.append(("ask.choice", tr("next choice")))
-    if ask.free:
-        pairs.append(("ask.write", tr("write an answer")))
+        pairs.append(("ask.choice", tr("next")))
+    if ask.kind == "question":
+        pairs.append(("ask.write", tr("write") if ask.choices else tr("write an answer")))
     if ask.diff or ask.detail:
         pairs.append(("ask.see", tr("see the diff") if ask.diff else tr("read it")))
     return pairs
@@ -50,9 +54,9 @@ def offered_by(ask: Request, key: str) -> str:
     return next((command for command, _ in _offered(ask) if way_to(command) == key), "")
 
 
-def offers(ask: Request) -> list[tuple[str, str]]:
+def offers(view: Card, ask: Request) -> list[tuple[str, str]]:
     """Return the keys that apply now, each with its word, the answers first."""
-    return [(way_to(command), word) for command, word in _offered(ask)]
+    return [(way_to(command), word) for command, word in _offered(ask, view.again)]
 
 
 def chord_way(ask: Request) -> str:
@@ -111,7 +115,7 @@ def _told_rows(ask: Request, marked: int, width: int) -> list[Line]:
 
 
 def _keys_of(ask: Request, view: Card, width: int) -> list[Line]:
-    return _key_rows(view.armed, offers(ask), chord_way(ask), width)
+    return _key_rows(view.armed, offers(view, ask), chord_way(ask), width)
 
 
 def _title(ask: Request, width: int) -> list[Line]:
@@ -165,7 +169,7 @@ def _choices(ask: Request, marked: int, width: int, at_once: int = MOST_CHOICE_R
 
 
 def _one_row(ask: Request, view: Card, width: int) -> Line:
-    keys = _keys(view.armed, offers(ask)[:2], " ")
+    keys = _keys(view.armed, offers(view, ask)[:2], " ")
     title = line((f"{ask.title} ", "ask"))
     if columns(title) + columns(keys) > width:
         # The keys are more important than the number of the attempt.

@@ -17,7 +17,7 @@ from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import OpenGate, Question, RunState
 from akg_tui.core.summary import candidate_of
 from akg_tui.view import formatting
-from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.controls.command_registry import command, way_to
 from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.run_snapshot import waiting
 
@@ -29,13 +29,14 @@ class Answer:
     """One possible answer: its word, and the command that is sent.
 
     `does` is the id, after ``ask.``, of the command that gives the answer; `told` is the text
-    shown afterwards.
+    shown afterwards. An answer that is `twice` cannot be taken back: it is given by a second call.
     """
 
     does: str
     word: str
     command: cmd.Command
     told: str
+    twice: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,6 @@ class Request:
     gate: int = 0
     risk: str = ""
     diff: bool = False
-    free: bool = False
     choices: tuple[str, ...] = ()
     first: int = 0
     detail: str = ""
@@ -129,10 +129,11 @@ def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answ
     what = formatting.attempt(gate.attempt)
     if gate.kind not in ("keep", "edit"):
         what = tr("the plan") if gate.kind == "plan" else tr("the script")
-    no = tr("{what}: rejected", what=what)
+    no, back = tr("{what}: rejected", what=what), way_back(state)
+    reject = cmd.AnswerGate(gate.gate, approve=False)
     answers = (
         Answer("keep", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
-        Answer("reject", tr("reject"), cmd.AnswerGate(gate.gate, approve=False), no),
+        Answer("reject", tr("reject"), reject, f"{no}{back}", twice=not back),
     )
     if rule_fault(state, gate):
         return answers
@@ -141,6 +142,15 @@ def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answ
     then = tr("{what}: {done}; rule {number} answers from here on", what=what, done=done,
               number=number)  # fmt: skip
     return (*answers, Answer("always", tr("always"), learn, then))
+
+
+def way_back(state: RunState) -> str:
+    """Return the clause that names the way back from a rejection at the open gate; "" if none."""
+    timed = state.measured is not None and state.measured.ratio is not None
+    if state.gate is None or state.gate.kind != "keep" or not timed or state.task.estimate:
+        return ""
+    way = f":{command('plan.remeasure').name} {state.active}"
+    return tr("; {way} asks again", way=way)
 
 
 def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
@@ -153,7 +163,7 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
         after = f", {formatting.ratios(kept, bounds=True)}"
     best = formatting.attempt(state.best.attempt if state.best else 0)
     keeps = tr("keep: it becomes the best{after}; reject: {best} stays the best", after=after,
-               best=best)  # fmt: skip
+               best=best) + way_back(state)  # fmt: skip
     guard = [one_line(retold(each), 200) for each in warnings(state)]
     return ask(
         who=tr("{phase} asks", phase=Phase.DECIDE),
@@ -250,7 +260,6 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
         effects=(_unanswered(question, now),),
         cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
         answers=answers,
-        free=not question.choices,
         choices=question.choices,
         first=question.choices.index(default) if question.choices and default else 0,
         since=since,

@@ -167,6 +167,10 @@ def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keyma
     return Keymap(path.stem, about, path, keys, lines), [*faults, *bad]
 
 
+RENAMED = {"pane.limits": "pane.roofline"}
+"""Ids of commands in keymaps of earlier versions, each with the present id."""
+
+
 def read_keys(
     path: Path, text: str, table: Mapping[str, object], known: Iterable[str]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, int], list[str]]:
@@ -176,8 +180,8 @@ def read_keys(
     lines: dict[str, int] = {}
     faults: list[str] = []
     places = lines_of(text)
-    for command, value in table.items():
-        at = places.get(command, 1)
+    for name, value in table.items():
+        at, command = places.get(name, 1), RENAMED.get(name, name)
         where = f"{path}: line {at}"
         if command not in ids:
             faults.append(f"{where}: no command is called {command!r}")

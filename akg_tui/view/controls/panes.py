@@ -122,7 +122,7 @@ PANES = (
         "instructions:InstructionsPane", 9, 9, ("best", "chart", "log"), (),
     ),
     PaneDeclaration(
-        "limits", "0", marked("roofline"), "The machine's limits, and how near the kernels come",
-        "limits_pane:LimitsPane", 10, 10, ("chart", "attempts", "best", "eval"), (),
+        "roofline", "0", marked("roofline"), "The roofline, and how near the kernels come",
+        "roofline_pane:RooflinePane", 10, 10, ("chart", "attempts", "best", "eval"), (),
     ),
 )  # fmt: skip

@@ -1,7 +1,8 @@
-"""The tour of the workbench: five steps, each with the pane that it is about. Pure."""
+"""The tours: of a run, each step with its pane of the deck, and of the list of runs. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from akg_tui.view.controls.command_registry import way_to
@@ -11,15 +12,15 @@ from akg_tui.view.spans import Line, hang, line
 
 @dataclass(frozen=True)
 class Stop:
-    """A step of the tour: a title, the pane of the deck that it shows, and its text."""
+    """A step of a tour: a title, the pane of the deck that it shows or "", and its text."""
 
     title: str
     pane: str
     text: str
 
 
-def stops() -> tuple[Stop, ...]:
-    """Return the steps of the tour, in the language and with the keys in use."""
+def run_stops() -> tuple[Stop, ...]:
+    """Return the steps of the tour of a run, in the language and with the keys in use."""
     keys = {
         name: way_to(command)
         for name, command in {
@@ -52,9 +53,30 @@ def stops() -> tuple[Stop, ...]:
     )  # fmt: skip
 
 
-def stop_rows(number: int, room: int) -> list[Line]:
-    """Return the rows of a step, from 0."""
-    shown = stops()
+def list_stops() -> tuple[Stop, ...]:
+    """Return the steps of the tour of the list of runs, where no pane of a run is in sight."""
+    keys = {
+        name: way_to(f"runs.{name}")
+        for name in ("demo", "new", "look", "open", "resume", "compare")
+    }
+    return (
+        Stop(tr("begin"), "", tr(
+            "{demo} tunes a bundled sample and needs neither key nor GPU. {new} begins a run of a "
+            "kernel of yours, of a task or of a sample; {look} opens a run by its folder.",
+            **keys)),
+        Stop(tr("what a run is"), "", tr(
+            "An agent changes the kernel, one plan item a round. Each candidate is checked against "
+            "the reference and timed beside the best kernel, and is kept only if it is faster "
+            "beyond doubt. You watch, write hints, answer and approve.")),
+        Stop(tr("this list"), "", tr(
+            "Each run below this folder is a row here: {open} opens it, {resume} goes on with it, "
+            "{compare} compares two. {help} lists all keys. In a run, {tour} shows its panes one "
+            "by one.", **keys, help=way_to("app.help"), tour=way_to("app.tour"))),
+    )  # fmt: skip
+
+
+def stop_rows(shown: Sequence[Stop], number: int, room: int) -> list[Line]:
+    """Return the rows of one of the steps, from 0."""
     stop = shown[number]
     head = line((f"{number + 1}/{len(shown)}  ", "muted"), (stop.title, "strong"))
     following = tr("next") if number + 1 < len(shown) else tr("ends")

@@ -1,4 +1,4 @@
-"""The pane of the limits: the roofline of each case, and how near the kernels come."""
+"""The pane of the roofline: that of each case, and how near the kernels come."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from akg_tui.tui.evidence_reader import EvidenceReader
 
 
-class LimitsPane(LineView, Pane):
+class RooflinePane(LineView, Pane):
     def __init__(self) -> None:
-        super().__init__("limits")
+        super().__init__("roofline")
         self.reader: EvidenceReader | None = None
         self.reword()
 
