@@ -105,10 +105,13 @@ class RequestFinish(Command, frozen=True):
 
 
 class AskUser(Command, frozen=True):
+    """Ask the person. `watched`: a screen shows the run, so somebody may be there to answer."""
+
     text: str
     choices: tuple[str, ...] = ()
     default: str | None = None
     timeout_s: float | None = None
+    watched: bool = False
 
 
 class ReportBlocked(Command, frozen=True):
@@ -199,6 +202,12 @@ class AnswerQuestion(PersonCommand, frozen=True):
     answer: str
 
 
+class HoldQuestion(PersonCommand, frozen=True):
+    """Stop the clock of the open question: it waits until it is answered."""
+
+    question: int
+
+
 class AddItem(PersonCommand, frozen=True):
     """Add an item, pinned, before the pending item `before`, or as the last item."""
 
@@ -253,7 +262,14 @@ class ForceDiagnosis(PersonCommand, frozen=True):
 
 
 class UndoKeep(PersonCommand, frozen=True):
+    """Undo the last KEEP; with `queue`, later if work that builds on it is under way."""
+
     comment: str = ""
+    queue: bool = False
+
+
+class WithdrawUndo(PersonCommand, frozen=True):
+    """Take a queued undo back."""
 
 
 class LeaveOutCompile(PersonCommand, frozen=True):

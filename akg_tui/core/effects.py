@@ -310,6 +310,25 @@ def visit_is_void(began: RunState, now: RunState) -> bool:
     return began.active != now.active or began.recalls != now.recalls
 
 
+def undo_waits(state: RunState) -> bool:
+    """Return whether work that builds on the best kernel is to be settled before it is undone."""
+    measuring = state.running is not None and state.running.purpose not in ev.COMPILED
+    unsettled = state.phase is Phase.DECIDE and not state.decided_here
+    return measuring or state.phase is Phase.EVAL or unsettled
+
+
+def undone(state: RunState, attempt: int, comment: str) -> Events:
+    """Return the events that undo the KEEP of `attempt`, and first each KEEP that builds on it."""
+    assert state.best is not None
+    kept = [each.attempt for each in (*state.former, state.best)]
+    return tuple(
+        ev.KeepUndone(
+            attempt=kept[at], item=state.attempts[kept[at]].item, best=kept[at - 1], comment=comment
+        )
+        for at in range(len(kept) - 1, kept.index(attempt) - 1, -1)
+    )
+
+
 def next_effect(state: RunState, now: float) -> Effect | None:
     """Return the effect to run now; None when the run is over.
 
@@ -317,6 +336,8 @@ def next_effect(state: RunState, now: float) -> Effect | None:
     """
     if state.finished:
         return None
+    if (queued := state.undo_queued) and not undo_waits(state):
+        return Step(undone(state, queued.attempt, queued.comment))
     stepping = state.paused or state.mode is Mode.STEP
     transition = due(state, now)
     if transition is not None:

@@ -645,6 +645,24 @@ class KeepUndone(Event, frozen=True):
     comment: str = ""
 
 
+class UndoQueued(Event, frozen=True):
+    """A person wants the KEEP of `attempt` undone as soon as the work that builds on it is settled.
+
+    If that work ends in a KEEP, its KEEP is undone as well.
+    """
+
+    by_a_person = True
+    attempt: int
+    comment: str = ""
+
+
+class UndoWithdrawn(Event, frozen=True):
+    """A person took the queued undo of the KEEP of `attempt` back."""
+
+    by_a_person = True
+    attempt: int
+
+
 class QuestionAsked(Event, frozen=True):
     """The agent asked a question. Without `attended` the question gets its default or is denied."""
 
@@ -655,6 +673,13 @@ class QuestionAsked(Event, frozen=True):
     default: str | None = None
     timeout_s: float | None = None
     attended: bool = True
+
+
+class QuestionHeld(Event, frozen=True):
+    """A person stopped the clock of a question: it waits until it is answered."""
+
+    by_a_person = True
+    question: int
 
 
 class QuestionAnswered(Event, frozen=True):

@@ -547,10 +547,12 @@ def _keep_undone(state: RunState, event: ev.KeepUndone, at: float) -> RunState:
     was = state.item(event.item).reason
     reason = _with_comment("undone by a person", event.comment)
     state = changed(state, event.item, undone=True, reason=f"{reason} (was {was})")
+    queued = state.undo_queued
     state = replace(
         state,
         best=best,
         former=state.former[:-1],
+        undo_queued=None if queued and queued.attempt == event.attempt else queued,
         undone=(*state.undone, event.attempt),
         work_blob=best.blob,
         edited=False,
@@ -583,6 +585,13 @@ def _question_asked(state: RunState, event: ev.QuestionAsked, at: float) -> RunS
         since=at,
     )
     return replace(state, questions=(*state.questions[1 - REMEMBERED :], asked))
+
+
+def _question_held(state: RunState, event: ev.QuestionHeld, at: float) -> RunState:
+    last = state.question
+    if last is None or last.number != event.question:
+        raise OutOfOrder(f"question {event.question} is not open")
+    return replace(state, questions=(*state.questions[:-1], replace(last, until=None)))
 
 
 def _question_answered(state: RunState, event: ev.QuestionAnswered, at: float) -> RunState:
@@ -650,7 +659,7 @@ def _run_reopened(state: RunState, event: ev.RunReopened, at: float) -> RunState
 
 
 def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
-    """Keep the parent's history, but reset its pause, demand, stop reasons and plan edits."""
+    """Keep the parent's history, but reset its pause, demands, stop reasons and plan edits."""
     return replace(
         all_ended(state, "a fork begins without rules"),
         run_id=event.run_id,
@@ -660,6 +669,7 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
         paused=False,
         granted=0,
         demand=None,
+        undo_queued=None,
         broke="",
         stop_reason="",
         finish_reason="",
@@ -748,7 +758,10 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ReplanForced: _replan_forced,
     ev.DiagnosisForced: _diagnosis_forced,
     ev.KeepUndone: _keep_undone,
+    ev.UndoQueued: lambda s, e, at: replace(s, undo_queued=e),
+    ev.UndoWithdrawn: lambda s, e, at: replace(s, undo_queued=None),
     ev.QuestionAsked: _question_asked,
+    ev.QuestionHeld: _question_held,
     ev.QuestionAnswered: _question_answered,
     ev.BlockedReported: _blocked_reported,
     ev.CallRefused: lambda s, e, at: replace(s, call_refused=e.reason),

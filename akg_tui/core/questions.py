@@ -1,7 +1,8 @@
 """The agent's requests to a person: a question, permission for a script, a report of being blocked.
 
 Pure. Turns the requests and a person's answers into events. Without the gate `ask` a question is
-answered immediately with its default, or denied when it has none, and the agent continues.
+answered immediately with its default, or denied when it has none, and the agent continues; in mode
+`auto`, while a screen shows the run, it waits for `GLANCE_S` first.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import approved
 from akg_tui.core.commands import Made, Refusal
-from akg_tui.core.phases import Gate, Phase
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.state import Question, RunState
 
 MIN_BLOCKED, MAX_TEXT = 20, 2_000
 MAX_CHOICES, MAX_CHOICE = 10, 200
 MAX_TIMEOUT_S = 7 * 86_400.0
+GLANCE_S = 30.0  # for a person who looks at a run in mode auto: to see a question and press a key
 MAX_SCRIPT = 20_000  # characters shown to the person
 
 
@@ -31,8 +33,13 @@ def _ask(state: RunState, command: cmd.AskUser, now: float) -> Made:
         raise Refusal(f"question {state.question.number} is open still: one at a time")
     _check_question(command)
     number = _next_question(state)
-    attended = Gate.ASK in state.gates
+    gated = Gate.ASK in state.gates
+    glance = command.watched and state.mode is Mode.AUTO and not gated
+    attended = gated or glance
     given = {**asdict(command), "text": command.text.strip()}
+    del given["watched"]
+    if glance:
+        given["timeout_s"] = min(command.timeout_s or GLANCE_S, GLANCE_S)
     asked = ev.QuestionAsked(question=number, phase=state.phase, attended=attended, **given)
     return asked if attended else (asked, default_answer(asked))
 
@@ -78,6 +85,15 @@ def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Made:
     if not 1 <= len(answer) <= MAX_TEXT:
         raise Refusal(f"an answer has 1 to {MAX_TEXT} characters")
     return ev.QuestionAnswered(question=open_question.number, answer=answer, source="user")
+
+
+def _hold(state: RunState, command: cmd.HoldQuestion, now: float) -> Made:
+    open_question = state.question
+    if open_question is None or open_question.number != command.question:
+        raise Refusal(f"question {command.question} is not open")
+    if open_question.until is None:
+        raise Refusal(f"question {command.question} waits until it is answered already")
+    return ev.QuestionHeld(question=command.question)
 
 
 def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
@@ -159,6 +175,7 @@ def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> 
 DECIDE_QUESTIONS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.AskUser: _ask,
     cmd.AnswerQuestion: _answer,
+    cmd.HoldQuestion: _hold,
     cmd.ReportBlocked: _blocked,
     cmd.RequestScript: _request_script,
 }

@@ -22,6 +22,7 @@ from akg_tui.core.events import (
     PlannedItem,
     Scope,
     ShortlistTaken,
+    UndoQueued,
 )
 from akg_tui.core.measurement import Estimate, Interval, Measurement, Outcome
 from akg_tui.core.model_info import Capabilities, Usage
@@ -269,6 +270,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     plan_owed: bool = False  # the agent must submit a plan even if items are pending
     plan_approved: bool = False
     demand: Demand | None = None
+    undo_queued: UndoQueued | None = None
     recalls: int = 0  # visits that a person's command cut off
     round: int = 0
     settled: int = 0

@@ -12,7 +12,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.commands import Made, Refusal
-from akg_tui.core.effects import compile_owed
+from akg_tui.core.effects import compile_owed, undo_waits, undone
 from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import policy_fault
@@ -364,13 +364,18 @@ def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -
 
 
 def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
-    """Undo the last KEEP, unless an attempt that builds on it is in evaluation or not settled.
+    """Undo the last KEEP, unless an attempt that builds on it is in evaluation or not settled:
+    then queue the undo, if the command permits it.
 
     An agent's visit does not prevent the undo: the visit is cut off and its item begins again.
     """
     best = state.best
     if best is None or not state.former:
         raise Refusal("there is no KEEP to undo: the best kernel is the seed")
+    if queued := state.undo_queued:
+        raise Refusal(f"the undo of the KEEP of attempt {queued.attempt} is queued already")
+    if command.queue and undo_waits(state):
+        return ev.UndoQueued(attempt=best.attempt, comment=_words(command.comment))
     if state.running is not None and state.running.purpose not in ev.COMPILED:
         raise Refusal(
             f"attempt {state.running.attempt}, which builds on the KEEP of attempt "
@@ -378,18 +383,19 @@ def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
             if state.phase is Phase.EVAL
             else f"attempt {best.attempt} is being measured for the last time: wait for that"
         )
-    if state.phase is Phase.EVAL or (state.phase is Phase.DECIDE and not state.decided_here):
+    if undo_waits(state):
         waits = "waits for your review" if state.gate else "is about to be settled"
         raise Refusal(
             f"attempt {state.next_attempt} builds on the KEEP of attempt {best.attempt} and "
             f"{waits}: that comes first"
         )
-    return ev.KeepUndone(
-        attempt=best.attempt,
-        item=state.attempts[best.attempt].item,
-        best=state.former[-1].attempt,
-        comment=_words(command.comment),
-    )
+    return undone(state, best.attempt, _words(command.comment))
+
+
+def _withdraw_undo(state: RunState, command: cmd.WithdrawUndo, now: float) -> Made:
+    if state.undo_queued is None:
+        raise Refusal("no undo is queued")
+    return ev.UndoWithdrawn(attempt=state.undo_queued.attempt)
 
 
 BY_HAND = "stopped by a person"
@@ -453,6 +459,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.ForceDiagnosis: _force_diagnosis,
     cmd.UndoKeep: _undo,
     cmd.LeaveOutCompile: _leave_out_compile,
+    cmd.WithdrawUndo: _withdraw_undo,
     cmd.HintSubagent: _hint_subagent,
     cmd.StopSubagent: _stop_subagent,
 }

@@ -149,6 +149,7 @@ class _Connections:
                 _send_line(writer, {"akg_tui": PROTOCOL, "refused": why})
                 return
             self._tasks.add(task)
+            self._run.live.screens += 1
             run_id = self._run.state.run_id
             _send_line(writer, {"akg_tui": PROTOCOL, "run": run_id, "pid": os.getpid()})
             sending = asyncio.create_task(self._send_live(writer))
@@ -159,6 +160,8 @@ class _Connections:
         except (ConnectionError, asyncio.CancelledError):
             return
         finally:
+            if task in self._tasks:
+                self._run.live.screens -= 1
             self._tasks.discard(task)
             writer.close()
 

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
+from msgspec.structs import replace
+
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ModelFailed, ReachedModel, ServedModel, ServerBusy
 from akg_tui.agent.context import Context
@@ -194,6 +196,8 @@ class Engine:
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""
+        if isinstance(command, cmd.AskUser):
+            command = replace(command, watched=self.live.screens > 0)
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided

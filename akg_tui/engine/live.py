@@ -100,12 +100,13 @@ class Live:
     `version` grows with every change, so a reader can compare it before a redraw. `notice` is the
     message that a person still has to see when the run is over. `subagents` are those at work, each
     with a stream of its own; a diagnosis writes to `stream` as well. `holds`: no work is under way.
-    `at_rest`: no process is at work on the run.
+    `at_rest`: no process is at work on the run. `screens`: how many workbenches show the run.
     """
 
     activity: str = ""
     holds: bool = True
     at_rest: bool = False
+    screens: int = 0
     notice: str = ""
     progress: Progress | None = None
     version: int = 0

@@ -249,6 +249,7 @@ class WorkbenchApp(GuardedApp, Inked):
         from akg_tui.view.status import server_told
 
         self._handle = opening.result()
+        self._handle.live.screens += 1
         self._trouble, self._released = "", False
         if self.guard is not None and not self._only_watched():
             self.guard.keep_in(Path(self._handle.path))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.effects import undo_waits
 from akg_tui.core.past_states import Mark, Past
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
@@ -165,10 +166,14 @@ class TimeTravel:
         )
 
     def action_undo(self) -> None:
-        """Undo the last KEEP, after a question."""
+        """Undo the last KEEP, after a question; or take a queued undo back."""
         if self._deck_in_front() is None:
             return
         state = self._workbench.snapshot_now().state
+        if queued := state.undo_queued:
+            told = tr("the KEEP of attempt {number} stays", number=queued.attempt)
+            self._workbench.steer(cmd.WithdrawUndo(), told)
+            return
         if state.best is None or not state.former:
             self._workbench.say(tr("there is no KEEP to undo: the best kernel is the seed"))
             return
@@ -182,7 +187,12 @@ class TimeTravel:
             if isinstance(handle, Followed) and handle.pid is None:
                 self._app.run_worker(self._undo_at_rest(Path(handle.path)), name="undo")
             else:
-                self._workbench.steer(cmd.UndoKeep(), tr("the KEEP is undone"))
+                now = self._workbench.snapshot_now().state
+                told = tr("the KEEP is undone")
+                if undo_waits(now):
+                    told = tr("queued: the KEEP is undone when the round is settled; {key} takes "
+                              "that back", key=way_to("run.undo"))  # fmt: skip
+                self._workbench.steer(cmd.UndoKeep(queue=True), told)
 
         question = Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo"))
         self._app.push_screen(question, undo)
@@ -225,6 +235,9 @@ class TimeTravel:
 def _undo_words(state: RunState) -> tuple[str, ...]:
     undone, after = best_of(state), state.former[-1]
     stays = tr("The attempt stays in history, and the agent is told.")
+    if undo_waits(state):
+        waits = tr("It waits until the work under way is settled; a KEEP of that goes with it.")
+        stays = f"{stays} {waits}"
     if undone is None:  # an estimate run
         which = attempt(after.attempt)
         return (tr("The best kernel is {which} again, and the work starts from it.", which=which),

@@ -475,7 +475,20 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.KeepUndone: lambda e: _person(
         _because(message("undo the KEEP of {item}", item=e.item), e.comment)
     ),
+    ev.UndoQueued: lambda e: _person(
+        _because(
+            message("undo the KEEP of attempt {number} once its round is settled",
+                    number=e.attempt),
+            e.comment,
+        )
+    ),
+    ev.UndoWithdrawn: lambda e: _person(
+        message("do not undo the KEEP of attempt {number}", number=e.attempt)
+    ),
     ev.QuestionAsked: _asked,
+    ev.QuestionHeld: lambda e: _person(
+        message("question {number} waits for my answer", number=e.question)
+    ),
     ev.QuestionAnswered: _answered,
     ev.BlockedReported: _blocked,
     ev.CallRefused: lambda e: _error(_reason(e.reason), message("budget")),

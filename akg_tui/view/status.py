@@ -318,7 +318,9 @@ def status(
 
 
 def _ending(state: RunState) -> str:
-    """Return the words before an activity after which the run pauses or ends."""
+    """Return the words before an activity that an undo, a pause or the end of the run waits for."""
+    if state.undo_queued:
+        return tr("undo of attempt {number} after: ", number=state.undo_queued.attempt)
     if state.paused:
         return tr("pausing after: ")
     if state.stop_reason and state.phase is not Phase.DONE:
@@ -358,6 +360,10 @@ def _held(state: RunState, hold: Hold) -> Line:
         case Overlay.WAIT_API:
             how = f"WAIT_API: {_waiting_api(state)}"
     ends = f" ({tr('then the run ends')})" if state.stop_reason else ""
+    if queued := state.undo_queued:
+        ends = (
+            f" ({tr('then the KEEP of attempt {number} is undone', number=queued.attempt)}){ends}"
+        )
     return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"), (ends, "note"))
 
 

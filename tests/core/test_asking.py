@@ -11,6 +11,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import Usage
 from akg_tui.core.phases import Gate, Mode, Overlay, Phase
+from akg_tui.core.questions import GLANCE_S
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.limits import no_room, stop_reasons
 from akg_tui.core.task import Policy
@@ -37,6 +38,34 @@ def test_with_nobody_there_the_default_holds_at_once_and_the_run_goes_on() -> No
     told = " ".join(told_by_person(run.state))
     assert "your default holds: no" in told
     assert "decide by yourself" in told
+
+
+def test_in_mode_auto_a_question_waits_a_little_for_who_looks_at_the_screen() -> None:
+    run = planned("a")
+    asked(run, default="no", watched=True)
+    asked_at = run.state.questions[-1].since
+    assert run.next() == fx.Hold(Overlay.WAIT_USER, None, asked_at + GLANCE_S)
+    run.clock_off += GLANCE_S + 1
+    run.step()
+    assert (run.state.questions[0].answer, run.state.questions[0].source) == ("no", "timeout")
+    assert "nobody answered in time, so your default holds: no" in told_by_person(run.state)[-1]
+    asked(run, timeout_s=5.0, watched=True)
+    question = run.state.question
+    assert question is not None
+    assert question.until == question.since + 5.0, "never longer than the agent wants"
+    run.must(cmd.HoldQuestion(2))
+    assert run.refold() == run.state
+    assert run.next() == fx.Hold(Overlay.WAIT_USER)
+    assert "waits until it is answered already" in refusal(run, cmd.HoldQuestion(2))
+    run.must(cmd.AnswerQuestion(2, "yes"))
+    assert refusal(run, cmd.HoldQuestion(2)) == "question 2 is not open"
+
+
+def test_a_gate_that_a_person_turned_off_asks_nobody_outside_mode_auto() -> None:
+    run = planned("a", mode=Mode.REVIEW)
+    run.must(cmd.SetGate(Gate.ASK, on=False))
+    asked(run, default="no", watched=True)
+    assert run.state.questions[-1].source == "default"
 
 
 def test_a_question_holds_the_phase_until_it_is_answered_and_survives_a_restart() -> None:

@@ -322,6 +322,53 @@ def test_nothing_is_undone_under_a_candidate_that_builds_on_it() -> None:
     run.must(cmd.UndoKeep())
 
 
+def measuring_on_a_keep() -> SimulatedRun:
+    """A run that measures attempt 2, which builds on the KEEP of attempt 1."""
+    run = kept("a", "b")
+    run.edit()
+    run.step()
+    run.must(cmd.StartEval(ev.Purpose.CANDIDATE, 2, "b2"))
+    return run
+
+
+@pytest.mark.parametrize(("ratio", "undone"), [(0.9, [1]), (1.5, [2, 1])])
+def test_a_queued_undo_waits_until_the_round_that_builds_on_the_keep_is_settled(
+    ratio: float, undone: list[int]
+) -> None:
+    run = measuring_on_a_keep()
+    run.must(cmd.UndoKeep("not exact", queue=True))
+    assert run.state.best is not None
+    assert run.state.best.attempt == 1, "nothing changes under the candidate"
+    assert "is queued already" in refusal(run, cmd.UndoKeep(queue=True))
+    run.must(cmd.Pause())
+    folded = run.refold()
+    assert folded == run.state, "a crash keeps it"
+    run.must(cmd.FinishEval(faster(ratio)))
+    while not run.state.decided_here:
+        run.must(cmd.Unpause()) if run.state.paused else run.perform(run.next())  # type: ignore[arg-type]
+    step = run.next()
+    assert isinstance(step, fx.Step)
+    assert [(e.attempt, e.comment) for e in step.events if isinstance(e, ev.KeepUndone)] == [
+        (attempt, "not exact") for attempt in undone
+    ]
+    run.perform(step)
+    assert (run.state.best.attempt, run.state.undo_queued) == (0, None)
+
+
+def test_a_queued_undo_can_be_taken_back_and_is_nothing_new_where_nothing_waits() -> None:
+    run = measuring_on_a_keep()
+    assert refusal(run, cmd.WithdrawUndo()) == "no undo is queued"
+    run.must(cmd.UndoKeep(queue=True))
+    run.must(cmd.WithdrawUndo())
+    assert run.refold().undo_queued is None
+    run.must(cmd.FinishEval(faster(0.9)))
+    run.until_agent()
+    assert run.state.best is not None
+    assert run.state.best.attempt == 1
+    run.must(cmd.UndoKeep(queue=True))
+    assert run.state.best.attempt == 0, "no candidate builds on it: it is undone at once"
+
+
 def test_a_goal_reached_by_an_undone_keep_is_not_reached() -> None:
     goal = AutomationPolicy(goals=(Goal("speedup", ">", 1.4, scope="any"),))
     run = kept("a", "b", policy=Policy(automation=AutomationPolicy(strict_heuristics=False)))

@@ -99,6 +99,7 @@ async def test_a_run_at_work_is_followed_and_steered(tmp_path: Path) -> None:
         assert followed.kernel(followed.state.seed_blob) == work.kernel(work.state.seed_blob)
         assert await asyncio.to_thread(followed.send, cmd.Hint("wider")) is None
         assert work.state.hints == ("wider",)
+        assert work.live.screens == 1, "somebody is there to answer a question"
         refused = await asyncio.to_thread(followed.send, cmd.AnswerGate(9, approve=True))
         assert refused is not None
         assert refused.why
@@ -107,6 +108,7 @@ async def test_a_run_at_work_is_followed_and_steered(tmp_path: Path) -> None:
         assert list(followed.records) == list(work.records)
         following.cancel()
         await followed.close()
+        await until(lambda: work.live.screens == 0)
     assert not (Path(work.path) / SOCKET).exists()
 
 

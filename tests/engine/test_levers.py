@@ -13,6 +13,7 @@ from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse, UserMessage
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict
+from akg_tui.core.questions import GLANCE_S
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.fake_judge import FakeJudge
@@ -133,6 +134,24 @@ async def test_a_question_outlives_the_process_that_asked_it(tmp_path: Path) -> 
     task = asyncio.create_task(work.run())
     await until(lambda: work.live.activity.startswith("the agent asks"))
     assert len(model.prompts) == 1
+    assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
+    await until(lambda: work.state.phase is Phase.EDIT)
+    assert "the person answered: the wide one" in model.prompts[1]
+    await ended(work, task)
+
+
+async def test_a_question_in_mode_auto_waits_for_an_answer_while_a_screen_shows_the_run(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", mode=Mode.AUTO)
+    model = Asking()
+    work = Engine(run, model, FakeJudge, clock=run._clock)
+    work.live.screens = 1
+    task = asyncio.create_task(work.run())
+    await until(lambda: work.state.question is not None)
+    asked = next(r.event for r in work.records if isinstance(r.event, ev.QuestionAsked))
+    assert asked.timeout_s == GLANCE_S, "the agent would have waited for 500 s"
+    assert work.send(cmd.HoldQuestion(1)) is None
     assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
     await until(lambda: work.state.phase is Phase.EDIT)
     assert "the person answered: the wide one" in model.prompts[1]

@@ -309,10 +309,11 @@ async def test_words_for_a_question_that_was_closed_meanwhile_are_not_sent_to_an
     async with on_stage(handle, armed=True) as stage:
         await stage.press("alt+w", *"mine")
         handle.now += 100
-        assert handle.step()
+        assert not handle.step(), "who writes an answer has all the time"
+        assert handle.send(cmd.AnswerQuestion(1, "from another terminal")) is None
         assert handle.send(cmd.AskUser("And now?")) is None
         await stage.press("enter")
-        assert answered(handle) == []
+        assert [each.answer for each in answered(handle)] == ["from another terminal"]
         assert stage.deck.reply.value == "mine"
         assert "not open any more" in stage.text()
 
@@ -325,6 +326,39 @@ async def test_a_question_with_a_time_limit_counts_down_to_its_default() -> None
         await pause(stage, 60)
         assert "no answer: in 1:" not in stage.text()
         assert " s its default is taken, no" in stage.text()
+
+
+def glanced(**question: object) -> FakeHandle:
+    """The agent asks in mode auto, while a screen shows the run."""
+    handle = FakeHandle().to_phase(Phase.PLAN)
+    asked = cmd.AskUser("How far may errors go?", watched=True, **question)  # type: ignore[arg-type]
+    assert handle.send(asked) is None
+    return handle
+
+
+@pytest.mark.parametrize("key", ["alt+down", "alt+n", "alt+s"])
+async def test_in_mode_auto_a_question_waits_a_little_and_any_key_of_its_card_stops_the_clock(
+    key: str,
+) -> None:
+    handle = glanced(choices=("yes", "no"), default="no")
+    async with on_stage(handle, armed=True) as stage:
+        assert "How far may errors go?" in stage.text()
+        assert " s its default is taken, no; any key here stops the clock" in stage.text()
+        await stage.press(key)
+        assert "it waits until you answer; its default is no" in stage.text()
+        await pause(stage, 3_600)
+        assert not handle.step()
+        await stage.press("alt+y")
+    assert len(answered(handle)) == 1
+
+
+async def test_in_mode_auto_a_click_on_the_card_stops_the_clock() -> None:
+    handle = glanced()
+    async with on_stage(handle, armed=True) as stage:
+        await stage.pilot.click("#ask")
+        await stage.pull()
+        assert handle.state.question is not None
+        assert handle.state.question.until is None
 
 
 async def test_several_asks_queue_and_are_counted() -> None:

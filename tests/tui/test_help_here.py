@@ -15,6 +15,7 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.controls.command_registry import footer
 from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.formatting import STAGES
@@ -74,6 +75,26 @@ async def test_the_footer_begins_with_the_keys_of_the_focused_pane(pane: str, be
     async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=1)) as stage:
         await stage.press(pane)
         assert stage.text().rstrip().split("\n")[-1].strip().startswith(begins)
+
+
+def test_the_footer_offers_what_can_be_done_now_the_most_used_first() -> None:
+    def offered(handle: FakeHandle, pane: str = "") -> list[str]:
+        return [label for _, label in footer("deck", handle.state, pane)]
+
+    auto = FakeHandle().to_phase(Phase.PLAN)
+    assert offered(auto)[:3] == ["pause", "hint", "mode"]
+    assert not {"step", "undo KEEP", "review", "more"} & set(offered(auto)), "they would be refused"
+    assert auto.send(cmd.Pause()) is None
+    assert offered(auto)[:2] == ["go on", "step"]
+    stepping = FakeHandle(mode=Mode.STEP).work()
+    assert offered(stepping)[:2] == ["step", "pause"]
+    asking = FakeHandle(mode=Mode.REVIEW).work()
+    assert offered(asking, "source")[:2] == ["review", "pause"]
+    assert "keep" in [label for _, label in footer("review", asking.state)]
+    assert "keep" not in [label for _, label in footer("review", auto.state)]
+    kept = FakeHandle().to_phase(Phase.EDIT, settled=2)
+    assert "undo KEEP" in offered(kept)
+    assert offered(FakeHandle().work())[0] == "more"
 
 
 @pytest.mark.parametrize("stage", STAGES)

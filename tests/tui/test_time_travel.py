@@ -15,6 +15,7 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls.time_travel import PastPosition, TimelineRows, column, event_at
 from akg_tui.view.spans import plain, width
 
@@ -126,6 +127,46 @@ async def test_two_rounds_stand_side_by_side_with_their_measurements() -> None:
     async with on_stage(stage.handle, (80, 24)) as stage:
         await stage.press("v")
         assert "- round" in stage.text()
+
+
+async def test_an_undo_while_a_candidate_is_measured_is_queued_and_can_be_taken_back() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
+    async with on_stage(handle) as stage:
+
+        async def queued() -> None:
+            await stage.press("u")
+            assert "It waits until" in stage.text()
+            await stage.arm()
+            await stage.press("y")
+            assert "queued: the KEEP is undone when the round is settled; u takes" in stage.text()
+            assert "undo of attempt 2 after: " in stage.text()
+
+        await queued()
+        assert "you undo the KEEP of" in stage.text(), "in the log"
+        await stage.press("u")
+        assert "the KEEP of attempt 2 stays" in stage.text()
+        assert handle.state.undo_queued is None
+        await queued()
+        handle.work(lambda state: state.phase is Phase.EDIT)
+        await stage.pull()
+        assert "undo of attempt" not in stage.text()
+    assert handle.state.undone == (3, 2), "the KEEP of attempt 3 was built on it"
+
+
+@pytest.mark.parametrize("size", [(50, 18), (80, 24), (200, 60)])
+async def test_a_question_is_wrapped_anew_when_the_terminal_is_resized_under_it(
+    size: tuple[int, int],
+) -> None:
+    async with on_stage(FakeHandle().to_phase(Phase.EDIT, settled=2), (62, 20)) as stage:
+        await stage.press("u")
+        await stage.resize(*size)
+        told = "The best kernel is attempt 1 again (1.31×), and the work starts from it."
+        box = stage.app.screen.query_one("#question", Rows).region
+        rows = [
+            row[box.x : box.right].strip() for row in stage.text().split("\n")[box.y : box.bottom]
+        ]
+        assert told in " ".join(rows)
+        assert rows[-1].startswith("y undo"), "the keys are in sight"
 
 
 async def test_an_undo_asks_first_and_says_what_will_happen() -> None:

@@ -354,7 +354,7 @@ async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> 
     handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
     async with on_stage(handle) as stage:
         await stage.press("i")
-        assert "a setting of its knobs for the sweep" in stage.text()
+        assert "settings of its knobs for the sweep" in stage.text()
         await stage.press(*"LANES=8", "enter")
         assert "sweep tries LANES=8 as its next item" in stage.text()
         item = handle.state.pending[0]
@@ -369,6 +369,23 @@ async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> 
             assert told in stage.text(), text
     assert handle.state.hints == ()
     assert handle.state.pending[0] == item
+
+
+async def test_several_settings_in_one_hint_are_taken_without_quotes_and_the_rest_is_told() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
+    async with on_stage(handle) as stage:
+        await hinted(stage, "LANES=8, exp=poly5 FLAGS=-O3 -march=native please")
+        assert handle.state.pending[0].text == 'LANES=8 EXP="poly5" FLAGS="-O3 -march=native"'
+        assert "as its next item; not understood: please" in stage.text()
+        before = handle.state.pending
+        for text, told in (
+            ("LANES=4, EXP=poly6", 'EXP can be: "libm64", "libm32", "poly5"'),
+            ("LANES=4, WARPS=2", "no knob is called WARPS"),
+            ("LANES=4 LANES=16", "LANES is set twice"),
+        ):
+            await hinted(stage, text)
+            assert told in stage.text(), text
+        assert handle.state.pending == before, "nothing is taken by half"
 
 
 def test_a_served_model_reads_any_hint() -> None:

@@ -36,6 +36,66 @@ def read_setting(text: str) -> dict[str, Value]:
     return setting
 
 
+_ASKED = re.compile(r"(?<![\w-])([A-Za-z_]\w*)\s*=\s*")
+_WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,;]*")
+_END = re.compile(r"[,;.:)]*(?:\s|$)|,")
+
+
+class Wish(Struct, frozen=True):
+    """A setting that a person asks for in words of their own.
+
+    `wrong` are names that no knob has, that are set twice, or whose value is not among the choices;
+    `left` are the words that belong to no setting.
+    """
+
+    setting: dict[str, Value]
+    wrong: tuple[str, ...]
+    left: str
+
+
+def read_wish(text: str, knobs: Mapping[str, Knob]) -> Wish:
+    """Return the setting in a person's text: values of choices with or without quotation marks,
+    names in any case, and anything between the pairs.
+    """
+    setting: dict[str, Value] = {}
+    wrong: list[str] = []
+    left: list[str] = []
+    at = 0
+    for match in _ASKED.finditer(text):
+        name = match[1].upper()
+        if match.start() < at or not (name in knobs or match[1].isupper()):
+            continue
+        left.append(text[at : match.start()])
+        found = _choice_at(text[match.end() :], knobs[name].choices) if name in knobs else None
+        if found is None or name in setting:
+            wrong.append(name)
+            word = _WORD.match(text, match.end())
+            at = word.end() if word else match.end()
+        else:
+            setting[name], length = found
+            at = match.end() + length
+    words = " ".join((*left, text[at:])).replace(",", " ").split()
+    return Wish(setting, tuple(wrong), " ".join(word for word in words if word.strip(_STOPS)))
+
+
+def _choice_at(text: str, choices: Sequence[Value]) -> tuple[Value, int] | None:
+    """Return the longest choice at the start of `text`, with the length of its notation."""
+    forms = [(form, choice) for choice in choices for form in _notations(choice)]
+    forms.sort(key=lambda pair: -len(pair[0]))
+    for form, choice in forms:
+        if text.startswith(form) and _END.match(text, len(form)):
+            return choice, len(form)
+    word = _WORD.match(text)
+    read = read_setting(f"X={word[0]}") if word else {}
+    same = (each for each in choices if read and literal(each) == literal(read["X"]))
+    return next(((each, word.end()) for each in same if word), None)
+
+
+def _notations(choice: Value) -> set[str]:
+    bare = {choice} if isinstance(choice, str) else {str(choice).lower()}
+    return {literal(choice), repr(choice), *bare} - {""}
+
+
 def setting_key(setting: Mapping[str, Value]) -> tuple[tuple[str, str], ...]:
     """Return a key that ignores the order of the pairs; 1, 1.0 and True are three values."""
     return tuple(sorted((name, repr(value)) for name, value in setting.items()))

@@ -353,6 +353,7 @@ class Deck(InputScreen):
 
     def action_see(self) -> None:
         """Show the subject of the card in full: a diff to review, or a script to read."""
+        self._stop_clock()
         ask = self.card.shown
         if ask is not None and ask.detail:
             self.app.push_screen(Reading(ask.title, ask.detail))
@@ -363,9 +364,11 @@ class Deck(InputScreen):
         """Answer the ask on the card; `answer` is keep, reject or always."""
         ask = self.armed_ask()
         if ask is None:
+            self._stop_clock()
             return
         found = next((each for each in ask.answers if each.does == answer), None)
         if found is None:
+            self._stop_clock()
             self._not_an_answer(
                 tr("no rule can be made of this: it is answered by itself")
                 if answer == "always"
@@ -412,15 +415,28 @@ class Deck(InputScreen):
             return ask
         return None
 
+    def _stop_clock(self) -> None:
+        """Let a question wait for its answer without a limit: a key says that somebody is there."""
+        snapshot, ask = self.workbench.snapshot(), self.card.shown
+        question = snapshot.state.question
+        if snapshot.past is not None or snapshot.at_rest or question is None:
+            return
+        if ask is not None and ask.ident == f"question {question.number}" and question.until:
+            told = tr("the question waits until you answer it")
+            self.workbench.steer(cmd.HoldQuestion(question.number), told)
+
     def action_next_ask(self) -> None:
+        self._stop_clock()
         if not self.card.turn():
             self._not_an_answer(tr("no other question waits"))
 
     def action_choice(self, step: int) -> None:
+        self._stop_clock()
         if not self.card.mark(step):
             self._not_an_answer(tr("there is nothing to choose"))
 
     def action_reply(self) -> None:
+        self._stop_clock()
         ask = self.card.shown
         if ask is not None and ask.gate:
             key = way_to("run.hint")
@@ -617,6 +633,9 @@ class Deck(InputScreen):
         why = retold(one_line(found.reason))
         told = {"number": found.number, "item": found.item, "verdict": found.verdict, "why": why}
         self.say(tr("attempt {number} of {item}: {verdict}, {why}", **told))
+
+    def on_ask_card_touched(self) -> None:
+        self._stop_clock()
 
     async def on_ask_card_called(self, message: AskCard.Called) -> None:
         await self.workbench.carry_out(command(message.command))

@@ -79,7 +79,7 @@ _WIDTH = 76
 
 
 class Question(ModalScreen[T], DimmingScreen[T]):
-    """A box with rows of text, and below them the `line` to type on, if there is one."""
+    """A box with the rows of `told`, and below them the `line` to type on, if there is one."""
 
     CSS_PATH = "../styles/question.tcss"
 
@@ -98,13 +98,23 @@ class Question(ModalScreen[T], DimmingScreen[T]):
     def on_mount(self) -> None:
         if self._line is not None:
             self._line.focus()
+        self.show()
+
+    def on_resize(self) -> None:
+        self.show()
 
     @property
     def room(self) -> int:
         """The columns of a row."""
         return max(10, min(_WIDTH, self.app.size.width) - 4)
 
-    def show(self, lines: Sequence[Line]) -> None:
+    def told(self, room: int) -> list[Line]:
+        """Return the rows of the text, wrapped to `room` columns."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Show the text for the present size of the terminal."""
+        lines = self.told(self.room)
         self._rows.styles.height = len(lines)
         self._rows.show(tuple(lines))
 
@@ -128,22 +138,21 @@ class Confirm(Question[bool]):
     def on_mount(self) -> None:
         super().on_mount()
         self._since = self._now()
-        lines = self.told(self.room)
+
+    def told(self, room: int) -> list[Line]:
         if self._typed:
             name = one_line(self._typed)
             told = tr("Type its name to {verb} it: {name}", verb=self._verb, name=name)
-            lines += [BLANK, *hang(told, self.room, (), "note")]
-        else:
-            keys = (
-                ("y", "key"),
-                (f" {self._verb}    ", "text"),
-                ("n", "key"),
-                (f" {self._else or tr('leave it')}", "text"),
-            )
-            lines += [BLANK, line(*keys)]
-        self.show(lines)
+            return [*self.effect(room), BLANK, *hang(told, room, (), "note")]
+        keys = (
+            ("y", "key"),
+            (f" {self._verb}    ", "text"),
+            ("n", "key"),
+            (f" {self._else or tr('leave it')}", "text"),
+        )
+        return [*self.effect(room), BLANK, line(*keys)]
 
-    def told(self, room: int) -> list[Line]:
+    def effect(self, room: int) -> list[Line]:
         """Return the rows that describe the effect of a yes."""
         return [row for each in self._words for row in hang(one_line(each), room, (), "text")]
 
@@ -258,7 +267,7 @@ class Leave(Confirm):
         words = (tr("The run stops here and can be resumed with"), one_line(path), cost)
         super().__init__(tr("leave the run?"), words, tr("leave"), otherwise=tr("stay"))
 
-    def told(self, room: int) -> list[Line]:
+    def effect(self, room: int) -> list[Line]:
         can, path, cost = self._words
         return [
             *hang(can, room, (), "text"),
@@ -280,16 +289,13 @@ class AskLimits(Question[str]):
     ) -> None:
         super().__init__(title, Input(text, compact=True, select_on_focus=False))
         self._why, self._tuned, self._settled = one_line(why), task, settled
+        self._fault = ""
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._tell("")
-
-    def _tell(self, fault: str) -> None:
+    def told(self, room: int) -> list[Line]:
         asks = tr("Write other limits ({names}), enter sets them; esc leaves it as it is.",
                   names=", ".join(NAMES))  # fmt: skip
-        lines = [*hang(self._why, self.room, (), "text"), BLANK, *hang(asks, self.room, (), "note")]
-        self.show([*lines, *(hang(fault, self.room, (), "log.error") if fault else ())])
+        lines = [*hang(self._why, room, (), "text"), BLANK, *hang(asks, room, (), "note")]
+        return [*lines, *(hang(self._fault, room, (), "log.error") if self._fault else ())]
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -298,6 +304,7 @@ class AskLimits(Question[str]):
                 self._tuned.policy, event.value, settled=self._settled, metrics=self._tuned.metrics
             )
         except BadLimit as error:
-            self._tell(str(error))
+            self._fault = str(error)
+            self.show()
         else:
             self.dismiss(event.value.strip())

@@ -108,7 +108,9 @@ class InputScreen(RunScreen):
     def _asked_for(self) -> str:
         """Return what the hint line takes from this agent."""
         if self.agent == SWEEP:
-            return tr("a setting of its knobs for the sweep, as TILE=32: enter has it tried next")
+            return tr(
+                "settings of its knobs for the sweep, as TILE=32, MODE=fast: enter has them tried"
+            )
         return tr("a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it")
 
     @property

@@ -60,6 +60,9 @@ class Arming:
 class AskCard(Painted[Card]):
     """Shows one ask of the queue, until it is answered or the person chooses another."""
 
+    class Touched(Message):
+        """The card was clicked."""
+
     class Called(Message):
         """The key of a command was clicked; `command` is its id."""
 
@@ -133,6 +136,7 @@ class AskCard(Painted[Card]):
         rows = self.lines()
         if ask is None:
             return
+        self.post_message(self.Touched())
         if offset is None or offset.y >= len(rows):
             self.turn()
             return

@@ -275,8 +275,10 @@ def _unanswered(question: Question, now: float) -> str:
         return tr("it waits until you answer; its default is {answer}", answer=default)
     left = formatting.short_time(max(0.0, question.until - now))
     if default is None:
-        return tr("no answer: in {time} the agent decides by itself", time=left)
-    return tr("no answer: in {time} its default is taken, {answer}", time=left, answer=default)
+        told = tr("no answer: in {time} the agent decides by itself", time=left)
+    else:
+        told = tr("no answer: in {time} its default is taken, {answer}", time=left, answer=default)
+    return told + tr("; any key here stops the clock")
 
 
 def scope(covered: ev.Scope) -> str:

@@ -433,11 +433,20 @@ _OF_PANE = {
     "log": ("log.follow", "pane.open", "pane.forward", "pane.find"),
     "chart": ("chart.cycle",),
     "attempts": ("pane.open", "chart.cycle"),
-    "source": ("source.code",),
+    "source": ("pane.forward", "source.blame", "source.code"),
+    "best": ("source.blame",),
     "asm": ("source.code", "pane.forward", "pane.find"),
 }
-"""The commands that the footer shows first while a pane has the focus, after the pause."""
+"""The commands that the footer shows before those of all panes while a pane has the focus."""
 
+_BY_USE = (
+    "run.hint", "run.mode", "pane.next", "pane.zoom", "app.quit", "past.enter", "run.policy",
+    "run.undo", "past.compare", "pane.find", "pane.layout", "run.gates", "app.line", "app.palette",
+    "log.follow", "chart.cycle", "review.open", "source.blame", "app.help",
+)  # fmt: skip
+"""The other commands in the footer of the deck, the most used first: the last fall away first. Of
+help, which is last, the footer names the key where anything has fallen away.
+"""
 
 _OF_ALL_PANES = ("pane.find", "pane.zoom", "pane.hide", "copy.view", "copy.pane", "export.pane")
 _MENUS = {
@@ -458,39 +467,77 @@ def menu(where: Where, pane: str = "") -> tuple[Command, ...]:
 
 
 def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[str, str]]:
-    """Return key and label of the commands in the footer, the most important first.
+    """Return key and label of the commands in the footer, the most used of the moment first; what
+    would be refused at this moment is left out.
 
     `pane` is the pane of the deck that has the focus.
     """
-    over = state is not None and bool(state.finished)
+    own = tuple(_BY_ID[name] for name in (_OF_PANE.get(pane, ()) if where == "deck" else ()))
+    listed = tuple(dict.fromkeys((*_of_the_moment(where, state), *own, *_footed(where))))
+    idle = _idle(state) if state is not None else set()
     pairs: list[tuple[str, str]] = []
-    own = [_BY_ID[name] for name in (_OF_PANE.get(pane, ()) if where == "deck" else ())]
-    listed = _footed(where)
-    if own:
-        listed = tuple(dict.fromkeys((*listed[:1], *own, *listed[1:])))
     for command in listed:
-        keys = command.keys_now
-        more = over and command.id == "run.more" and state is not None and _can_go_on(state)
-        if not (command.footed or command in own or more) or not keys:
-            continue
-        if over and command.group == "Run" and not more:
-            continue
-        if command.id == "review.back" and state is not None and _reads_no_comment(state):
+        if command.id in idle or not (keys := command.keys_now):
             continue
         label = tr(command.label)
         if command.id == "run.pause" and state is not None and _held(state):
             label = tr("go on")
+        if command.id == "run.undo" and state is not None and state.undo_queued:
+            label = tr("take undo back")
         pairs.append((keymap.shown(keys[0]), label))
     return pairs
 
 
+def _of_the_moment(where: Where, state: RunState | None) -> tuple[Command, ...]:
+    """Return the commands of the deck that the state of the run asks for, the most urgent first."""
+    if where != "deck" or state is None:
+        return ()
+    if state.finished:
+        return (_BY_ID["run.more"],)
+    ids = ("review.open",) if _waits_for_review(state) else ()
+    stepping = ("run.step",) if state.mode == "step" and not state.paused else ()
+    then = ("run.step",) if state.paused else ()
+    return tuple(_BY_ID[name] for name in (*ids, *stepping, "run.pause", *then))
+
+
+def _idle(state: RunState) -> set[str]:
+    """Return the ids of commands that would be refused in this state."""
+    found: set[str] = set()
+    if state.finished:
+        found |= {c.id for c in COMMANDS if c.group == "Run"}
+        if _can_go_on(state):
+            found.discard("run.more")
+    if not (state.paused or state.mode == "step"):
+        found.add("run.step")
+    if not state.former:
+        found.add("run.undo")
+    if state.work_blob == state.standing_blob:
+        found.add("review.open")
+    if not _waits_for_review(state):
+        found |= {"review.keep", "review.reject", "review.back", "review.comment"}
+    if _reads_no_comment(state):
+        found.add("review.back")
+    return found
+
+
+def _waits_for_review(state: RunState) -> bool:
+    gate = state.gate
+    return gate is not None and not gate.answer and gate.kind in ("keep", "edit")
+
+
 def _footed(where: Where) -> tuple[Command, ...]:
-    """Return the commands that the footer may show; with `where` agents, their own come first."""
-    if where != "agents":
-        return tuple(c for c in at(where) if c.group != SUBAGENTS)
-    own = tuple(c for c in COMMANDS if c.group == SUBAGENTS)
+    """Return the commands that the footer shows in a place, the most used first; with `where`
+    agents, their own come first.
+    """
+    if where not in ("deck", "agents"):
+        return tuple(c for c in at(where) if c.footed and c.group != SUBAGENTS)
+    rank = {name: number for number, name in enumerate(_BY_USE)}
+    footed = [c for c in at("deck") if c.footed and c.group != SUBAGENTS]
+    deck = sorted(footed, key=lambda c: rank.get(c.id, -1))
+    if where == "deck":
+        return tuple(deck)
+    own = tuple(c for c in COMMANDS if c.footed and c.group == SUBAGENTS)
     taken = {key for command in within("deck") for key in command.keys_now}
-    deck = (c for c in at("deck") if c.group != SUBAGENTS)
     return (*own, *(c for c in deck if not taken & set(c.keys_now)))
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.plan.knobs import BadKnob, describe, find_knobs, literal, read_setting
+from akg_tui.core.plan.knobs import BadKnob, describe, find_knobs, literal, read_wish
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import OutOfOrder, RunState
 from akg_tui.core.task import SWEEP
@@ -129,25 +129,28 @@ def hint_command(text: str, state: RunState, best: Sequence[str]) -> tuple[cmd.P
         knobs = {knob.name: knob for knob in find_knobs(best)}
     except BadKnob as error:
         raise HintRefused(str(error)) from None
-    setting = read_setting(text)
-    if not setting:
+    wish = read_wish(text, knobs)
+    setting = wish.setting
+    if not (setting or wish.wrong):
         example = next((f"{k.name}={literal(k.choices[-1])}" for k in knobs.values()), "TILE=32")
         raise HintRefused(tr("sweep reads no hints, only settings of its knobs, such as {example}",
                              example=example))  # fmt: skip
-    for name, value in setting.items():
+    for name in wish.wrong:
         knob = knobs.get(name)
         if knob is None:
             raise HintRefused(tr("no knob is called {name}; there are: {known}", name=name,
                                  known=", ".join(knobs) or "-"))  # fmt: skip
-        if literal(value) not in {literal(choice) for choice in knob.choices}:
-            choices = ", ".join(map(literal, knob.choices))
-            raise HintRefused(tr("{name} can be: {words}", name=name, words=choices))
+        if name in setting:
+            raise HintRefused(tr("{name} is set twice: an item has one value of it", name=name))
+        choices = ", ".join(map(literal, knob.choices))
+        raise HintRefused(tr("{name} can be: {words}", name=name, words=choices))
     told = describe(setting, {})
     if all(literal(knobs[name].value) == literal(value) for name, value in setting.items()):
         raise HintRefused(tr("the best kernel has {setting} already", setting=told))
     before = state.pending[0].id if state.pending else ""
     added = cmd.AddItem(told, "a person's hint", before)
-    return added, tr("sweep tries {setting} as its next item", setting=told)
+    tries = tr("sweep tries {setting} as its next item", setting=told)
+    return added, tries + (tr("; not understood: {words}", words=wish.left) if wish.left else "")
 
 
 def _item(state: RunState, item_id: str) -> str:
