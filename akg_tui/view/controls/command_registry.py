@@ -440,9 +440,10 @@ _OF_PANE = {
 """The commands that the footer shows before those of all panes while a pane has the focus."""
 
 _BY_USE = (
-    "run.hint", "run.mode", "pane.next", "pane.zoom", "app.quit", "past.enter", "run.policy",
-    "run.undo", "past.compare", "pane.find", "pane.layout", "run.gates", "app.line", "app.palette",
-    "log.follow", "chart.cycle", "review.open", "source.blame", "app.help",
+    "run.pause", "run.step", "run.hint", "run.mode", "pane.next", "pane.zoom", "app.quit",
+    "past.enter", "run.policy", "run.undo", "past.compare", "pane.find", "pane.layout",
+    "run.gates", "app.line", "app.palette", "log.follow", "chart.cycle", "review.open",
+    "source.blame", "app.help",
 )  # fmt: skip
 """The other commands in the footer of the deck, the most used first: the last fall away first. Of
 help, which is last, the footer names the key where anything has fallen away.
@@ -497,7 +498,15 @@ def _of_the_moment(where: Where, state: RunState | None) -> tuple[Command, ...]:
     ids = ("review.open",) if _waits_for_review(state) else ()
     stepping = ("run.step",) if state.mode == "step" and not state.paused else ()
     then = ("run.step",) if state.paused else ()
+    if _compiles(state):
+        then = (*then, "run.skip_compile")
     return tuple(_BY_ID[name] for name in (*ids, *stepping, "run.pause", *then))
+
+
+def _compiles(state: RunState) -> bool:
+    from akg_tui.core.events import COMPILED  # not imported for the first screen, which has no run
+
+    return state.running is not None and state.running.purpose in COMPILED
 
 
 def _idle(state: RunState) -> set[str]:
@@ -533,7 +542,7 @@ def _footed(where: Where) -> tuple[Command, ...]:
         return tuple(c for c in at(where) if c.footed and c.group != SUBAGENTS)
     rank = {name: number for number, name in enumerate(_BY_USE)}
     footed = [c for c in at("deck") if c.footed and c.group != SUBAGENTS]
-    deck = sorted(footed, key=lambda c: rank.get(c.id, -1))
+    deck = sorted(footed, key=lambda c: rank.get(c.id, len(rank)))
     if where == "deck":
         return tuple(deck)
     own = tuple(c for c in COMMANDS if c.footed and c.group == SUBAGENTS)
