@@ -215,7 +215,7 @@ def _palette(path: Path, text: str, raw: object) -> dict[str, str]:
 def _palette_of_256(path: Path, text: str, raw: object) -> dict[str, str]:
     numbers = raw if isinstance(raw, dict) else {}
     if missing := [name for name in PALETTE if name not in numbers]:
-        raise BadTheme(f"theme {path}: [{OF_256}] lacks {', '.join(missing)}")
+        raise BadTheme(f"theme {path}: [palette256] lacks {', '.join(missing)}")
     for name in PALETTE:
         number = numbers[name]
         if not isinstance(number, int) or not 16 <= number <= 255:
