@@ -7,17 +7,26 @@ import io
 import os
 import pty
 import termios
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from akg_tui.cli import main
 from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.headless import ModelHeld
+from akg_tui.headless import ModelHeld, narrate
 from akg_tui.plain_stream import PlainStream, run_plain
+from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.view.controls.preferences import Preferences
+from akg_tui.view.event_words import line_texts
 from akg_tui.view.language import speak
 
+from .report import runs
+from .store.scripted import measurement, perform, send
 from .tui.script import FakeHandle, faster, wrong
 from .tui.script import Try as ATry
 
@@ -358,3 +367,40 @@ def test_a_request_that_makes_no_rule_offers_none_and_makes_none() -> None:
     stream.answer("always")
     assert "refused: this request does not say what would run the script" in out.getvalue()
     assert handle.state.rules == ()
+
+
+def test_text_that_goes_into_a_pipe_or_a_file_is_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, why = (
+        ("use wider loads in the loop " * 13)[:380],
+        ("the loop waits for memory " * 15)[:390],
+    )
+    run = runs.begun(tmp_path / "task")
+    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
+        if isinstance(effect, fx.RunAgent) and effect.phase == "PLAN":
+            send(run, cmd.Observe(ev.ModelReplied(phase=effect.phase, model="m", text=text)))
+            first = len(run.state.items)
+            items = [ev.PlannedItem("", f"{first + n} {text}", f"{why} {n}") for n in range(3)]
+            send(run, cmd.SubmitPlan(tuple(items)))
+            send(run, cmd.Observe(ev.TurnEnded()))
+        elif isinstance(effect, fx.Measure) and effect.incumbent:
+            found = measurement(effect.attempt)
+            if found.outcome is Outcome.FAILED:
+                found = replace(found, message=why)
+            send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+            send(run, cmd.FinishEval(found))
+        else:
+            perform(run, effect)
+    path = str(runs.closed(run))
+    for words in (["show", path], ["runs", path], ["usage", path]):
+        assert main(words) == 0
+    told = capsys.readouterr().out + "\n".join(narrate(RunAtRest(Path(path)).records))
+    told += "\n".join(
+        line
+        for each in RunAtRest(Path(path)).records
+        for line in line_texts(each.event, "plain", str)
+    )
+    assert "…" not in told
+    assert told.count(f"0 {text.strip()}") >= 3  # in the plan, the stream and the plain stream
+    assert why.strip() in told

@@ -150,7 +150,7 @@ def _add_toolchain(arguments: argparse.Namespace) -> int:
     from akg_tui.evaluate.targets.toolchain_install import ToolchainError, add
 
     def tell(line: str) -> None:
-        print(one_line(line, 200), file=sys.stderr, flush=True)
+        print(one_line(line), file=sys.stderr, flush=True)
 
     try:
         add(arguments.name, tell)

@@ -186,7 +186,7 @@ def _compiled(
     try:
         found = asyncio.run(asking.compile_report(folder.task, folder.reference, kernel, arches))
     except asking.NO_ANSWER as error:
-        print(f"no compile report: {one_line(str(error), 300)}", file=sys.stderr)
+        print(f"no compile report: {one_line(str(error))}", file=sys.stderr)
         return None
     if not found.launches and not found.stopped:
         raise UsageError("--compile-report: forward launches no kernel of the task's DSL")
@@ -253,7 +253,7 @@ def _print_measurement(
         print(msgspec.json.encode(told).decode())
         return
     print(
-        f"{measured.outcome}: {one_line(measured.message, 300)}"
+        f"{measured.outcome}: {one_line(measured.message)}"
         if measured.message
         else measured.outcome
     )
@@ -279,12 +279,12 @@ def _print_measurement(
             f"{roof.share:.0%} of the roofline, bytes only"
         )
     for note in measured.noise:
-        print(f"noise: {one_line(note, 200)}")
+        print(f"noise: {one_line(note)}")
     _print_metrics_and_errors(measured)
     for finding in measured.findings:
-        print(f"guard: {one_line(str(finding), 200)}")
+        print(f"guard: {one_line(str(finding))}")
     for protection in measured.sandbox_missing:
-        print(f"not sandboxed: {one_line(protection, 200)}")
+        print(f"not sandboxed: {one_line(protection)}")
     for line in measured.detail.splitlines():
         print("  " + clean(line))
     if profile is not None:
@@ -311,7 +311,7 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
     from akg_tui.core.sanitize import one_line
 
     for metric in measured.metrics:
-        print(f"{one_line(metric.name)}: {one_line(str(metric), 200)}")
+        print(f"{one_line(metric.name)}: {one_line(str(metric))}")
     errors: Any = measured.errors
     good = [each for each in errors if each.share is not None and each.share <= 1]
     if good:
@@ -320,18 +320,18 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
         )
     for near in nearest_errors(good):
         share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
-        print(f"  {near.dtype or 'results'} {share}: {one_line(near.label, 120)}")
+        print(f"  {near.dtype or 'results'} {share}: {one_line(near.label)}")
     untried: dict[str, list[str]] = {}
     for each in errors:
         if each not in good and each.error:
             off = f"error {each.error:.2g} > {each.tolerance:.2g}"
-            print(f"{one_line(each.label, 120)}: {off}")
+            print(f"{one_line(each.label)}: {off}")
         elif each not in good:
             untried.setdefault(each.note, []).append(each.label)
     for note, labels in untried.items():
-        listed = one_line(", ".join(labels), 120)
+        listed = one_line(", ".join(labels))
         if len(labels) > 1:
             listed = f"{len(labels)} kinds of input ({listed})"
-        print(f"{listed}: {one_line(note, 200)}")
+        print(f"{listed}: {one_line(note)}")
     if measured.tolerance is not None and measured.tolerance_from:
-        print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from, 120)}")
+        print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from)}")

@@ -82,8 +82,8 @@ def _list(pages: Sequence[Page]) -> None:
 
     width = min(60, max(len(page.cited) for page in pages))
     for page in pages:
-        print(f"{one_line(page.cited, 200):<{width}}  {one_line(page.title, 200)}")
-        print(f"{'':<{width}}  {one_line(page.summary, 200)}")
+        print(f"{one_line(page.cited):<{width}}  {one_line(page.title)}")
+        print(f"{'':<{width}}  {one_line(page.summary)}")
 
 
 def _own_shelf() -> Shelf:

@@ -170,4 +170,4 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         dsl=arguments.dsl or "",
         arch=arguments.arch,
     )
-    return make_task(wanted, lambda line: print(one_line(line, 400), flush=True))
+    return make_task(wanted, lambda line: print(one_line(line), flush=True))

@@ -115,19 +115,23 @@ def _plain_totals(total: Totals) -> dict[str, Any]:
 def _table(report: UsageReport) -> list[str]:
     from akg_tui.core.sanitize import one_line
 
-    lines = [
-        f"{'':<24} {'calls':>6} {'prompt':>11} {'cached':>7} {'output':>9} {'cost':>9} {'time':>8}"
+    rows = [(f"round {number}", total) for number, total in sorted(report.by_round.items())]
+    rows += [(f"item {one_line(name)}", total) for name, total in report.by_item.items()]
+    rows += [
+        (one_line(f"{name} {report.agents.get(name, '')}"), total)
+        for name, total in report.by_subagent.items()
     ]
-    lines += [_row(f"round {number}", total) for number, total in sorted(report.by_round.items())]
-    lines += [_row(f"item {one_line(name, 18)}", total) for name, total in report.by_item.items()]
-    for name, total in report.by_subagent.items():
-        agent = one_line(report.agents.get(name, ""), 16)
-        lines.append(_row(f"{one_line(name, 6)} {agent}", total))
-    lines.append(_row("run", report.total))
+    rows.append(("run", report.total))
+    wide = max(24, *(len(name) for name, _ in rows))
+    lines = [
+        f"{'':<{wide}} {'calls':>6} {'prompt':>11} {'cached':>7} {'output':>9} {'cost':>9} "
+        f"{'time':>8}"
+    ]
+    lines += [_row(f"{name:<{wide}}", total) for name, total in rows]
     if lost := sum(bool(call.lost) for call in report.calls):
         lines.append(f"{lost} of the calls gave no reply; what they took is counted")
     lines += [
-        f"cache missed in round {call.round}: {one_line(call.cache_miss, 120)}"
+        f"cache missed in round {call.round}: {one_line(call.cache_miss)}"
         for call in report.cache_misses
     ]
     return lines
@@ -139,6 +143,6 @@ def _row(name: str, total: Totals) -> str:
     cached = "-" if share is None else f"{share:.0%}"
     paid = "-" if cost is None else f"${cost:.4f}"
     return (
-        f"{name:<24} {total.calls:>6} {total.prompt_tokens:>11} {cached:>7} "
+        f"{name} {total.calls:>6} {total.prompt_tokens:>11} {cached:>7} "
         f"{total.output_tokens:>9} {paid:>9} {total.duration_s:>6.1f} s"
     )

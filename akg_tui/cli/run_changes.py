@@ -116,8 +116,8 @@ def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
         told = msgspec.to_builtins(change)
         print_json("adopt", edit=kept, adopted=arguments.yes, change=told)
         return
-    lines = [f"add   {item.id}: {one_line(item.text, 100)}" for item in change.added]
-    lines += [f"edit  {item.id}: {one_line(item.text, 100)}" for item in change.edited]
+    lines = [f"add   {item.id}: {one_line(item.text)}" for item in change.added]
+    lines += [f"edit  {item.id}: {one_line(item.text)}" for item in change.edited]
     lines += [f"drop  {item_id}" for item_id in change.dropped]
     if change.order:
         lines.append(f"order {', '.join(change.order)}")

@@ -54,7 +54,7 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({**summarize(state), "run": str(arguments.run_folder)}))
     else:
-        print(render_plan(state), end="")
+        print(render_plan(state, whole=True), end="")
     return EXIT_OK
 
 

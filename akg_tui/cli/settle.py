@@ -113,6 +113,6 @@ def _show(settled: Path, arguments: argparse.Namespace) -> int:
 
         print(json.dumps({**summarize(state), "run": str(settled)}))
     else:
-        print(render_plan(state), end="")
+        print(render_plan(state, whole=True), end="")
         print(f"run: {settled}")
     return EXIT_OK if state.ok and state.finished else EXIT_BAD_INPUT

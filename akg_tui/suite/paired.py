@@ -23,7 +23,6 @@ from akg_tui.suite.suite_results import Mean, TaskResult, geometric_mean, result
 
 SCHEMA = 1
 ENDED = ("correct", "failed")
-WHY_WIDTH = 300
 LEAST_PAIRS = 6
 """With fewer pairs no outcome of Wilcoxon's test is below 5 % (two-sided: 2 / 2^5 = 0.0625)."""
 
@@ -110,7 +109,7 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
     only_b = sum((p.a_state, p.b_state) == ("failed", "correct") for p in pairs)
     machines = [{m for name in names for m in side[name].machines} for side in ended]
     notes = [
-        f"left out: {side}, {r.task}: {one_line(r.why, WHY_WIDTH) or r.state}"
+        f"left out: {side}, {r.task}: {one_line(r.why) or r.state}"
         for side, (_, results) in (("A", a), ("B", b))
         for r in results
         if r.state not in ENDED

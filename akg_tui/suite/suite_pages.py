@@ -30,7 +30,6 @@ from akg_tui.view.formatting import short_time
 Form = Literal["html", "md", "json", "csv"]
 FORMS: tuple[Form, ...] = ("html", "md", "json", "csv")
 RESULTS = "results"
-WHY_WIDTH = 120
 DOUBTED = f"{DOUBT}: the interval of the ratio proves neither faster nor slower."
 
 
@@ -132,7 +131,7 @@ def _tasks(results: SuiteResults) -> Table:
             short_time(t.worked_s),
             f"{t.tokens:,}",
             _cost(t.cost_usd),
-            one_line(t.why, WHY_WIDTH),
+            one_line(t.why),
         )
         for t in results.tasks
     )

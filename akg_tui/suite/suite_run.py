@@ -155,9 +155,7 @@ class SuiteRunner:
             suite.put(replace(entry, fault=""))
         best = best_of(state)
         told = f"{best.line}; {state.finished}" if best else state.finished
-        self._tell(
-            News(entry=entry, state="done" if best else "failed", what=one_line(told, WHY_WIDTH))
-        )
+        self._tell(News(entry=entry, state="done" if best else "failed", what=one_line(told)))
         return False
 
     def _fell_over(self, entry: Entry, why: str) -> bool:

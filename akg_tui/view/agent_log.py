@@ -6,10 +6,12 @@ skipped ones. Stores references to the newest events, never copies of their text
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +23,22 @@ from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
 from akg_tui.view.language import retold, searched, tr, tr_in, translated
-from akg_tui.view.spans import BLANK, INDENT, Line, Span, excerpts, fit, hang
+from akg_tui.view.spans import (
+    BLANK,
+    INDENT,
+    Line,
+    Span,
+    excerpts,
+    fit,
+    hang,
+    hang_spans,
+    line,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_ENTRIES = 2_000
 SLICE = 250  # entries wrapped by one call, so that wrapping never blocks the screen
@@ -35,8 +52,11 @@ MAX_TEXT_LINES = 60
 
 _FOLDING = frozenset({ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied})
 
-Paragraph = tuple[Line, str, str]
-"""The spans before the first row, the text, and the role of the text."""
+MOST_MARKDOWN = 4_000
+"""The characters of a longer block of a reply are shown as they are."""
+
+Paragraph = tuple[Line, str | Line, str]
+"""The spans before the first row, the text, and the role of the text, unless its spans have one."""
 Paragraphs = list[Paragraph]
 
 
@@ -65,26 +85,129 @@ def paragraphs(text: str, role: str, *, most: int = MAX_TEXT_LINES) -> Paragraph
     return [((), each, role if n < most else "faint") for n, each in enumerate(lines)]
 
 
+def reply(text: str) -> Paragraphs:
+    """Return a model's reply, its Markdown as styles; lines beyond `MAX_TEXT_LINES` are counted.
+
+    Only headings, lists, quotes, code and strong text have a style: any other mark may be a part of
+    what is said, such as the ``*`` of a product, and stays. A block is read once.
+    """
+    lines = _some_lines(trimmed(text), MAX_TEXT_LINES)
+    rest = [((), each, "faint") for each in lines[MAX_TEXT_LINES:]]
+    found: Paragraphs = []
+    for block in _blocks(lines[:MAX_TEXT_LINES]):
+        found += [((), "", "text"), *_styled(block)] if found else _styled(block)
+    return [*found, *rest]
+
+
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_MARKED = re.compile(r"[*_`#]|^ *(?:[-+>]|\d+[.)]) ", re.M)
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the parts between blank lines, those inside of fenced code not counted."""
+    block: list[str] = []
+    fenced = False
+    for each in lines:
+        fenced ^= bool(_FENCE.match(each))
+        if each.strip() or fenced:
+            block.append(each)
+        elif block:
+            yield "\n".join(block)
+            block = []
+    if block:
+        yield "\n".join(block)
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # What would hide characters is off: links keep their address, escapes and entities stay.
+    rules = ("html_block", "html_inline", "link", "image", "autolink", "entity", "escape", "code",
+             "lheading", "reference")  # fmt: skip
+    return MarkdownIt("commonmark", {"html": False}).disable(list(rules))
+
+
+@lru_cache(maxsize=512)  # a reply that streams is read again as it grows
+def _styled(block: str) -> Paragraphs:
+    """Return one block of clean text as paragraphs."""
+    as_it_is: Paragraphs = [((), each, "log.model") for each in block.split("\n")]
+    if len(block) > MOST_MARKDOWN or not _MARKED.search(block):
+        return as_it_is
+    found: Paragraphs = []
+    before = " " * (len(block) - len(block.lstrip(" ")))  # what goes on after an item's blank line
+    markers: list[str] = []  # of the lists around, the innermost last; blanks once it was shown
+    role = "log.model"
+    for token in _markdown().parse(block):
+        match token.type:
+            case "bullet_list_open" | "ordered_list_open" | "blockquote_open":
+                markers.append("│ " if token.markup == ">" else "")
+            case "bullet_list_close" | "ordered_list_close" | "blockquote_close":
+                markers.pop()
+            case "list_item_open":
+                markers[-1] = f"{token.info}{token.markup} " if token.info else "• "
+            case "heading_open":
+                role = "strong"
+            case "heading_close":
+                role = "log.model"
+            case "hr":
+                found.append(((), "───", "faint"))
+            case "fence":
+                lead = line(f"{before}{''.join(markers)}  ")
+                found += [(lead, each, "text") for each in token.content.splitlines()]
+            case "inline":
+                for spans in _inline(token.children or [], role):
+                    found.append((line((f"{before}{''.join(markers)}", "accent")), spans, role))
+                    markers = [" " * len(m) if m != "│ " else m for m in markers]
+            case _:
+                pass
+    return found or as_it_is
+
+
+def _inline(children: Sequence[Token], role: str) -> list[Line]:
+    """Return the lines of a paragraph with their roles."""
+    lines: list[list[Span]] = [[]]
+    strong = 0
+    for child in children:
+        if child.type in ("softbreak", "hardbreak"):
+            lines.append([])
+        elif child.type == "code_inline":
+            lines[-1].append((child.content, "syn.type"))
+        elif child.type == "strong_open" and not plain(tuple(lines[-1][-1:]))[-1:].isalnum():
+            strong += 1
+        elif child.type == "strong_close" and strong:
+            strong -= 1
+        elif text := child.content or child.markup:
+            lines[-1].append((text, "strong" if strong else role))
+    return [tuple(each) for each in lines]
+
+
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
     """Wrap an entry into rows. A paragraph without text becomes one row with its lead."""
     if len(entry) == 1 and entry[0][1]:
         lead, text, role = entry[0]
-        return hang(text, room, lead, role)
+        return _hung(text, room, lead, role)
     rows: list[Line] = []
-    texts = excerpts([text for _, text, _ in entry], room - INDENT)
-    for (lead, _, role), text in zip(entry, texts, strict=True):
-        if text:
-            rows += hang(text, room, lead, role)
+    texts = [text if isinstance(text, str) else "" for _, text, _ in entry]
+    for (lead, spans, role), text in zip(entry, excerpts(texts, room - INDENT), strict=True):
+        if spans:
+            rows += _hung(text or spans, room, lead, role)
         else:
             rows.append(fit(lead, room) if lead else BLANK)
     return rows
+
+
+def _hung(text: str | Line, room: int, lead: Line, role: str) -> list[Line]:
+    if isinstance(text, str):
+        return hang(text, room, lead, role)
+    return hang_spans(text, room, lead)
 
 
 def tail(state: RunState, stream: str, room: int) -> list[Line]:
     """Return the rows below the last entry: the streamed reply and unanswered tool calls."""
     entry: Paragraphs = []
     if stream.strip():
-        entry += paragraphs(stream[-8_000:], "log.model")
+        entry += reply(stream[-8_000:])
     for _, tool in state.open_calls:
         entry.append((((f"{TOOL} ", "log.tool"),), f"{one_line(tool)} …", "log.tool"))
     return wrapped(entry, room)[-MAX_STREAM_ROWS:]
@@ -106,14 +229,19 @@ def call_words(event: ev.ToolCalled) -> str:
 
 
 class Entry(msgspec.Struct):
-    """One entry of the log. `more` builds its unfolded form; None if the entry does not fold."""
+    """One entry of the log. `more` builds its unfolded form; None if the entry does not fold.
 
-    brief: Paragraphs
+    `brief` may be a function, which is called when the entry is first drawn.
+    """
+
+    brief: Paragraphs | Callable[[], Paragraphs]
     more: Callable[[], Paragraphs] | None = None
     unfolded: bool = False
     turn: bool = False  # a reply of the model, to which the keys `[` and `]` jump
 
     def rows(self, room: int) -> list[Line]:
+        if callable(self.brief):
+            self.brief = self.brief()
         if self.more is None:
             return wrapped(self.brief, room)
         (lead, text, role), *rest = self.more() if self.unfolded else self.brief
@@ -336,14 +464,13 @@ def _reply(event: ev.ModelReplied) -> Entry | None:
         return None
     lines = text.count("\n") + 1
     if lines <= BRIEF_LINES:
-        return Entry(_by(event.source, paragraphs(text, "log.model")), turn=True)
+        return Entry(lambda: _by(event.source, reply(text)), turn=True)
     head = "\n".join(text.split("\n", BRIEF_LINES - 1)[: BRIEF_LINES - 1])
     hidden = formatting.count(lines - (BRIEF_LINES - 1), "more line")
     unfold = tr("({lines}: {key} unfolds)", lines=hidden, key=way_to("pane.open"))
-    brief = [*paragraphs(head, "log.model"), ((), unfold, "faint")]
     return Entry(
-        _by(event.source, brief),
-        lambda: _by(event.source, paragraphs(text, "log.model")),
+        lambda: _by(event.source, [*reply(head), ((), unfold, "faint")]),
+        lambda: _by(event.source, reply(text)),
         turn=True,
     )
 

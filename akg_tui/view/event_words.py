@@ -25,7 +25,6 @@ from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, Tex
 from akg_tui.view.spans import cells
 
 LABEL_CELLS = 10
-MAX_LINE = 300
 MAX_REPORTED = 400
 MAX_DETAILS = 6
 
@@ -88,7 +87,7 @@ def line_texts(event: ev.AnyEvent, surface: Surface, say: Say) -> list[str]:
 def _line(words: EventWords, say: Say) -> str:
     lead = " ".join(say(text) for text, _ in words.lead)
     label = say(words.label)
-    text = one_line(say(words.text), MAX_LINE)
+    text = one_line(say(words.text))
     if label and lead and "report" not in words.surfaces:  # avoids "hint      you …"
         text = f"{lead} {text}"
     label = label or lead
@@ -196,7 +195,7 @@ def _evaluated(event: ev.EvalFinished) -> EventWords:
 def _planned(event: ev.PlanSubmitted) -> EventWords:
     head = message("plan of {items}", items=Count(len(event.items), "item"))
     summary = AgentText(one_line(event.summary))
-    items = [f"{item.id:<4} {one_line(item.text, 100)}" for item in event.items]
+    items = [f"{item.id:<4} {one_line(item.text)}" for item in event.items]
     return EventWords(
         Joined((head, summary), ": ") if summary else head,
         lines=tuple(EventWords(item, label=message("plan")) for item in items),

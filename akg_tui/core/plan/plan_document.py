@@ -39,8 +39,8 @@ _OPEN = (ItemState.ACTIVE, ItemState.PENDING)
 _CHECK = "check: "
 
 
-def cell(text: str, width: int = REASON_WIDTH) -> str:
-    """Return `text` as one cell of a Markdown table: one line, bars replaced."""
+def cell(text: str, width: int | None = REASON_WIDTH) -> str:
+    """Return `text` as one cell of a Markdown table: one line, bars replaced; None: not cut."""
     return one_line(text, width).replace("|", "¦")
 
 
@@ -51,7 +51,7 @@ def measured_before(state: RunState, item: Item) -> str:
     return f"measured against an earlier best kernel, not proved: {percent(item.ratio)}"
 
 
-def _row(state: RunState, item: Item) -> str:
+def _row(state: RunState, item: Item, *, whole: bool = False) -> str:
     before = measured_before(state, item)
     word: str = item.state.value if before else item.word
     if attempt := state.waiting(item):
@@ -60,8 +60,8 @@ def _row(state: RunState, item: Item) -> str:
         item.id,
         word,
         str(item.ratio or "-"),
-        cell(item.text, ITEM_WIDTH),
-        cell(before or item.reason) or "-",
+        cell(item.text, None if whole else ITEM_WIDTH),
+        cell(before or item.reason, None if whole else REASON_WIDTH) or "-",
         item.commit[:7] or "-",
     )
     return "| " + " | ".join(cells) + " |"
@@ -136,11 +136,13 @@ def item_words(state: RunState) -> dict[str, tuple[str, str]]:
     return shown
 
 
-def _open_items(state: RunState) -> list[str]:
+def _open_items(state: RunState, *, whole: bool) -> list[str]:
     items = open_items(state)
     if not items:
         return ["No open item."]
     words = item_words(state)
+    if whole:
+        words = {i.id: (cell(i.text, None), cell(i.rationale, None)) for i in items}
     lines: list[str] = []
     for item in items:
         mark = WAITING if state.waiting(item) else PINNED if item.pinned else " "
@@ -151,30 +153,38 @@ def _open_items(state: RunState) -> list[str]:
     return lines
 
 
-def _conclusions(state: RunState) -> list[str]:
+def _conclusions(state: RunState, *, whole: bool) -> list[str]:
     folded, shown = split_settled(state)
+    if whole:
+        settled = {item.id for item in (*folded, *shown)}
+        folded, shown = [], [item for item in state.items if item.id in settled]
     lines: list[str] = []
     if shown:
         lines += ["", "# Conclusions", "", "| id | state | ratio | item | reason | commit |"]
         lines += ["|---|---|---|---|---|---|"]
-        lines += [_row(state, item) for item in shown]
+        lines += [_row(state, item, whole=whole) for item in shown]
     if folded:
         lines += ["", f"# {len(folded)} more conclusions, by direction", ""]
         lines += folded_rows(folded, FOLDED_ROOM)
     return lines
 
 
-def _advice(word: str, texts: Sequence[str]) -> list[str]:
-    return [f"- {word}: {cell(text)}" for text in texts[:MAX_ADVICE]]
+def _advice(word: str, texts: Sequence[str], *, whole: bool) -> list[str]:
+    width, most = (None, None) if whole else (REASON_WIDTH, MAX_ADVICE)
+    return [f"- {word}: {cell(text, width)}" for text in texts[:most]]
 
 
-def render_plan(state: RunState) -> str:
-    """Return the text of PLAN.md. Its `check` line is a digest of all other lines."""
-    body = ["---", "", "# Plan", "", *_open_items(state), *_conclusions(state)]
-    if state.diagnosis:
-        body += ["", "# Diagnosis", "", cell(state.diagnosis.cause, 400)]
-        body += _advice("avoid", state.diagnosis.avoid)
-        body += _advice("try", state.diagnosis.directions)
+def render_plan(state: RunState, *, whole: bool = False) -> str:
+    """Return the text of PLAN.md. Its `check` line is a digest of all other lines.
+
+    `whole`: for a person, with no text cut and no conclusion folded.
+    """
+    opened, settled = _open_items(state, whole=whole), _conclusions(state, whole=whole)
+    body = ["---", "", "# Plan", "", *opened, *settled]
+    if found := state.diagnosis:
+        body += ["", "# Diagnosis", "", cell(found.cause, None if whole else ITEM_WIDTH)]
+        body += _advice("avoid", found.avoid, whole=whole)
+        body += _advice("try", found.directions, whole=whole)
     head = "\n".join(map(clean, ["---", *_front_matter(state)])) + "\n"
     tail = "\n".join(map(clean, body)) + "\n"
     return f"{head}{_CHECK}{_digest(head + tail)}\n{tail}"
