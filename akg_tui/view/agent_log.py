@@ -429,7 +429,7 @@ class AgentLog:
             good = f"{told}{edit} {how}{self.size_told(event)}"
             return Entry([(who, good, "log.tool")], more)
         why = retold(split_clean(event.error_information.strip())[0])
-        brief = [
+        brief: Paragraphs = [
             (who, tr("{call} refused", call=told), "log.error"),
             ((("  ", "text"),), why, "log.error"),
         ]
