@@ -2,21 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What the demo needs, and what `make test` adds.
+DEMO := $(VENV)/.demo
+DEV := $(VENV)/.dev
+SOURCES := pyproject.toml constraints.txt install.py
 
 .PHONY: setup demo test lint format bench gallery clean
 
-setup: $(STAMP)
+setup: $(DEV)
 
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (the first time takes a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
-	@# pip compiles in one process; a package may have templates that are no Python.
+$(DEMO): $(SOURCES)
+	@$(PYTHON) install.py
+	@touch $@
+
+$(DEV): $(SOURCES)
+	@$(PYTHON) install.py dev
+	@# The tests start hundreds of processes. A package may have templates that are no Python.
 	@$(BIN)/python -m compileall -q -j 0 -x 'site-packages/.*/tests?/' $(VENV)/lib >/dev/null 2>&1 || true
-	@touch $(STAMP)
+	@touch $(DEMO) $@
 
-demo: setup
+demo: $(DEMO)
 	@$(BIN)/akg-tui demo
 
 lint: setup
@@ -37,7 +42,7 @@ test: lint
 bench: setup
 	$(BIN)/python -m benchmarks
 
-gallery: setup
+gallery: $(DEMO)
 	$(BIN)/akg-tui gallery
 
 clean:
