@@ -1,24 +1,25 @@
 # Two commands are all a fresh clone needs: `make demo` and `make test`.
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
+BIN := .venv/bin
 # What the demo needs, and what `make test` adds.
-DEMO := $(VENV)/.demo
-DEV := $(VENV)/.dev
+DEMO := .venv/.demo
+DEV := .venv/.dev
 SOURCES := pyproject.toml constraints.txt install.py
+# The Python of an environment that is there stays.
+INSTALL = $(if $(wildcard $(BIN)/pip),$(BIN)/python,$(PYTHON)) install.py
 
 .PHONY: setup demo test lint format bench gallery clean
 
 setup: $(DEV)
 
 $(DEMO): $(SOURCES)
-	@$(PYTHON) install.py
+	@$(INSTALL)
 	@touch $@
 
 $(DEV): $(SOURCES)
-	@$(PYTHON) install.py dev
+	@$(INSTALL) dev
 	@# The tests start hundreds of processes. A package may have templates that are no Python.
-	@$(BIN)/python -m compileall -q -j 0 -x 'site-packages/.*/tests?/' $(VENV)/lib >/dev/null 2>&1 || true
+	@$(BIN)/python -m compileall -q -j 0 -x 'site-packages/.*/tests?/' .venv/lib >/dev/null 2>&1 || true
 	@touch $(DEMO) $@
 
 demo: $(DEMO)
@@ -46,4 +47,4 @@ gallery: $(DEMO)
 	$(BIN)/akg-tui gallery
 
 clean:
-	rm -rf $(VENV) akg-demo build dist .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv akg-demo build dist .mypy_cache .ruff_cache .import_linter_cache

@@ -117,7 +117,11 @@ def main(extra: str = "") -> "str | int":
         print("uv could not install: pip does", flush=True)
         if not with_pip(target, cpu):
             return "not installed: the lines above say why"
-    return 0 if run(PYTHON, "-c", LOADED, more={"PYTHONDONTWRITEBYTECODE": ""}) else 1
+    loads = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    loaded = subprocess.run(
+        (PYTHON, "-c", LOADED), env=loads, capture_output=True, text=True, check=False
+    )
+    return 0 if loaded.returncode == 0 else f"torch cannot be loaded: {loaded.stderr}"
 
 
 if __name__ == "__main__":
