@@ -318,6 +318,10 @@ def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
         raise BadAgent(place.rstrip("`"), why) from None
 
 
+SHOWN = 120
+"""The most characters of an address or a path that a question shows."""
+
+
 def host_of(server: str) -> str:
     """Return the host and port of an address, cleaned; "" for ""."""
     return one_line(server.partition("://")[2].partition("/")[0], 80)
@@ -327,7 +331,7 @@ class Act(Struct, frozen=True):
     """Something that a folder's settings do outside the sandbox, for which they need trust.
 
     `what` is an address, a path or a name; `more` the server of a key file, or the digest of a tool
-    file. `own-key` is never a folder's: a person has named that server.
+    file. `own-key` is never a folder's: a person has named that server. The text is one sentence.
     """
 
     kind: Literal["server", "key-file", "own-key", "tools", "package", "scripts", "replies"]
@@ -335,7 +339,10 @@ class Act(Struct, frozen=True):
     more: str = ""
 
     def __str__(self) -> str:
-        what = one_line(self.what, 120)
+        what = one_line(self.what)
+        if len(what) > SHOWN:  # of an address its beginning tells whose it is, of a path its end
+            path = self.kind in ("key-file", "replies")
+            what = f"…{what[1 - SHOWN :]}" if path else f"{what[: SHOWN - 1]}…"
         match self.kind:
             case "server":
                 return f"the task, its kernels and what the agent reads go to {what}"
@@ -359,7 +366,7 @@ def acts_of(
     """Return what the settings of an agent do outside the sandbox.
 
     `tools` are the task's tool files, as (name, text). The settings in `stated` are a person's.
-    `api_key_file` is an absolute path.
+    `api_key_file` is a real path.
     """
     packages = [] if "packages" in stated else list(agent.packages)
     if agent.model.startswith(PACKAGE) and "model" not in stated:

@@ -52,10 +52,11 @@ class Untrusted(StoreError):
 def acts_in(
     agent: Agent, tools: Iterable[tuple[str, str]] = (), stated: Iterable[str] = ()
 ) -> tuple[Act, ...]:
-    """Return what an agent does outside the sandbox (`acts_of`); the key file may be relative."""
-    if agent.api_key_file:
-        whole = Path(os.path.expanduser(agent.api_key_file)).absolute()  # noqa: PTH111 - any text
-        agent = replace(agent, api_key_file=str(whole))
+    """Return what an agent does outside the sandbox (`acts_of`), with the key file's real path."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # no path: it opens nothing either
+        if agent.api_key_file:
+            real = Path(agent.api_key_file).expanduser().resolve()
+            agent = replace(agent, api_key_file=str(real))
     return acts_of(agent, tools, frozenset(stated))
 
 

@@ -7,6 +7,7 @@ works.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import stat
@@ -328,7 +329,8 @@ def _context(
     named = (TASK_FILE, task.files.reference, *task.files.names, *tools)
     excluded = [folder / name for name in named]
     if task.agent.api_key_file:
-        excluded.append(Path(task.agent.api_key_file).expanduser())
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # it names no file at all
+            excluded.append(Path(task.agent.api_key_file).expanduser().resolve())
     try:
         return find_context(folder, task.files.context, excluded)
     except BadContext as error:

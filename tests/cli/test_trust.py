@@ -19,7 +19,7 @@ import pytest
 
 from akg_tui import cli
 from akg_tui.core.phases import Mode
-from akg_tui.core.task import Agent
+from akg_tui.core.task import Act, Agent
 from akg_tui.engine import run_service, trust
 from akg_tui.engine.run_service import RunRequest, prepare
 from akg_tui.resources import sample, sample_names
@@ -304,6 +304,24 @@ def test_a_key_file_of_the_user_goes_to_no_server_of_a_folder_untold(tmp_path: P
     with pytest.raises(trust.Untrusted) as asked:
         prepare(RunRequest(task, settings={"api_key_file": str(tmp_path / "mine")}))
     assert f"{tmp_path}/mine goes to 127.0.0.1:9 as the key" in str(asked.value)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/key", "a\\u0000b", "loop"])
+def test_a_key_file_that_can_be_none_is_one_line(name: str, tmp_path: Path, capsys: Any) -> None:
+    task = forged(tmp_path / "task", "http://127.0.0.1:9")
+    (tmp_path / "loop").symlink_to("loop")
+    toml = task / "task.toml"
+    toml.write_text(toml.read_text().replace(f"{tmp_path}/secret", name))
+    assert "goes to 127.0.0.1:9 as the key" in refusal(capsys, "tune", task, "--headless")
+    assert "the key file" in refusal(capsys, "tune", task, "--headless", "--trust")
+
+
+def test_a_question_shows_whose_address_and_which_file_it_is_about() -> None:
+    server = f"http://example.com/{'x' * 300}"
+    assert "go to http://example.com/x" in str(Act("server", server))
+    told = str(Act("key-file", f"/home/{'../home/' * 90}u/.ssh/id", server))
+    assert "/home/u/.ssh/id goes to example.com as the key" in told
+    assert len(told) < 200
 
 
 def test_no_interpreter_that_is_started_imports_from_the_current_folder() -> None:

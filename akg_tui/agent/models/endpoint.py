@@ -120,14 +120,17 @@ def sdk_missing(api: Api) -> str:
 
 
 def _key_in(name: str) -> str:
-    path = Path(name).expanduser()
+    path = Path(name)
     try:
+        path = path.expanduser()
         with path.open(encoding="utf-8") as file:
             key = file.read(MAX_KEY + 1).strip()
     except OSError as error:
         raise KeyMissing(f"cannot read the key file {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise KeyMissing(f"the key file {path} is not text") from None
+    except (ValueError, RuntimeError) as error:  # a NUL in it, or the home of nobody
+        raise KeyMissing(f"cannot read the key file {path}: {error}") from None
     fault = "is empty" if not key else _key_fault(key)
     if fault:
         raise KeyMissing(f"the key file {path}: {fault}")
