@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_MARKS = 400
 WIDTH_IN, HEIGHT_IN = 9.6, 4.3
 CASES_HEIGHT_IN = 2.6
+LARGEST = 1e9  # ratio, on the axis
 LABEL_HEIGHT = 0.085  # of the height of the chart by case
 
 # Placeholder colours that matplotlib accepts; the page's variables replace them. They are so near
@@ -245,7 +246,8 @@ def _limits(axes: Axes, report: Report) -> None:
     axes.set_xlim(-0.02 * rounds - 0.3, rounds * 1.02 + 0.7)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
     low, high = axes.get_ylim()
-    low, high = min(low, 0.8), max(high, 1.25)
+    # A journal from elsewhere can have any number.
+    low, high = max(min(low, 0.8), 1 / LARGEST), min(max(high, 1.25), LARGEST)
     axes.set_ylim(low / (high / low) ** 0.10, high * (high / low) ** 0.05)
     subs = (1.0, 2.0, 5.0) if high / low < 1000 else (1.0,)
     axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))

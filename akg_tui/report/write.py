@@ -6,6 +6,7 @@ Applies the export guard to a run: decides whether a report is the result or a d
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.report.contents import Report, Result
 from akg_tui.report.gather import gather, is_asked_for
 from akg_tui.store.errors import RunFolderError, writing
-from akg_tui.store.filesystem import replace_file
+from akg_tui.store.filesystem import open_below, replace_file
 from akg_tui.store.run_at_rest import RunAtRest
 
 Format = Literal["html", "md", "json"]
@@ -93,6 +94,7 @@ def write_file(path: Path, text: str) -> None:
 def _earlier_result(run: Path) -> Result | None:
     """Return the result of the previous report; None if that report cannot be read."""
     try:
-        return msgspec.json.decode(path_in(run, "json").read_bytes(), type=_Written).result
+        with os.fdopen(open_below(run, path_in(run, "json").name, os.O_RDONLY), "rb") as file:
+            return msgspec.json.decode(file.read(), type=_Written).result
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

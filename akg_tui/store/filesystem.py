@@ -114,7 +114,7 @@ def open_below(root: Path, name: str, flags: int, *, make: bool = False) -> int:
             raise OSError(errno.EINVAL, "not a regular file")
     except OSError as error:
         os.close(found)
-        why = _LINKS.get(error.errno or 0, error.strerror)
+        why = _LINKS.get(error.errno or 0, error.strerror or "")
         raise OSError(error.errno, why, str(root / name)) from None
     return found
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from akg_tui.store.errors import RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import open_below
 
+SIZE = 256  # more characters than an identity has
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -74,7 +75,8 @@ class RunLock:
 def holder(folder: Path) -> int | None:
     """Return the live process named in the run's lock file, or None."""
     try:
-        told = (folder / "lock").read_text("ascii")
+        with os.fdopen(open_below(folder, "lock", os.O_RDONLY), encoding="ascii") as file:
+            told = file.read(SIZE)
         pid = int(told.split(maxsplit=1)[0])
         alive = identity(pid) == told
     except (OSError, ValueError, IndexError):

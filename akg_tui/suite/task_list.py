@@ -148,7 +148,7 @@ def _source(root: Path, path: Path) -> Source:
     inside = path.resolve() if path == root else path.relative_to(root)
     parts = inside.parts if path != root else (inside.name,)
     name = "-".join(parts)
-    if path.is_file():
+    if is_file(path):
         name = name.removesuffix(path.suffix)
     place, fault = str(path.absolute()), ""
     try:

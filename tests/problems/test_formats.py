@@ -344,6 +344,7 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
             "inputs.x.shape: expected a list of axes or null",
         ),
         ({"inputs": {"x": "float32"}}, "inputs.x: expected an object"),
+        ({"name": "../../etc/x"}, "name: '../../etc/x' leaves the folder"),
     ],
 )
 def test_a_definition_that_can_not_be_read_is_refused_with_its_line(
@@ -660,12 +661,18 @@ def test_a_setting_below_one_is_taken_and_a_size_below_one_refused(tmp_path: Pat
         read_problem(path)
 
 
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("a.json", "{\n,", "a.json:2: not valid JSON: "),
         ("a.json", "[1]", "a.json:1: expected an object with named fields"),
         ("a.yaml", "a: [\nb", "a.yaml:2: not valid YAML: "),
+        ("a.yaml", "[" * 20_000, "a.yaml:1: not valid YAML: RecursionError"),
+        ("a.yaml", BOMB, "a.yaml:1: has more than 100000 values, aliases unfolded"),
+        ("a.json", "[" * 20_000, "a.json:1: not valid JSON: nested too deeply"),
         ("a.yaml", "tests:\n  - {size: 1}\n", "has no reference.py, which GPU MODE's format needs"),
         ("a.yaml", "ci:\n  - dims: {A: 1}\n", "has the sizes of a.py, which is not beside it"),
         ("a.txt", "", "a.txt: is of no known format; there are: kernelbench, "),

@@ -169,6 +169,19 @@ def test_a_line_with_absurd_values_is_refused_in_one_line(
         assert re.search(f"at event 9, byte .*{why}", err), err
 
 
+def test_a_report_is_made_whatever_numbers_the_measurements_have(
+    played: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = [n for n, r in enumerate(played.records, 1) if isinstance(r.event, ev.EvalFinished)]
+
+    def attack(event: Payload) -> None:
+        event["measurement"]["ratio"].update(ratio=1e300, low=-1e300, high=5e-324)
+
+    forge(played.path, measured[1], attack)
+    assert main(["report", str(played.path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_no_escape_code_of_an_event_and_no_warning_reaches_the_terminal(
     played: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,6 +267,11 @@ def test_a_pipe_in_a_run_holds_nobody_up(played: RunFolder) -> None:
     os.mkfifo(played.path / "task" / "tools.yaml")
     with pytest.raises(RunFolderError, match=r"task/tools.yaml: is a link, a pipe or a device"):
         RunFolder.open(played.path)
+    for name in ("lock", "report.json"):
+        (played.path / name).unlink(missing_ok=True)
+        os.mkfifo(played.path / name)
+    assert main(["runs", str(played.path.parent)]) == 0  # who holds the lock is read
+    assert main(["report", str(played.path)]) == 2  # and the report before this one
 
 
 def elsewhere(git: Path, outside: Path) -> None:

@@ -312,6 +312,10 @@ def test_tasks_are_found_in_folders_patterns_and_manifests(tmp_path: Path) -> No
     assert pathless.fault.startswith(
         f"{manifest}:10: tasks[3]: Object missing required field `path`"
     )
+    manifest.write_text(f"[[tasks]]\npath = 'x'\nname = '..'\n[[tasks]]\npath = '{'n' * 300}'\n")
+    upwards, endless = find_tasks([str(manifest)])
+    assert upwards.fault == f"{manifest}:3: tasks[0].name: '..' leaves the folder"
+    assert "is no task folder and no problem" in endless.fault
     manifest.write_text("[[tasks]]\npath = 'x'\n[task]\n")
     with pytest.raises(BadTask, match=r"suite.toml:3: task: is not a known field"):
         find_tasks([str(manifest)])

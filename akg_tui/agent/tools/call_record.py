@@ -87,14 +87,13 @@ class Transcript:
 class TranscriptTail:
     """The content of a subagent's growing transcript, for one reader.
 
-    Stores the arguments and the answers of the subagent's calls. `trace` comes from a journal: a
-    path outside the run's own trace is not read, and a line that is not a message is skipped.
+    Stores the arguments and the answers of the subagent's calls. `trace` comes from a journal: what
+    is not in the run's own trace is not read, and a line that is not a message is skipped.
     """
 
     def __init__(self, run: Path, trace: str) -> None:
-        path = (run / trace / "messages.jsonl").resolve()
-        inside = path.is_relative_to((run / TRACE).resolve())
-        self._path = path if inside else None
+        self._run = run
+        self._name = f"{trace}/messages.jsonl" if trace.startswith(f"{TRACE}/") else ""
         self._read = 0
         self.prompt = ""
         self._arguments: dict[str, dict[str, Any]] = {}
@@ -110,10 +109,10 @@ class TranscriptTail:
 
     def more(self) -> bool:
         """Read the new lines; return whether there were any. Reads at most `MAX_KEPT` bytes."""
-        if self._path is None:
+        if not self._name:
             return False
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(open_below(self._run, self._name, os.O_RDONLY), "rb") as file:
                 file.seek(self._read)
                 data = file.read(MAX_KEPT - self._read)
         except OSError:
