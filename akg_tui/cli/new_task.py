@@ -1,9 +1,10 @@
-"""The command `new`: a task folder from a problem of a public task set, or from two files."""
+"""The command `new`: a task folder from a problem of a public task set, or from one's own files."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,13 +59,22 @@ def add_new(add: Callable[..., Any]) -> None:
     new.add_argument(
         "--seed",
         metavar="FILE|reference|inductor|write",
-        help="the first kernel: a file, what the reference does, as ModelNew (the default), what "
-        "torch.compile generates for it, in C++ or Triton, or none: a model writes it",
+        help="the first kernel: a file, what the reference does, as ModelNew (the default with "
+        "--from), what torch.compile generates for it, in C++ or Triton (the default with "
+        "--reference, where it can), or none: a model writes it",
     )
     new.add_argument("--reference", type=Path, help="instead of --from: PyTorch `Model` to match")
-    new.add_argument("--kernel", type=Path, help="with --reference: `ModelNew` to begin with")
+    new.add_argument(
+        "--kernel",
+        type=Path,
+        help="with --reference: `ModelNew` to begin with; both files are only copied",
+    )
     new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
-    new.add_argument("--dsl", type=task_word("Dsl"), help="default: cpp; torch with --from")
+    new.add_argument(
+        "--dsl",
+        type=task_word("Dsl"),
+        help="default: cpp; torch with --from, or where nothing is generated",
+    )
     new.add_argument("--arch", default="", help="the GPU, such as sm_90; or free text")
 
 
@@ -106,38 +116,44 @@ def _new(arguments: argparse.Namespace) -> int:
     from akg_tui.evaluate.targets.adapters import adapters, lacking
     from akg_tui.store.errors import StoreError
 
-    made = _from_problem(arguments) if arguments.origin is not None else _from_files(arguments)
+    made = _from_problem(arguments) if arguments.kernel is None else _from_files(arguments)
     try:
         note_made(made.path)
     except StoreError as error:
         print(f"akg-tui: note: its settings will need --trust: {error}", file=sys.stderr)
     if why := lacking(made.task):
         print(f"akg-tui: note: not here: {why}", file=sys.stderr)
-    folder = arguments.folder
+    folder = shlex.quote(str(arguments.folder))
     if arguments.seed == WRITE_SEED:
         how = f"akg-tui tune {folder} --agent claude (docs/models.md)"
         print(f"made {folder}, without a kernel; let a model write and tune it: {how}")
         return EXIT_OK
-    print(f"made {folder}; check it with: akg-tui eval {folder}")
-    if arguments.origin is not None:
-        what, command = "tune it with", f"akg-tui tune {folder}"
-        if adapters(made.task)[1].untimed(made.task.target.backend):
-            arch = arguments.arch if arguments.arch in RATES else "sm_90"
-            what, command = "rank changes, without a GPU, with", f"{command} --estimate {arch}"
-        if not find_knobs(made.kernel.splitlines()):
-            what, command = f"{what} a model", f"{command} --agent claude (docs/models.md)"
-        print(f"{what}: {command}")
+    knobs = len(find_knobs(made.kernel.splitlines()))
+    counted = f"{knobs} knob{'s' if knobs != 1 else ''}" if knobs else "no knobs"
+    told = f"made {folder}: a kernel in {made.task.target.dsl} with {counted}"
+    print(f"{told}; check it with: akg-tui eval {folder}")
+    what, command = "tune it with", f"akg-tui tune {folder}"
+    if adapters(made.task)[1].untimed(made.task.target.backend):
+        arch = arguments.arch if arguments.arch in RATES else "sm_90"
+        what, command = "rank changes, without a GPU, with", f"{command} --estimate {arch}"
+    if not knobs:
+        what, command = f"{what} a model", f"{command} --agent claude (docs/models.md)"
+    print(f"{what}: {command}")
     return EXIT_OK
 
 
 def _from_files(arguments: argparse.Namespace) -> Any:
     from akg_tui.store.task_folder import write_task
 
-    if arguments.reference is None or arguments.kernel is None:
-        raise UsageError("new needs --from PROBLEM, or --reference FILE and --kernel FILE")
+    if arguments.origin is not None:
+        raise UsageError("--from needs no --kernel; a kernel goes to --seed")
+    if arguments.reference is None:
+        raise UsageError("--kernel needs --reference FILE")
     for option in ("format", "fit", "sizes", "free_inputs", "seed"):
         if getattr(arguments, option):
-            raise UsageError(f"--{option.replace('_', '-')} needs --from PROBLEM")
+            raise UsageError(
+                f"--{option.replace('_', '-')} goes without --kernel, which only copies two files"
+            )
     return write_task(
         arguments.folder,
         reference=arguments.reference,
@@ -150,14 +166,14 @@ def _from_files(arguments: argparse.Namespace) -> Any:
 
 def _from_problem(arguments: argparse.Namespace) -> Any:
     from akg_tui.core.sanitize import one_line
-    from akg_tui.engine.task_making import NewTask, make_task
+    from akg_tui.engine.task_making import NewTask, make_task, own_task
 
-    if arguments.reference is not None or arguments.kernel is not None:
-        raise UsageError("--from needs no --reference and no --kernel; a kernel goes to --seed")
-    seed = arguments.seed
+    own, seed = arguments.reference, arguments.seed
+    if (arguments.origin is None) == (own is None):
+        raise UsageError("new needs --from PROBLEM or --reference FILE, one of them")
     wanted = NewTask(
         folder=arguments.folder,
-        origin=arguments.origin,
+        origin=arguments.origin or own,
         format=arguments.format or "",
         fit=arguments.fit,
         sizes=arguments.sizes,
@@ -166,8 +182,11 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         own_seed=seed is None,
         unwritten=seed == WRITE_SEED,
         inductor=seed == INDUCTOR_SEED,
+        verify=True,
         backend=arguments.backend,
         dsl=arguments.dsl or "",
         arch=arguments.arch,
     )
+    if own is not None:
+        wanted = own_task(wanted)
     return make_task(wanted, lambda line: print(one_line(line), flush=True))

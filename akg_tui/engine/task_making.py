@@ -1,26 +1,30 @@
 """Makes a task folder of a problem: reads it, finds sizes that fit, writes a first kernel, checks.
 
-The reference runs only in the confined children of the sizing process. Nothing is written before
-everything was found good.
+The reference runs only in the confined children of the sizing process and of the judge. Nothing is
+written before everything was found good.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 import dataclasses
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.phases import WRITE_THEN_TUNE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case, ReferenceChanges, Task
 from akg_tui.dsl import find_compiler
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_out_of_memory
+from akg_tui.evaluate import Judge
 from akg_tui.evaluate.sizing.needs import Needs
 from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
 from akg_tui.evaluate.targets.adapters import lacking
@@ -48,6 +52,7 @@ from akg_tui.store.task_folder import (
     check_empty,
     check_kernel,
     file_text,
+    op_named,
     task_text,
     write_texts,
 )
@@ -107,8 +112,11 @@ class NewTask:
 
     `seed` is the file of a first kernel; without it the kernel is the problem's own, if it has
     one and `own_seed` is set, or else made from the reference: by torch.compile if `inductor` is
-    set. With `unwritten` there is none: the agent writes it. `dsl` "": the problem's, or `torch`;
-    what torch.compile generates is in `cpp` for the CPU and in `triton` for a GPU.
+    set. With `or_reference`, what torch.compile can't generate is no fault: the kernel then does
+    what the reference does. With `unwritten` there is none: the agent writes it. `dsl` "": the
+    problem's, or `torch`; what torch.compile generates is in `cpp` for the CPU and in `triton` for
+    a GPU. `op` "": the problem's. With `verify` the judge verifies a kernel that is made here, and
+    a wrong one of torch.compile is not taken.
     """
 
     folder: Path
@@ -121,9 +129,23 @@ class NewTask:
     own_seed: bool = True
     unwritten: bool = False
     inductor: bool = False
+    or_reference: bool = False
+    verify: bool = False
+    op: str = ""
     backend: str = "cpu"
     dsl: str = ""
     arch: str = ""
+
+
+def own_task(wanted: NewTask) -> NewTask:
+    """Return how a task of a reference of one's own is made, which has no kernel.
+
+    It has the folder's name, and its first kernel is generated where that is possible.
+    """
+    op = op_named(wanted.folder.resolve().name)
+    if not wanted.own_seed or wanted.dsl == "torch":
+        return dataclasses.replace(wanted, op=op)
+    return dataclasses.replace(wanted, op=op, own_seed=False, inductor=True, or_reference=True)
 
 
 def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> TaskFolder:
@@ -141,6 +163,8 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
         check_empty(wanted.folder)
     check_arch(wanted.folder, wanted.arch)
     problem = read_problem(wanted.origin, wanted.format)
+    if wanted.op:
+        problem = dataclasses.replace(problem, op=wanted.op)
     tell(f"{problem.what}: {_about(problem)}")
     making = _Making(wanted, problem, tell)
     making.check_sizes()
@@ -148,6 +172,7 @@ def make_task(wanted: NewTask, tell: Tell, probe: SizeProbe | None = None) -> Ta
     if why := lacking(making.task()):
         making.refuse_to_generate(why)
         making.decide(f"not checked, because it can't run here: {why}")
+        making.decide_unverified(why)
     else:
         making.fit_and_examine(probe)
     if wanted.unwritten:
@@ -183,6 +208,7 @@ class _Making:
         self._free: tuple[int | str, ...] = (*problem.free_inputs, *wanted.free_inputs)
         self._copying: tuple[Problem, tuple[int, ...]] | None = None
         """The problem before its `Model` got copies of inputs, and the places of these."""
+        self._generates = wanted.inductor
         self._generated: str | None = None
         generated = GENERATED_DSL.get(wanted.backend, "cpp") if wanted.inductor else ""
         self._dsl = wanted.dsl or generated or problem.dsl or "torch"
@@ -230,13 +256,27 @@ class _Making:
                 "it writes C++ (cpp) for the CPU, and Triton (triton) for a GPU or Triton's "
                 f"interpreter (cpu), not {self._dsl} for {backend}"
             )
-        if self._dsl == "cpp" and not find_compiler():
+        elif self._dsl == "cpp" and not find_compiler():
             self.refuse_to_generate("it needs a C++ compiler, such as g++")
 
     def refuse_to_generate(self, why: str) -> None:
-        """Refuse the seed `inductor`, if that is wanted."""
-        if self._wanted.inductor:
+        """Refuse the seed `inductor`, or take the reference's kernel if that may stand for it."""
+        if not self._generates:
+            return
+        wanted = self._wanted
+        if not wanted.or_reference:
             raise BadTask(self.problem.origin, None, "--seed inductor", why)
+        if wanted.dsl:  # a kernel in another language is not what was wanted
+            why = f"{why}; state --kernel FILE, or --seed write and let a model write it"
+            raise BadTask(self.problem.origin, None, f"--dsl {wanted.dsl}", why)
+        self._take_reference(f"torch.compile generates none: {why}")
+
+    def _take_reference(self, why: str) -> None:
+        """Make the first kernel of the reference's own code, instead of a generated one."""
+        self._generates, self._generated = False, None
+        self._dsl = self._wanted.dsl or self.problem.dsl or "torch"
+        self.kernel()  # it may be refused
+        self.decide(f"the first kernel is the reference's own code: {why}")
 
     @property
     def _generates_apart(self) -> bool:
@@ -246,7 +286,7 @@ class _Making:
     def _without_device(self, task: Task) -> Task:
         return replace(task, target=replace(task.target, backend="cpu"))
 
-    def generate(self, probe: SizeProbe) -> None:
+    def _generate(self, probe: SizeProbe) -> None:
         """Make the first kernel of what torch.compile generates."""
         problem = self.problem
         self._tell("letting torch.compile generate code, in a sandboxed process")
@@ -264,8 +304,8 @@ class _Making:
             check_kernel(Path("kernel.py"), text.encode())
         except (NoSeed, BadTask) as error:
             self.refuse_to_generate(one_line(str(error), 300))
-        else:
-            self._generated = text
+            return
+        self._generated = text
         if generated.arch:
             told = f"Triton is generated for {generated.arch}"
             stated = task.target.arch
@@ -284,6 +324,11 @@ class _Making:
         wanted = self._wanted
         made = wanted.seed is not None or wanted.unwritten or wanted.inductor
         return wanted.own_seed and not made and self.problem.kernel is not None
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether the first kernel is not made here."""
+        return self._wanted.seed is not None or self._wanted.unwritten or self._is_own
 
     def kernel_files(self) -> dict[str, str]:
         """Return the texts of the first kernel's files; the judge loads the first."""
@@ -336,7 +381,7 @@ class _Making:
         """Find sizes that fit if wanted, refuse those that can't, and examine the reference."""
         problem = self.problem
         self._tell("looking at what it needs, in a sandboxed process")
-        generates = self._wanted.inductor and not self._generates_apart
+        generates = self._generates and not self._generates_apart
         own = SizeProbe(self.task(), generates=generates)
         sizing = own if given is None else contextlib.nullcontext(given)
         with self._faults(), sizing as probe:
@@ -355,11 +400,60 @@ class _Making:
                 self._fit_time(search)
             self._tell("checking it as the judge will")
             self._examine(search)
-            if self._wanted.inductor and self._generates_apart:
+            self._make_kernel(probe)
+
+    def _make_kernel(self, probe: SizeProbe) -> None:
+        """Let torch.compile generate the first kernel if wanted; verify one that is made here."""
+        if not self._wanted.verify or self._is_given:
+            self._try_to_generate(probe)
+            return
+        with tempfile.TemporaryDirectory(prefix="akg-new-") as scratch, asyncio.Runner() as runner:
+            home = Path(scratch) / "judge"
+            # Of the DSL that is wanted; it verifies the reference's own code as well.
+            judge = Judge(self.task(), self.problem.reference, home, prefetch=False)
+
+            def verified() -> Measurement:
+                self._tell("verifying the first kernel, as akg-tui eval does")
+                return runner.run(judge.probe(self.kernel(), timed=False))
+
+            try:
+                runner.run(judge.prepare())  # it starts while code is generated
+                self._try_to_generate(probe)
+                found = verified()
+                if found.outcome is Outcome.FAILED and self._generated is not None:
+                    why = one_line(found.message, 200)
+                    self._take_reference(f"what torch.compile generates is wrong here: {why}")
+                    found = verified()
+            finally:
+                runner.run(judge.close())
+        self._decide_verified(found)
+
+    def _decide_verified(self, found: Measurement) -> None:
+        if found.outcome is Outcome.ERROR:
+            self.decide_unverified(found.message)
+        elif found.outcome is Outcome.FAILED:
+            self.decide(f"the first kernel is not correct: {one_line(found.message, 200)}")
+        else:
+            self.decide("the first kernel is correct")
+
+    def _try_to_generate(self, probe: SizeProbe) -> None:
+        if not self._generates:
+            return
+        try:
+            if self._generates_apart:
                 with SizeProbe(self._without_device(self.task()), generates=True) as apart:
-                    self.generate(apart)
-            elif self._wanted.inductor:
-                self.generate(probe)
+                    self._generate(apart)
+            else:
+                self._generate(probe)
+        except (ReferenceRefused, ProbeLost) as error:
+            if not self._wanted.or_reference:
+                raise
+            self.refuse_to_generate(one_line(str(error), 300))
+
+    def decide_unverified(self, why: str) -> None:
+        """Say that a kernel made here was not verified."""
+        if self._wanted.verify and not self._is_given:
+            self.decide(f"the first kernel is not verified here: {one_line(why, 200)}")
 
     def _fit_cases(self, search: SizeSearch) -> None:
         """Leave out the cases that do not fit or are refused; fewer than two are none."""

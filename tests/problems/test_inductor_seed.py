@@ -94,7 +94,9 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     path, folder = tmp_path / "p.py", tmp_path / "task"
     path.write_text(PROBLEM)
     assert main(["new", str(folder), "--from", str(path), "--seed", "inductor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"tune it with: akg-tui tune {folder}"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3] == "the first kernel is correct"
+    assert lines[-1] == f"tune it with: akg-tui tune {folder}"
     kernel = (folder / "kernel.py").read_text()
     head = kernel.splitlines()[:2]
     assert head[0] == "# The first kernel: what torch.compile generates for p.py, as one file."

@@ -590,7 +590,15 @@ def test_a_file_that_is_no_task_is_refused_in_a_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "new needs --from PROBLEM, or --reference FILE and --kernel FILE"),
+        ([], "new needs --from PROBLEM or --reference FILE, one of them"),
+        (["--from", SOFTMAX, "--reference", "r.py"], "--reference FILE, one of them"),
+        (["--kernel", "k.py"], "--kernel needs --reference FILE"),
+        (["--reference", "nowhere.py"], "nowhere.py: does not exist, expected a problem's file"),
+        (
+            ["--reference", SOFTMAX, "--dsl", "ascendc"],
+            "--dsl ascendc: it writes C++ (cpp) for the CPU, and Triton (triton) for a GPU or "
+            "Triton's interpreter (cpu), not ascendc for cpu; state --kernel FILE, or --seed write",
+        ),
         (["--from", SOFTMAX, "--sizes", "rows=4"], "--sizes rows: is no constant of the reference"),
         (["--from", SOFTMAX, "--sizes", "dim=0"], "4_softmax.py:14: --sizes dim: is 0, expected"),
         (["--from", SOFTMAX, "--sizes", "dim"], "'dim' is no size, expected NAME=NUMBER"),
@@ -600,7 +608,7 @@ def test_a_file_that_is_no_task_is_refused_in_a_line_and_nothing_is_written(
         (["--from", SOFTMAX, "--seed", "nowhere.py"], "nowhere.py: cannot be read: No such file"),
         (["--from", "nowhere"], "nowhere: does not exist, expected a problem's file or folder"),
         (["--from", SOFTMAX, "--kernel", "k.py"], "a kernel goes to --seed"),
-        (["--reference", "r", "--kernel", "k", "--fit"], "--fit needs --from PROBLEM"),
+        (["--reference", "r", "--kernel", "k", "--fit"], "--fit goes without --kernel"),
     ],
 )
 def test_bad_options_end_in_one_line_before_anything_runs(

@@ -1,0 +1,168 @@
+"""First kernels: those of docs/kernels.md, and those that `new --reference` makes and verifies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from akg_tui.cli import main
+from akg_tui.core.plan.knobs import find_knobs
+from akg_tui.core.task import Target, Task
+from akg_tui.engine import task_making
+from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.store.task_folder import load_task
+
+PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
+
+REFERENCE = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1) * x.abs()
+
+
+def get_inputs():
+    return [torch.randn(32, 40)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture
+def alive(monkeypatch: pytest.MonkeyPatch, generator: SizeProbe) -> None:
+    """Let `new` take a sizing process that runs already."""
+    running = contextlib.nullcontext(generator)
+    monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: running)
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[SizeProbe]:
+    with SizeProbe(Task(op="x", target=Target(dsl="cpp")), generates=True) as running:
+        yield running
+
+
+def page_files() -> dict[str, str]:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return {re.match(r"# (\w+\.py)", block)[1]: block for block in blocks}  # type: ignore[index]
+
+
+def test_the_kernel_of_the_page_is_correct_and_the_sweep_makes_it_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = page_files()
+    assert list(files) == ["reference.py", "kernel.py"]
+    for name, text in files.items():
+        Path(name).write_text(text)
+    commands = re.findall(r"^akg-tui ((?:new|eval|tune) .*?)(?: *#.*)?$", PAGE.read_text(), re.M)
+    new, check, tune, _ = (shlex.split(command) for command in commands)
+    assert main(new) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "made mytask: a kernel in cpp with 2 knobs; check it with: akg-tui eval mytask",
+        "tune it with: akg-tui tune mytask",
+    ]
+    toml = Path("mytask/task.toml")
+    text = toml.read_text().replace("budget_s = 20.0", "budget_s = 3.0")
+    toml.write_text(text.replace('baselines = ["eager", "compile"]', 'baselines = ["eager"]'))
+    assert toml.read_text().count('["eager"]') == 1
+    assert main([*check, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "correct"
+    main([*tune, "--headless", "--json", "--max-rounds", "2"])
+    (run,) = (tmp_path / "mytask" / "runs").iterdir()
+    report = json.loads((run / "report.json").read_text())
+    assert report["about"]["verdicts"].get("FAIL", 0) == 0
+    assert report["about"]["rounds"] == 2
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder = tmp_path / "reference.py", tmp_path / "my task"
+    path.write_text(REFERENCE)
+    assert main(["new", str(folder), "--reference", str(path)]) == 0
+    *_, verified, made, tune = capsys.readouterr().out.splitlines()
+    task = load_task(folder)
+    knobs = find_knobs(task.kernel.splitlines())
+    assert len(knobs) >= 5
+    assert verified == "the first kernel is correct"
+    told = f"made '{folder}': a kernel in cpp with {len(knobs)} knobs"
+    assert made == f"{told}; check it with: akg-tui eval '{folder}'"
+    assert tune == f"tune it with: akg-tui tune '{folder}'"
+    assert task.task.op == "my_task"
+    assert task.task.target.dsl == "cpp"
+    assert "compile_cpp" in task.kernel
+    assert task.reference == REFERENCE
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_generated_kernel_that_is_wrong_is_told_and_replaced_by_the_reference_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = task_making.kernel_of
+    monkeypatch.setattr(
+        task_making,
+        "kernel_of",
+        lambda *a, **k: right(*a, **k).replace("return buf", "return -buf"),
+    )
+    path, folder = tmp_path / "reference.py", tmp_path / "task"
+    path.write_text(REFERENCE)
+    assert main(["new", str(folder), "--seed", "inductor", "--from", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (wrong,) = (line for line in lines if "wrong here" in line)
+    assert wrong.startswith(
+        "the first kernel is the reference's own code: what torch.compile generates is wrong here: "
+        "wrong values: "
+    )
+    assert lines[-3:] == [
+        "the first kernel is correct",
+        f"made {folder}: a kernel in torch with no knobs; check it with: akg-tui eval {folder}",
+        f"tune it with a model: akg-tui tune {folder} --agent claude (docs/models.md)",
+    ]
+    assert "compile_cpp" not in (folder / "kernel.py").read_text()
+    assert f"- {wrong}" in (folder / "README.md").read_text()
+
+
+@pytest.mark.usefixtures("alive")
+@pytest.mark.parametrize("stated", [[], ["--dsl", "cpp"]])
+def test_where_nothing_can_be_generated_a_line_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stated: list[str]
+) -> None:
+    path, folder = tmp_path / "reference.py", tmp_path / "task"
+    path.write_text(REFERENCE.replace("return", "x = x if x.sum() > 0 else -x\n        return", 1))
+    code = main(["new", str(folder), "--reference", str(path), *stated])
+    told = capsys.readouterr()
+    why = "reference.py:7: torch.compile can't take it as one graph: "
+    if stated:
+        assert code == 2
+        assert f"--dsl cpp: {why}" in told.err
+        assert told.err.rstrip().endswith(
+            "state --kernel FILE, or --seed write and let a model write it"
+        )
+        assert not folder.exists()
+    else:
+        assert code == 0
+        assert f"own code: torch.compile generates none: {why}" in told.out
+        assert "the first kernel is correct" in told.out
+        assert load_task(folder).task.target.dsl == "torch"
+
+
+def test_a_kernel_for_a_device_that_is_not_here_is_said_not_to_be_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder = tmp_path / "reference.py", tmp_path / "task"
+    path.write_text(REFERENCE)
+    assert main(["new", str(folder), "--reference", str(path), "--backend", "ascend"]) == 0
+    out = capsys.readouterr().out
+    assert "the first kernel is the reference's own code: torch.compile generates none: " in out
+    assert "the first kernel is not verified here: " in out
