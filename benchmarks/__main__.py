@@ -38,6 +38,7 @@ MODULES = {
 LONG = {
     "problems": "problems",
     "samples": "samples",
+    "newcomer": "newcomer",
     "cuda_reports": "cuda.reports",
     "triton_samples": "triton_samples",
     "suite_cluster": "suite_cluster",
