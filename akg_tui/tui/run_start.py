@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,11 +114,12 @@ def _at_field(fault: RunFault) -> Unfit:
 class Draft:
     """The description of a task without a folder yet, and the settings of its first run.
 
-    `reference`, `kernel` and `folder` are unchecked.
+    `reference`, `kernel` and `folder` are unchecked. Without a `kernel` one is made of the
+    reference (`with_kernel`); only then `dsl` may be "".
     """
 
     reference: Path
-    kernel: Path
+    kernel: Path | None
     folder: Path
     backend: str = "cpu"
     dsl: str = "cpp"
@@ -137,6 +140,42 @@ class Draft:
         )
 
 
+async def with_kernel(draft: Draft, home: Path, tell: Callable[[str], None]) -> Draft:
+    """Return the draft with the kernel that `akg-tui new` makes of its reference, below `home`.
+
+    The command runs as a process of its own, which a cancellation ends; `tell` is called with each
+    line of it. Raises `Unfit` with its fault.
+    """
+    from akg_tui.store.task_folder import load_task
+
+    await asyncio.to_thread(_insist_on_room, draft.folder)
+    folder = Path(tempfile.mkdtemp(dir=home)) / "task"
+    words = ["new", str(folder), "--reference", str(draft.reference), "--backend", draft.backend]
+    words += [f"--dsl={draft.dsl}"] if draft.dsl else []
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "akg_tui", *words, f"--arch={draft.arch}"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async for said in process.stdout:
+            tell(said.decode("utf-8", "replace").strip())
+        faults = (await process.stderr.read()).decode("utf-8", "replace").strip()
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+            await process.wait()
+    if code != 0:
+        why = faults.rpartition("\n")[2].removeprefix("akg-tui: ")
+        raise Unfit("reference", retold(why))
+    made = await asyncio.to_thread(load_task, folder)
+    return replace(draft, kernel=folder / made.task.files.kernel, dsl=made.task.target.dsl)
+
+
 async def written(draft: Draft) -> RunRequest:
     """Make the task folder, as `akg-tui new` does. Raises `Unfit`."""
 
@@ -154,6 +193,7 @@ def _task_of(draft: Draft, folder: Path) -> TaskFolder:
     from akg_tui.store.errors import BadTask
     from akg_tui.store.task_folder import write_task
 
+    assert draft.kernel is not None
     if draft.reference == draft.kernel:
         raise Unfit("kernel", retold("is the reference too, expected another file"))
     try:

@@ -27,6 +27,21 @@ from .test_runs import Listed, listed
 
 SMALL = (80, 24)
 KNOBLESS = "class ModelNew:\n    pass\n"
+TRUE_REFERENCE = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1)
+
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+
+def get_init_inputs():
+    return []
+"""
 CORRECT = Measurement(outcome=Outcome.CORRECT, candidate_ms=2.0)
 
 
@@ -273,6 +288,39 @@ async def test_a_failed_check_is_told_at_the_file_that_it_is_about(
         await stage.press("escape", "escape")
         await stage.until(lambda: stage.app.screen is stage.runs)
     assert not (tmp_path / "mytask").exists()
+
+
+async def made(stage: Listed) -> None:
+    """Begin a check and wait for its end, which a command of its own may delay for long."""
+    wizard = stage.app.screen
+    assert isinstance(wizard, Wizard)
+    await stage.press("enter")
+    assert wizard._work is not None
+    await wizard._work.wait()
+
+
+async def test_a_kernel_is_made_of_the_reference_where_none_is_named(
+    tmp_path: Path, judged: list[Measurement], begun: list[RunRequest]
+) -> None:
+    (tmp_path / "reference.py").write_text(TRUE_REFERENCE)
+    async with listed(tmp_path, SMALL) as stage:
+        await to_wizard(stage)
+        await write(stage, "kernel", "")
+        await write(stage, "dsl", "torch")
+        await made(stage)
+        await stage.shows("sweep turns knobs and this kernel declares none")
+        await stage.shows("the first kernel is correct")
+        await write(stage, "agent", "qwen3-coder")
+        await write(stage, "server", "http://127.0.0.1:8080")
+        await made(stage)
+        await stage.shows("enter again writes the task and begins the run")
+        assert not (tmp_path / "mytask").exists()
+        await stage.press("enter")
+        await stage.shows("noted, and that is all of it")
+    task = load_task(tmp_path / "mytask")
+    assert "ModelNew does what Model of reference.py does" in task.kernel
+    assert (task.task.op, task.task.target.dsl) == ("mytask", "torch")
+    assert begun[0].folder == tmp_path / "mytask"
 
 
 async def test_a_wrong_kernel_is_no_obstacle_to_a_run_of_a_model(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -103,8 +104,10 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self._show()
 
     def _offers(self) -> list[tuple[str, str, RunRequest | None]]:
-        mine = tr("a kernel of yours …"), tr("a reference and a kernel; both are checked first")
-        offers: list[tuple[str, str, RunRequest | None]] = [(*mine, None)]
+        about = tr("a reference, and a kernel or none; both are checked first")
+        offers: list[tuple[str, str, RunRequest | None]] = [
+            (tr("a kernel of yours …"), about, None)
+        ]
         for path in self._tasks:
             offers.append((one_line(str(path)), tr("task"), RunRequest(path, mode=self.mode)))
         for name in self._samples:
@@ -191,8 +194,9 @@ class Field:
 FIELDS = (
     Field("reference", marked("reference"), marked("class Model, get_inputs, get_init_inputs"),
           "reference.py", is_path=True, ending=".py"),
-    Field("kernel", marked("kernel"), marked("class ModelNew; for sweep with knobs to tune"),
-          "kernel.py", is_path=True, ending=".py"),
+    Field("kernel", marked("kernel"),
+          marked("class ModelNew, for sweep with knobs; empty: one is made"), "kernel.py",
+          is_path=True, ending=".py"),
     Field("folder", marked("task folder"), marked("made new, or empty"), "mytask", is_path=True,
           ending=None),
     Field("backend", marked("target"), marked("where the kernel runs"), "cpu",
@@ -263,6 +267,9 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self._work: Worker[None] | None = None
         self._writes = False
         self._passed: Draft | None = None
+        self._notes: list[str] = []
+        self._whole: Draft | None = None  # what passed, with the kernel that was made for it
+        self._made = tempfile.TemporaryDirectory(prefix="akg-made-", ignore_cleanup_errors=True)
         self._found_dsl = _BY_NAME["dsl"].value
         self._names_dsl = False  # a person chose the DSL: that of the kernel does not replace it
         self._began = 0.0
@@ -288,6 +295,9 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
                 yield self.fault
             yield self.about
             yield self.told
+
+    def on_unmount(self) -> None:
+        self._made.cleanup()
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._tell, tr("enter checks reference and kernel"), "muted")
@@ -379,9 +389,12 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         if not rounds.isdecimal() or int(rounds) < 1:
             raise Unfit("rounds", tr("{value} is not a number from 1 on", value=repr(rounds)))
         agent = self._agent()
+        kernel = self._path("kernel") if self._value("kernel") else None
+        # A DSL that nobody named does not bind a kernel that is made.
+        dsl = self._value("dsl") if kernel or self._names_dsl else ""
         return Draft(
-            self._path("reference"), self._path("kernel"), self._path("folder"),
-            backend=self._value("backend"), dsl=self._value("dsl"), arch=self._value("arch"),
+            self._path("reference"), kernel, self._path("folder"),
+            backend=self._value("backend"), dsl=dsl, arch=self._value("arch"),
             agent=agent, max_cost=None if agent.model == SWEEP else self._cost(),
             mode=self._value("mode"), rounds=int(rounds), workflow=self._value("workflow"),
         )  # fmt: skip
@@ -483,7 +496,8 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._tell(tr("the check was cut off; nothing was written"), "note")
             raise
         except Unfit as error:
-            self._tell("")
+            # Of the kernel that was made: whose code it is and why, and what the judge found.
+            self._tell("\n".join(self._notes[-5:-2]), "muted")
             self._tell_fault(error.field, str(error))
         except (StoreError, ValueError, OSError) as error:
             self._tell(retold(one_line(str(error), 600)), "log.error")
@@ -499,8 +513,13 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._doing = ""
 
     async def _check(self, draft: Draft) -> None:
-        measured = await run_start.checked(draft, self._progress)
+        self._notes.clear()
+        whole = draft
+        if draft.kernel is None:
+            whole = await run_start.with_kernel(draft, Path(self._made.name), self._note)
+        measured = await run_start.checked(whole, self._progress)
         self._doing = ""
+        self._whole = whole
         told = translated(formatting.measured(measured, message("the reference")))
         detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
         if measured.outcome is Outcome.CORRECT:
@@ -517,6 +536,12 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         else:
             self._tell(f"{told}\n{detail}", "log.error")
 
+    def _note(self, text: str) -> None:
+        """Show a line of the command that makes a kernel."""
+        self._notes.append(text)
+        self._doing = retold(one_line(text, 200))
+        self._tick()
+
     def _progress(self, progress: Progress) -> None:
         self._doing = f"{formatting.stage(progress.stage)} {progress.told}".strip()
         self._tick()
@@ -529,7 +554,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._tell(told, "muted")
 
     async def _write(self, draft: Draft) -> None:
-        self.dismiss(await run_start.written(draft))
+        self.dismiss(await run_start.written(self._whole or draft))
 
     def action_leave(self) -> None:
         if self._work is None:
