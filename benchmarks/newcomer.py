@@ -1,9 +1,9 @@
 """A newcomer's first KEEP: `python -m benchmarks newcomer [kernel|reference …] [--keep DIR]`.
 
 Types the commands of docs/kernels.md in a pseudo-terminal: `new`, `eval`, then `tune` with the
-sweep in the workbench, until the first KEEP is in the journal. With `kernel` both files of the page
-are used, with `reference` only the first: `new` makes the kernel. Prints a JSON line each, in
-seconds.
+sweep in the workbench, until the first KEEP is in the journal. With `kernel` the files are those of
+the page; with `reference` there is only the reference of a softmax: `new` makes the kernel. Prints a
+JSON line each, in seconds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,24 @@ WAYS = {
     "kernel": ["--reference", "reference.py", "--kernel", "kernel.py"],
     "reference": ["--reference", "reference.py"],
 }
+SOFTMAX = """import torch
+from torch import nn
+
+ROWS, COLUMNS = 512, 2048
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
 _KEEP = re.compile(rb'"type":"Decided"[^\n]*"verdict":"KEEP","reason":"([^"]*)"')
 
 
@@ -82,6 +100,8 @@ def figures(way: str, folder: Path) -> dict[str, object]:
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         name = block.split(":")[0].removeprefix("# ")
         (folder / name).write_text(block)
+    if way == "reference":
+        (folder / "reference.py").write_text(SOFTMAX)
     task = folder / "mytask"
     steps = {"new": ["new", "mytask", *WAYS[way]], "eval": ["eval", "mytask"]}
     seconds: dict[str, float] = {}

@@ -146,6 +146,8 @@ async def with_kernel(draft: Draft, home: Path, tell: Callable[[str], None]) -> 
     The command runs as a process of its own, which a cancellation ends; `tell` is called with each
     line of it. Raises `Unfit` with its fault.
     """
+    from akg_tui.engine.trust import revoke
+    from akg_tui.store.errors import StoreError
     from akg_tui.store.task_folder import load_task
 
     await asyncio.to_thread(_insist_on_room, draft.folder)
@@ -173,6 +175,8 @@ async def with_kernel(draft: Draft, home: Path, tell: Callable[[str], None]) -> 
         why = faults.rpartition("\n")[2].removeprefix("akg-tui: ")
         raise Unfit("reference", retold(why))
     made = await asyncio.to_thread(load_task, folder)
+    with suppress(StoreError):
+        await asyncio.to_thread(revoke, folder)  # it is none of the user's folders
     return replace(draft, kernel=folder / made.task.files.kernel, dsl=made.task.target.dsl)
 
 
