@@ -2,8 +2,8 @@
 
 Types the commands of docs/kernels.md in a pseudo-terminal: `new`, `eval`, then `tune` with the
 sweep in the workbench, until the first KEEP is in the journal. With `kernel` the files are those of
-the page; with `reference` there is only the reference of a softmax, and `new` makes the kernel. Prints
-a JSON line each, in seconds.
+the page; with `reference` there is only the reference of a softmax, and `new` makes the kernel.
+Prints a JSON line each, in seconds.
 """
 
 from __future__ import annotations
