@@ -16,6 +16,7 @@ from akg_tui.core.plan.knobs import find_knobs
 from akg_tui.core.task import Target, Task
 from akg_tui.engine import task_making
 from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.problems.inductor.seed import kernel_of
 from akg_tui.store.task_folder import load_task
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
@@ -109,11 +110,10 @@ def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
 def test_a_generated_kernel_that_is_wrong_is_told_and_replaced_by_the_reference_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = task_making.kernel_of
     monkeypatch.setattr(
         task_making,
         "kernel_of",
-        lambda *a, **k: right(*a, **k).replace("return buf", "return -buf"),
+        lambda *a, **k: kernel_of(*a, **k).replace("return buf", "return -buf"),
     )
     path, folder = tmp_path / "reference.py", tmp_path / "task"
     path.write_text(REFERENCE)
