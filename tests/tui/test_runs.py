@@ -534,6 +534,7 @@ async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
         await stage.shows("d  try the demo: a bundled sample, without key or GPU")
         for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a short"):
             assert offered in stage.text()
+        assert stage.text().split("\n")[-1].strip().startswith("n new"), "nothing for a run"
         await stage.press("d")
         await stage.shows("noted")
         await stage.press("t")

@@ -191,7 +191,8 @@ class Runs(RunScreen):
         charted = self._chart()
         top = self.view.scroll_offset.y
         self.catalogue.want([run.path for run in self.shown[top : top + self.view.page]], charted)
-        self.footer.pull(footer("runs", None), now)
+        empty = self.catalogue.searched and not self.catalogue.many
+        self.footer.pull(footer("runs", None, empty=empty), now)
 
     def _chart(self) -> Path | None:
         """Show the chart of the run under the cursor where there is room; return that run."""

@@ -467,15 +467,19 @@ def menu(where: Where, pane: str = "") -> tuple[Command, ...]:
     return tuple(_BY_ID[each] for each in dict.fromkeys(own))
 
 
-def footer(where: Where, state: RunState | None, pane: str = "") -> list[tuple[str, str]]:
+def footer(
+    where: Where, state: RunState | None, pane: str = "", *, empty: bool = False
+) -> list[tuple[str, str]]:
     """Return key and label of the commands in the footer, the most used of the moment first; what
     would be refused at this moment is left out.
 
-    `pane` is the pane of the deck that has the focus.
+    `pane` is the pane of the deck that has the focus; `empty`: the list of runs has no run.
     """
     own = tuple(_BY_ID[name] for name in (_OF_PANE.get(pane, ()) if where == "deck" else ()))
     listed = tuple(dict.fromkeys((*_of_the_moment(where, state), *own, *_footed(where))))
     idle = _idle(state) if state is not None else set()
+    if empty:
+        idle = {c.id for c in COMMANDS if c.where == "runs" and c.id != "runs.new"}
     pairs: list[tuple[str, str]] = []
     for command in listed:
         if command.id in idle or not (keys := command.keys_now):
