@@ -318,13 +318,17 @@ def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
         raise BadAgent(place.rstrip("`"), why) from None
 
 
-SHOWN = 120
-"""The most characters of an address or a path that a question shows."""
-
-
 def host_of(server: str) -> str:
     """Return the host and port of an address, cleaned; "" for ""."""
-    return one_line(server.partition("://")[2].partition("/")[0], 80)
+    return _end(server.partition("://")[2].partition("/")[0], 80)
+
+
+def _end(text: str, width: int) -> str:
+    """Return the last characters of a text, cleaned: the end tells whose a host is, and which file
+    a path names.
+    """
+    line = one_line(text)
+    return line if len(line) <= width else f"…{line[1 - width :]}"
 
 
 class Act(Struct, frozen=True):
@@ -339,10 +343,9 @@ class Act(Struct, frozen=True):
     more: str = ""
 
     def __str__(self) -> str:
-        what = one_line(self.what)
-        if len(what) > SHOWN:  # of an address its beginning tells whose it is, of a path its end
-            path = self.kind in ("key-file", "replies")
-            what = f"…{what[1 - SHOWN :]}" if path else f"{what[: SHOWN - 1]}…"
+        what = _end(self.what, 120)
+        if self.kind in ("server", "own-key"):
+            what = f"{self.what.partition('://')[0]}://{host_of(self.what)}"
         match self.kind:
             case "server":
                 return f"the task, its kernels and what the agent reads go to {what}"

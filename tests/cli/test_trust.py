@@ -317,8 +317,10 @@ def test_a_key_file_that_can_be_none_is_one_line(name: str, tmp_path: Path, caps
 
 
 def test_a_question_shows_whose_address_and_which_file_it_is_about() -> None:
+    server = f"http://{'api.anthropic.com.' * 9}example.com/{'x' * 300}"
+    assert str(Act("server", server)).endswith(".com.example.com")
     server = f"http://example.com/{'x' * 300}"
-    assert "go to http://example.com/x" in str(Act("server", server))
+    assert str(Act("server", server)).endswith("go to http://example.com")
     told = str(Act("key-file", f"/home/{'../home/' * 90}u/.ssh/id", server))
     assert "/home/u/.ssh/id goes to example.com as the key" in told
     assert len(told) < 200
