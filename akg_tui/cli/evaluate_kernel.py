@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from akg_tui.cli.run_options import add_sandbox, options_at_fault
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, read_text
+from akg_tui.core.sanitize import one_line
 
 if TYPE_CHECKING:
-    from akg_tui.core.measurement import Measurement
+    from akg_tui.core.measurement import Measurement, Progress
     from akg_tui.evaluate.evidence.compile_report import CompileReport
     from akg_tui.evaluate.evidence.page import Fields
     from akg_tui.store.task_folder import TaskFolder
@@ -26,6 +28,9 @@ def add_eval(add: Callable[..., Any]) -> None:
         "--kernel",
         type=Path,
         help="kernel file to use instead of the task's; of several files: a folder, or one of them",
+    )
+    evaluate.add_argument(
+        "--verify", action="store_true", help="verify the kernel without timing it"
     )
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
     evaluate.add_argument(
@@ -47,6 +52,46 @@ def add_eval(add: Callable[..., Any]) -> None:
         help="with --compile-report for an Ascend arch: draw the estimated work of each pipe",
     )
     add_sandbox(evaluate)
+
+
+_DOING = {
+    "start": "starting the judge",
+    "reference": "examining the reference",
+    "build": "building the kernel",
+    "verify": "verifying",
+    "time": "timing",
+    "confirm": "timing again",
+}
+_UNIT = {"verify": "input", "time": "pair of processes", "confirm": "pair of processes"}
+
+
+class _Stages:
+    """One line of a terminal, which says what the judge does now and for how long."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out
+        self._began = time.monotonic()
+
+    def tell(self, progress: Progress) -> None:
+        """Write the line anew; write nothing without a terminal."""
+        if self._out is None:
+            return
+        doing = _DOING.get(progress.stage, progress.stage)
+        case = f" {progress.case}" if progress.case else ""
+        steps = ""
+        if progress.total:
+            unit = _UNIT.get(progress.stage, "step")
+            steps = f": {unit} {progress.done} of {progress.total}"
+        spent = f"{time.monotonic() - self._began:.0f} s"
+        told = one_line(f"{doing}{case}{steps}, {spent}", 78)
+        self._out.write(f"\r\x1b[K{told}")
+        self._out.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._out is not None:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
 
 
 def _arches(text: str) -> tuple[str, ...]:
@@ -71,9 +116,8 @@ def _eval(arguments: argparse.Namespace) -> int:
     import asyncio
     import tempfile
 
-    from akg_tui.core.measurement import PRECISE, Outcome
+    from akg_tui.core.measurement import Outcome
     from akg_tui.engine.run_service import check_sandbox
-    from akg_tui.evaluate import Judge
     from akg_tui.evaluate.targets.adapters import adapters, target_lacking
     from akg_tui.store.task_folder import load_task
 
@@ -91,15 +135,6 @@ def _eval(arguments: argparse.Namespace) -> int:
     kernel = _kernel(folder, arguments.kernel)
 
     profile: Fields | None = None
-
-    async def measure(scratch: str) -> Measurement:
-        judge = Judge(
-            folder.task, folder.reference, Path(scratch), on_progress=lambda _: None, prefetch=False
-        )
-        try:
-            return await judge.evaluate(kernel, None, precise=PRECISE)
-        finally:
-            await judge.close()
 
     async def profiled(measured: Measurement) -> Fields:
         from akg_tui.evaluate.evidence import asking, page
@@ -122,7 +157,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     if no_device:
         raise UsageError(f"not evaluated: {no_device}")
     with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
-        measured = asyncio.run(measure(scratch))
+        measured = asyncio.run(_measured(folder, kernel, Path(scratch), arguments))
     if arguments.profile and measured.outcome is Outcome.CORRECT:
         profile = asyncio.run(profiled(measured))
     elif arguments.profile:
@@ -130,6 +165,31 @@ def _eval(arguments: argparse.Namespace) -> int:
     _print_measurement(measured, as_json=arguments.json, profile=profile, report=report, file=file)
     codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+async def _measured(
+    folder: TaskFolder, kernel: str, scratch: Path, arguments: argparse.Namespace
+) -> Measurement:
+    """Return the measurement of a kernel, not timed if it is only to be verified."""
+    from msgspec.structs import replace
+
+    from akg_tui.core.measurement import PRECISE, Outcome
+    from akg_tui.evaluate import Judge
+
+    stages = _Stages(None if arguments.json or not sys.stderr.isatty() else sys.stderr)
+    judge = Judge(folder.task, folder.reference, scratch, on_progress=stages.tell, prefetch=False)
+    try:
+        await judge.prepare()  # it loads torch while the kernel's text is checked
+        if not arguments.verify:
+            return await judge.evaluate(kernel, None, precise=PRECISE)
+        found = await judge.probe(kernel, timed=False)
+        if found.outcome is not Outcome.CORRECT:
+            return found
+        message = found.message or "verified only, no call was timed"
+        return replace(found, timed=False, message=message)
+    finally:
+        stages.clear()
+        await judge.close()
 
 
 def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
@@ -178,7 +238,6 @@ def _compiled(
     """Return the compile report for these arches, or None if it was not asked for or is lost."""
     import asyncio
 
-    from akg_tui.core.sanitize import one_line
     from akg_tui.evaluate.evidence import asking
 
     if not arches:
@@ -308,7 +367,6 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
     wrong, and those not tried, a line for each reason.
     """
     from akg_tui.core.measurement import nearest_errors
-    from akg_tui.core.sanitize import one_line
 
     for metric in measured.metrics:
         print(f"{one_line(metric.name)}: {one_line(str(metric))}")

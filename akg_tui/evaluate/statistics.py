@@ -54,7 +54,7 @@ SPENT_ALPHA = 0.005
 """The error rate of reporting a gain if the time ended before a look."""
 
 PRECISE_ALPHA = 0.005
-PRECISE_LEAST = 8
+PRECISE_LEAST = 6
 PRECISE_MOST = 160
 FAR_SHARE = 0.02
 """Half of a precise interval may be this share of the squared logarithm of the ratio.

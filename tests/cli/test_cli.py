@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import io
 import json
 import os
 import re
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import DECLARED, main, parser
+from akg_tui.cli.evaluate_kernel import _Stages
 from akg_tui.cli.run_options import note_goals, stated_limits
+from akg_tui.core.measurement import Progress
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy, Task
@@ -274,6 +277,46 @@ def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None
     file = tmp_path / "k.py"
     file.write_text("A = '\x1b]0;owned\x07'\n")
     assert "\x1b" not in akg("view", file).stdout
+
+
+def test_eval_says_on_a_terminal_what_it_does_and_takes_the_words_away_again() -> None:
+    out = io.StringIO()
+    stages = _Stages(out)
+    stages.tell(Progress("reference"))
+    stages.tell(Progress("verify", 3, 20, case="wide\x1b[31m", cases_done=1, cases=2))
+    stages.tell(Progress("time", 2, 6))
+    stages.clear()
+    lines = out.getvalue().split("\r\x1b[K")
+    assert lines == [
+        "",
+        "examining the reference, 0 s",
+        "verifying wide␛[31m: input 3 of 20, 0 s",
+        "timing: pair of processes 2 of 6, 0 s",
+        "",
+    ]
+    _Stages(None).tell(Progress("reference"))
+
+
+def test_eval_verifies_without_timing(tmp_path: Path) -> None:
+    folder = copy_sample(tmp_path / "softmax", "row_softmax")
+    right = akg("eval", folder, "--verify", "--json")
+    assert right.returncode == 0, right
+    assert right.stderr == ""
+    found = json.loads(right.stdout)
+    assert (found["outcome"], found["timed"]) == ("correct", False)
+    assert found["ratio"] is None
+    assert found["samples"] == 0
+    assert len(found["errors"]) > 10
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        (folder / "kernel.py")
+        .read_text()
+        .replace("static_cast<float>(sum)", "static_cast<float>(sum) + 1")
+    )
+    bad = akg("eval", folder, "--verify", "--kernel", wrong)
+    assert bad.returncode == 1, bad
+    assert bad.stdout.startswith("failed: ")
+    assert "verified only" not in bad.stdout
 
 
 def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
