@@ -98,6 +98,16 @@ def test_a_translation_keeps_the_names_in_braces_and_holds_nothing_odd(language:
         assert said.strip()
 
 
+def test_a_thing_has_one_name_in_chinese() -> None:
+    """Beside each word that is not used: the one that is, of a pane, a sample, a DISCARD, a seed's
+    kernel, a ratio, and the word that runs are counted with."""
+    text = (FOLDER / "zh" / "LC_MESSAGES" / "akg_tui.po").read_text("utf-8")
+    said = [line for line in text.splitlines() if line.startswith(("msgstr", '"'))]
+    instead = {"窗格": "面板", "示例": "样例", "舍弃": "丢弃", "倍率": "倍数", "个运行": "次运行"}
+    assert {word: line for word in instead for line in said if word in line} == {}
+    assert [line for line in said if "种子" in line and "随机数" not in line] == []  # 初版
+
+
 def test_a_text_without_a_translation_is_said_in_english() -> None:
     speak("zh")
     assert tr("no such text {n}", n=1) == "no such text 1"

@@ -165,7 +165,7 @@ async def test_a_refusal_in_the_footer_is_chinese(size: tuple[int, int]) -> None
         await stage.arm()
         for command, told in (
             (cmd.Step(), "单步要在 step 模式或暂停时"),
-            (cmd.UndoKeep(), "没有可撤销的 KEEP：最佳内核就是种子"),
+            (cmd.UndoKeep(), "没有可撤销的 KEEP：最佳内核就是初版"),
             (cmd.SetMode(Mode.REVIEW), "模式已是 review"),
             (cmd.Unpause(), "运行没有暂停"),
             (cmd.DropItem("p77"), "没有 p77 这一项"),

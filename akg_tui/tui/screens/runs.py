@@ -41,7 +41,7 @@ from akg_tui.view.controls.command_registry import Where, at, footer, way_to
 from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
-from akg_tui.view.language import retold, tr
+from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.run_rows import (
     ListedRun,
     RunRows,
@@ -250,7 +250,7 @@ class Runs(RunScreen):
         left = line(
             ("akg-tui", "brand"), (f"  {told}", "strong"),
             (tr(", {number} to be read", number=unread) if unread else "", "muted"),
-            (f" {tr('below')} ", "muted"), (where, "text"),
+            (f" {tr_in('runs', 'below')} ", "muted"), (where, "text"),
             (f"  {tr('has {words}', words=wanted)}" if self.filter.value else "", "note"),
         )  # fmt: skip
         right = line((f"{tr('by')} ", "muted"), (tr(self.sort), "accent"))
