@@ -140,6 +140,11 @@ class Inks:
             self._styles[role] = style
         return style
 
+    @property
+    def picked(self) -> Style:
+        """What a picked row has besides: bold marks it where its background does not differ."""
+        return Style(bgcolor=self.theme.palette["gold_deep"].removeprefix(_ANSI), bold=True)
+
     def strip(self, spans: Line, ground: Style = NO_STYLE) -> Strip:
         """Paint the spans on `ground`, which supplies the attributes that a role leaves unset."""
         return Strip([Segment(clean(text), self._on(role, ground)) for text, role in spans])

@@ -29,7 +29,7 @@ from .stage import Stage, on_stage
 _NAMES = """
 akg tui auto review step mode best view pane kernel svg text line full reduced ascii unicode
 default vim emacs en zh deck agent numbers plan edit keep ask script space tab enter esc alt
-up down left right shift pgup pgdn home end ctrl del min ms cpp torch row_softmax cpu zen4
+up down left right shift pgup pgdn home end ctrl del min ms cpp torch triton row_softmax cpu zen4
 sweep main token tokens roofline class get_inputs get_init_inputs reference.py kernel.py
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
 reference row softmax zen get init inputs wrong ab resume rules revoke save looks save-looks

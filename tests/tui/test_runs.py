@@ -34,9 +34,11 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
+from akg_tui.view.controls.preferences import Preferences
 from akg_tui.view.glyphs import spark
 from akg_tui.view.run_chart import AttemptSeries, Plot
 from akg_tui.view.run_rows import age, last_part
+from akg_tui.view.spans import plain
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 
@@ -443,6 +445,47 @@ async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
         await stage.shows("row_softmax")
         await stage.press("m")
         assert "in mode review" in stage.text()
+
+
+async def test_the_samples_tell_what_each_is_and_those_that_are_not_timed_come_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[RunRequest] = []
+
+    async def noted(start: RunRequest) -> object:
+        begun.append(start)
+        raise ValueError("noted")
+
+    monkeypatch.setattr(run_start, "begun", noted)
+    async with listed(tmp_path, (120, 40)) as stage:
+        await stage.press("n")
+        await stage.shows("softmax_triton")
+        rows = [row for row in stage.text().split("\n") if "│" in row]
+        assert any(
+            "row_softmax" in row and "cpp     Softmax over rows of floats" in row for row in rows
+        )
+        assert not any("bundled sample " in row for row in rows)
+        verified = next(n for n, row in enumerate(rows) if "verified only: Triton's" in row)
+        triton = [n for n, row in enumerate(rows) if "_triton " in row]
+        assert len(triton) == 6
+        assert min(triton) == verified + 1
+        chooser = stage.app.screen
+        assert isinstance(chooser, ChooseStart)
+        texts = [plain(row) for row in chooser.view.rows]
+        chooser.choose_row(texts.index("bundled samples"))
+        assert texts[chooser.view._picked.start].startswith("  causal_attention")
+        await stage.press(*["down"] * 3, "enter")
+        await stage.shows("noted")
+    assert begun == [RunRequest(tmp_path, sample="gelu_bias")]
+
+
+async def test_rows_are_picked_in_the_sixteen_colours_of_the_terminal_too(folder: Path) -> None:
+    app = WorkbenchApp(None, browse=folder, wanted=Preferences(theme="ansi16"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        stage = Listed(app, pilot)
+        await stage.until(lambda: isinstance(app.screen, Runs) and app.screen.catalogue.many == 4)
+        await stage.shows("✓ finished")
+        assert "this cannot be shown" not in stage.text()
 
 
 async def test_a_task_found_below_is_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

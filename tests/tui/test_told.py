@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import clean
+from akg_tui.tui.screens.new_run import samples
 from akg_tui.view import language
 from akg_tui.view.event_words import diagnosis_cause
 from akg_tui.view.language import (
@@ -234,7 +235,8 @@ def below() -> tuple[Sentence, ...]:
     paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
     paths += [PACKAGE / f"{name}.py" for name in SETTINGS]
     modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
-    return tuple(one for module in modules for one in texts(module))
+    about = (Sentence(each.about, f"sample_kernels/{each.name}", "", 1) for each in samples())
+    return (*(one for module in modules for one in texts(module)), *about)
 
 
 def unseen(one: Sentence) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import tempfile
 import time
+import tomllib
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from akg_tui.core.phases import WorkflowName
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import SWEEP, Agent, Backend, BadAgent, Dsl, EditFormat, stated_agent
 from akg_tui.engine.run_service import SAMPLES, RunRequest
+from akg_tui.evaluate.dsls import DSLS
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
@@ -43,7 +45,7 @@ from akg_tui.view import formatting
 from akg_tui.view.controls.completion import common_start, paths
 from akg_tui.view.glyphs import LIVE
 from akg_tui.view.language import marked, message, retold, tr, translated
-from akg_tui.view.spans import Line, cells, cut, first_rows, fit, hang, line
+from akg_tui.view.spans import BLANK, Line, cells, cut, first_rows, fit, hang, line
 
 DEPTH = 4
 MOST = 200
@@ -69,6 +71,38 @@ def tasks_below(folder: Path) -> list[Path]:
     return found
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A bundled sample: its DSL, the first sentence of its README, and why it is not timed."""
+
+    name: str
+    dsl: str
+    about: str
+    untimed: str
+
+
+def samples() -> list[Sample]:
+    """Return the bundled samples, those that are timed first."""
+    found: list[Sample] = []
+    for name in resources.sample_names():
+        folder = resources.sample_kernels() / name
+        target = tomllib.loads((folder / TASK_FILE).read_text("utf-8"))["target"]
+        _, about, *_ = (folder / "README.md").read_text("utf-8").split("\n\n")
+        untimed = DSLS[target["dsl"]].untimed(target["backend"])
+        found.append(Sample(name, target["dsl"], about.rstrip("."), untimed))
+    return sorted(found, key=lambda sample: bool(sample.untimed))
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A possible start. `group` heads the first one of each group; without `start`: the form."""
+
+    group: str
+    name: str
+    about: str
+    start: RunRequest | None = None
+
+
 class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     """The list of possible starts of a run: a kernel, a task folder, a bundled sample."""
 
@@ -86,7 +120,8 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self.cursor = 0
         self.view = _Choices("choices")
         self._tasks: list[Path] = []
-        self._samples = resources.sample_names()
+        self._samples: list[Sample] = []
+        self._offer_of: list[int] = []  # of each row; a heading stands for the offer below it
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -98,35 +133,52 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self.run_worker(self._search(), name="find tasks")
 
     async def _search(self) -> None:
+        self._samples = await asyncio.to_thread(samples)
+        self._show()
         found = await asyncio.to_thread(tasks_below, self.folder)
-        samples = {(self.folder / SAMPLES / name).resolve() for name in self._samples}
-        self._tasks = [path for path in found if path.resolve() not in samples]
+        copies = {(self.folder / SAMPLES / each.name).resolve() for each in self._samples}
+        self._tasks = [path for path in found if path.resolve() not in copies]
         self._show()
 
-    def _offers(self) -> list[tuple[str, str, RunRequest | None]]:
+    def _offers(self) -> list[Offer]:
         about = tr("a reference, and a kernel or none; both are checked first")
-        offers: list[tuple[str, str, RunRequest | None]] = [
-            (tr("a kernel of yours …"), about, None)
-        ]
+        offers = [Offer("", tr("a kernel of yours …"), about)]
         for path in self._tasks:
-            offers.append((one_line(str(path)), tr("task"), RunRequest(path, mode=self.mode)))
-        for name in self._samples:
-            start = RunRequest(self.folder, sample=name, mode=self.mode)
-            offers.append((name, tr("bundled sample"), start))
+            start = RunRequest(path, mode=self.mode)
+            offers.append(Offer("", one_line(str(path)), tr("task"), start))
+        for each in self._samples:
+            group = retold(each.untimed) if each.untimed else tr("bundled samples")
+            start = RunRequest(self.folder, sample=each.name, mode=self.mode)
+            offers.append(Offer(group, each.name, f"{each.dsl:<8}{retold(each.about)}", start))
         return offers
 
     def _show(self) -> None:
         rows: list[Line] = []
-        for number, (name, kind, _) in enumerate(self._offers()):
+        self._offer_of, group = [], ""
+        for number, offer in enumerate(self._offers()):
+            if offer.group != group:
+                group = offer.group
+                rows += [BLANK, line((group, "title"))]
+                self._offer_of += [number, number]
             here = number == self.cursor
             lead = (f"{LIVE} ", "accent") if here else ("  ", "text")
-            pad = " " * max(0, 28 - cells(name))
-            row = line(lead, (f"{name}{pad}  ", "strong"), (kind, "muted"))
+            pad = " " * max(0, 28 - cells(offer.name))
+            row = line(lead, (f"{offer.name}{pad}  ", "strong"), (offer.about, "muted"))
             rows.append(fit(row, self.view.room))
+            self._offer_of.append(number)
         self.view.put(rows)
         told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
         self.view.border_subtitle = Content(told)
-        self.view.pick(range(self.cursor, self.cursor + 1))
+        row = len(rows) - 1 - self._offer_of[::-1].index(self.cursor)
+        self.view.pick(range(row, row + 1))
+
+    def choose_row(self, row: int) -> None:
+        """Move to the offer of a row, or take it if the cursor is there."""
+        offer = self._offer_of[row]
+        if offer == self.cursor:
+            self.action_choose()
+        else:
+            self.move(offer - self.cursor)
 
     def move(self, step: int) -> None:
         self.cursor = max(0, min(len(self._offers()) - 1, self.cursor + step))
@@ -140,11 +192,16 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         def made(start: RunRequest | None) -> None:
             if start is not None:
                 self.dismiss(start)
+            else:
+                self.view.display = True
+                self.view.focus()
 
-        _, _, start = self._offers()[self.cursor]
+        start = self._offers()[self.cursor].start
         if start is None:
+            self.view.display = False  # the form takes its place
             self.app.push_screen(Wizard(self.folder, self.mode), made)
-        made(start)
+        else:
+            self.dismiss(start)
 
 
 class _Choices(LineView):
@@ -158,10 +215,7 @@ class _Choices(LineView):
     def pick_row(self, row: int) -> None:
         screen = self.screen
         assert isinstance(screen, ChooseStart)
-        if row == screen.cursor:
-            screen.action_choose()
-        else:
-            screen.move(row - screen.cursor)
+        screen.choose_row(row)
 
 
 _TOLD_ROWS = 4

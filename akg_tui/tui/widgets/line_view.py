@@ -284,8 +284,8 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         return strip, ground + Style(bgcolor=last) if last else ground
 
     def _marked(self, strip: Strip) -> Strip:
-        """Return the strip on the background of picked rows; bold marks it without colours too."""
-        mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
+        """Return the strip on the background of picked rows."""
+        mark = inks_of(self).picked
         spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
         return Strip(spans, strip.cell_length)
 
