@@ -6,6 +6,7 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
+from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Policy
 from akg_tui.view.controls.approvals import requests
@@ -15,6 +16,7 @@ from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, phase_row, sparkline, status, upcoming
 from tests.core.simulated import SimulatedRun, failed, faster
+from tests.core.test_baselines import while_compile_is_measured
 from tests.core.test_workflows import writing
 
 
@@ -109,3 +111,13 @@ def test_the_request_before_a_written_kernel_runs_names_it() -> None:
     assert ask.always.startswith("every later try of the agent to write the kernel")
     (opened,) = line_texts(run.records[-1].event, "headless", str)
     assert opened == "the written kernel waits for your review"
+
+
+@pytest.mark.parametrize("room", [80, 120, 200])
+def test_the_key_that_leaves_compile_out_stands_beside_its_measurement(room: int) -> None:
+    run = while_compile_is_measured()
+    doing = "measuring torch.compile, usually within 60 s"
+    row = plain(status(run.state, doing, Progress("build"), run.now, room))
+    assert row.startswith(doing)
+    assert row.endswith("S leaves it out")
+    assert len(row) <= room
