@@ -162,8 +162,9 @@ def _evaluation_begun(event: ev.EvalStarted) -> EventWords | None:
     if event.purpose is ev.Purpose.MAX_AUTOTUNE:
         baseline = "max-autotune"
     usual, most = f"{USUAL_S[baseline]:g} s", f"{LIMITS_S[baseline]:g} s"
-    told = message("measured now, usually within {usual}, at most {most}", usual=usual, most=most)
-    return EventWords(told, "muted", label=_PURPOSE[event.purpose], surfaces=RUNNING)
+    told = message("{what} is measured now, usually within {usual}, at most {most}",
+                   what=_PURPOSE[event.purpose], usual=usual, most=most)  # fmt: skip
+    return EventWords(told, "muted", surfaces=RUNNING)
 
 
 def _evaluated(event: ev.EvalFinished) -> EventWords:

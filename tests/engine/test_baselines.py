@@ -70,7 +70,7 @@ async def test_compile_is_measured_once_and_told(tmp_path: Path) -> None:
     assert [name for name, _ in best.named] == ["seed", "eager", "compile"]
     told = [line for line in narrate(work.records) if line.startswith("torch.compile")]
     assert told == [
-        "torch.compile measured now, usually within 60 s, at most 300 s",
+        "torch.compile is measured now, usually within 60 s, at most 300 s",
         "torch.compile correct, 1.50× eager [1.485, 1.515], 2 ms",
     ]
     assert any(f"measured afresh: {best.line}" in line for line in closing_lines(work))
