@@ -11,6 +11,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.summary import (
+    Ratios,
     best_of,
     candidate_of,
     climb_of,
@@ -22,6 +23,11 @@ from akg_tui.core.task import Baseline, Policy, Task
 from tests.core.simulated import SimulatedRun, broken, failed, faster, planned
 
 COMPILED: tuple[Baseline, ...] = ("compile",)
+
+
+def figures(best: Ratios) -> dict[str, float]:
+    """The ratios of a kernel by what they are over."""
+    return {name: found.ratio for name, found in best.named}
 
 
 def measures(run: SimulatedRun) -> list[str]:
@@ -152,7 +158,7 @@ def test_the_faster_mode_of_compile_counts(compiled: float, autotuned: float) ->
     assert measures(run)[2:] == ["compile", "max-autotune"]
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
+    assert figures(best) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
     assert dict(reference_lines(run.state))["compile"].ratio == pytest.approx(0.5)
     summary = summarize(run.state)
     assert summary["compile_vs_eager"]["ratio"] == compiled
@@ -166,7 +172,7 @@ def test_a_mode_of_compile_that_fails_leaves_the_other_its_figure() -> None:
     assert run.state.phase is Phase.EDIT
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
+    assert figures(best) == pytest.approx({"seed": 8.0, "eager": 24.0, "compile": 16.0})
     summary = summarize(run.state)
     assert summary["max_autotune_problem"] == "no configuration fits"
     assert summary["compile_problem"] == ""
@@ -217,18 +223,18 @@ def test_the_best_is_provisional_until_the_final_measurement_and_fresh_after_it(
     seed = best_of(run.state)
     assert seed is not None
     assert (seed.attempt, seed.provisional, seed.fresh) == (0, False, False)
-    assert dict(seed.named) == {"eager": 0.5}
+    assert figures(seed) == {"eager": 0.5}
     run.begins("a", "b")
     run.tries(faster(8.0), faster(1.25, 0.01))
     best = best_of(run.state)
     assert best is not None
     assert best.provisional
-    assert dict(best.named) == pytest.approx({"seed": 8.0, "eager": 4.0, "compile": 3.2})
+    assert figures(best) == pytest.approx({"seed": 8.0, "eager": 4.0, "compile": 3.2})
     run.tries(faster(0.9), faster(3.0))
     best = best_of(run.state)
     assert best is not None
     assert (best.fresh, best.provisional) == (True, False)
-    assert dict(best.named) == pytest.approx({"seed": 3.0, "eager": 1.5, "compile": 1.2})
+    assert figures(best) == pytest.approx({"seed": 3.0, "eager": 1.5, "compile": 1.2})
     assert best.line == "3.00x seed · 1.50x eager · 1.20x compile"
 
 
@@ -240,7 +246,7 @@ def test_the_best_is_timed_against_eager_at_the_end_where_the_task_wants_it() ->
     assert measures(run) == ["baseline", "candidate", "final", "eager"]
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == {"seed": 3.0, "eager": 1.4}
+    assert figures(best) == {"seed": 3.0, "eager": 1.4}
     assert best.over_eager == Interval(1.4, 1.39, 1.41, 0.99), "its own interval, and no chain's"
     run.must(cmd.UndoKeep())
     assert run.state.final_eager is None
@@ -258,7 +264,7 @@ def test_a_best_that_cannot_be_timed_against_eager_keeps_the_chained_ratio(
     assert run.state.ok
     best = best_of(run.state)
     assert best is not None
-    assert dict(best.named) == {"seed": 3.0, "eager": 1.5}
+    assert figures(best) == {"seed": 3.0, "eager": 1.5}
 
 
 def test_a_run_that_kept_nothing_is_not_timed_against_eager_again() -> None:
