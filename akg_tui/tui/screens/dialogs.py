@@ -185,7 +185,7 @@ class AskTrust(Confirm):
         title = tr("trust this folder?")
         super().__init__(title, words, tr("trust and run"), otherwise=tr("do not run it"))
 
-    def told(self, room: int) -> list[Line]:
+    def effect(self, room: int) -> list[Line]:
         folder, lead, *acts, end = map(one_line, self._words)
         rows = [*hang(folder, room, (), "strong"), *hang(lead, room, (), "text")]
         for act in acts:
