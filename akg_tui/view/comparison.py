@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from akg_tui.core.measurement import Interval, Outcome
+from akg_tui.core.measurement import Interval, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import ratios_of
@@ -107,7 +107,7 @@ def between(state: RunState, left: Attempt, right: Attempt) -> Line:
         return ()
     over = new[common].chained(behind)
     direct = [*new].index(common) + [*old].index(common) == 1
-    bounds = f"[{formatting.digits(over.low)}, {formatting.digits(over.high)}]"
+    bounds = f"[{digits(over.low)}, {digits(over.high)}]"
     sure = tr("{percent} % sure", percent=f"{over.confidence * 100:.3g}")
     why = tr("measured against each other")
     if not direct:

@@ -169,8 +169,8 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self.view.put(rows)
         told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
         self.view.border_subtitle = Content(told)
-        row = len(rows) - 1 - self._offer_of[::-1].index(self.cursor)
-        self.view.pick(range(row, row + 1))
+        at = len(rows) - 1 - self._offer_of[::-1].index(self.cursor)
+        self.view.pick(range(at, at + 1))
 
     def choose_row(self, row: int) -> None:
         """Move to the offer of a row, or take it if the cursor is there."""

@@ -161,8 +161,8 @@ def _chart(roofs: Sequence[Roof], kernels: Kernels, room: int, height: int) -> l
     signs: list[dict[int, Span]] = [
         {x: (chr(0x2800 + bits), "chart.best") for x, bits in row.items()} for row in dots
     ]
-    for x, y, sign, role in points:
-        signs[scale.at(y / 1e9) // 4][min(columns - 1, at(x) // 2)] = sign, role
+    for intensity, done, sign, role in points:
+        signs[scale.at(done / 1e9) // 4][min(columns - 1, at(intensity) // 2)] = sign, role
     labels = {scale.at(t) // 4: f"{t:g}".rjust(_LABEL)[:_LABEL] for t in scale.ticks(rows // 2)}
     drawn: list[Line] = [
         ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
