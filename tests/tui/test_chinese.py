@@ -33,7 +33,7 @@ up down left right shift pgup pgdn home end ctrl del min ms cpp torch triton row
 sweep main token tokens roofline class get_inputs get_init_inputs reference.py kernel.py
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
 reference row softmax zen get init inputs wrong ab resume rules revoke save looks save-looks
-limits rounds hours cost replan diagnose adopt remeasure md
+limits rounds hours cost replan diagnose adopt remeasure md compile
 """
 NAMES = set(_NAMES.split())
 TAG = re.compile(r"(\d+ +)[a-z]{2}\b")

@@ -12,6 +12,7 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import BadName
 from akg_tui.core.stopping.automation import CONDITION_PREFIX
 from akg_tui.view.agent_log import AgentLog
 from akg_tui.view.event_words import (
@@ -26,6 +27,7 @@ from akg_tui.view.language import speak, translated
 from akg_tui.view.spans import cells, plain
 
 EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)
+NAMES = ("reference", "editable", "context", "run_id", "subagent", "trace", "kept", "path")
 FOLDED = {ev.ToolAnswered, ev.ModelReplied}  # told by the log together with their calls and text
 
 
@@ -43,7 +45,11 @@ def sample(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = typing.get_type_hints(kind)
         given = {f.name: sample(hints[f.name]) for f in msgspec.structs.fields(kind)}
-        return kind(**given)
+        try:
+            return kind(**given)
+        except BadName:  # what names files cannot have such text
+            plain: Any = {sample(str): "a", (sample(str),): ("a",)}
+            return kind(**{f: plain.get(v, v) if f in NAMES else v for f, v in given.items()})
     values = {str: "a\x1b[31m\nb", int: 3, float: 1.5, bool: True}
     return values.get(kind, {})
 

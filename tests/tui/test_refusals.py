@@ -94,6 +94,7 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
         cmd.AdoptPlanEdit(EDIT, ev.PlanChange()),
         cmd.ForceReplan(),
         cmd.ForceReplan(),
+        cmd.LeaveOutCompile(),
         cmd.ForceDiagnosis(),
         cmd.ForceDiagnosis(),
         cmd.UndoKeep(),
