@@ -26,7 +26,8 @@ from akg_tui.store.context_files import BadContext, Texts, find_context
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
 from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
-from akg_tui.store.task_toml import field_lines, parse_task
+from akg_tui.store.task_toml import parse_task
+from akg_tui.toml_text import field_lines
 
 Bound = dict[str, ast.stmt]
 Check = Callable[[Path, bytes], None]

@@ -22,7 +22,8 @@ from akg_tui.problems.formats import is_problem, problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, unseen
 from akg_tui.store.task_folder import TASK_FILE, file_text
-from akg_tui.store.task_toml import field_lines, load_toml, not_toml
+from akg_tui.store.task_toml import not_toml
+from akg_tui.toml_text import field_lines, load_toml
 
 RECORD = "suite.json"
 """The file that makes a folder a suite's (`suite_record`)."""

@@ -11,7 +11,7 @@ from akg_tui.core.task import Task
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.errors import BadTask, StoreError
 from akg_tui.store.task_folder import load_task, write_task
-from akg_tui.store.task_toml import field_lines
+from akg_tui.toml_text import field_lines
 from tests.store.scripted import KERNEL, REFERENCE, TOML, make_task
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from akg_tui.store.task_toml import field_lines, load_toml, toml_fault
+from akg_tui.toml_text import field_lines, load_toml, toml_fault
 from akg_tui.view.language import retold, tr
 
 
