@@ -23,7 +23,6 @@ from rich.console import Console
 from textual.events import Resize
 from textual.geometry import Size
 
-from akg_tui.store.filesystem import open_below
 from akg_tui.tui.textual_internals import AppInternals, measures_terminal_in_signal
 
 LOG = "stray.log"
@@ -110,6 +109,8 @@ class ScreenGuard:
 
     def keep_in(self, folder: Path) -> None:
         """Continue in `folder`/stray.log. If that cannot be opened, the file stays unnamed."""
+        from akg_tui.store.filesystem import open_below
+
         assert self._log is not None
         try:
             found = open_below(folder, LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT)

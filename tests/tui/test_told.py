@@ -39,6 +39,7 @@ WHOSE = ["told", "search"]
 FLOORS = ("core", "engine", "agent", "store", "evaluate")
 # Of the screens themselves what is told in English first: the command line prints it too.
 SETTINGS = (
+    "toml_text",
     "view/controls/settings_file",
     "view/controls/preferences",
     "view/controls/keymap",
