@@ -54,6 +54,9 @@ def add_eval(add: Callable[..., Any]) -> None:
     add_sandbox(evaluate)
 
 
+SAMPLED_S = 4.0
+"""At most so long `eval` takes samples: a person waits, and the figure says how sure it is."""
+
 _DOING = {
     "start": "starting the judge",
     "reference": "examining the reference",
@@ -181,7 +184,7 @@ async def _measured(
     try:
         await judge.prepare()  # it loads torch while the kernel's text is checked
         if not arguments.verify:
-            return await judge.evaluate(kernel, None, precise=PRECISE)
+            return await judge.evaluate(kernel, None, precise=PRECISE, within_s=SAMPLED_S)
         found = await judge.probe(kernel, timed=False)
         if found.outcome is not Outcome.CORRECT:
             return found

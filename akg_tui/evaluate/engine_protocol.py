@@ -41,11 +41,11 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     """Engine to judge: evaluate a kernel against `incumbent`, or against the reference if None.
 
-    With `precise`, clusters are run until the ratio is as precise (`statistics.is_precise`). A
-    probe may skip timing (`timed`), end it after about `samples` samples of each side (0: when
-    the ratio is decided), and ask for `warmups` untimed calls before it. `prior` are the log
-    ratios of earlier measurements of the same kernel against the same incumbent
-    (`Measurement.log_ratios`), which count in this one.
+    With `precise`, clusters are run until the ratio is as precise (`statistics.is_precise`), or for
+    `within_s` seconds, where those are fewer than the task's time budget. A probe may skip timing
+    (`timed`), end it after about `samples` samples of each side (0: when the ratio is decided), and
+    ask for `warmups` untimed calls before it. `prior` are the log ratios of earlier measurements of
+    the same kernel against the same incumbent (`Measurement.log_ratios`), which count in this one.
     """
 
     number: int
@@ -56,6 +56,7 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     """`Begin.sha256` of the engine's task and reference."""
 
     precise: float | None = None
+    within_s: float | None = None
     timed: bool = True
     samples: int = 0
     warmups: int = 0

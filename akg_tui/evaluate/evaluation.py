@@ -256,6 +256,7 @@ class Evaluation:
             levels=self._target.levels(),
             report=self._stage,
             precise=self.request.precise,
+            within_s=self.request.within_s,
             samples=self.request.samples,
             rng=self._rng,
             memory=self.shared.memory,

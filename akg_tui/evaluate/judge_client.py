@@ -150,13 +150,14 @@ class Judge:
         *,
         label: str = "",
         precise: float | None = None,
+        within_s: float | None = None,
         prior: tuple[float, ...] = (),
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
         With `precise` there is no verdict: clusters are run until half of the ratio's interval
         is this fraction of the ratio (0.02: ± 2 %; more for a ratio far from 1), or the task's
-        time budget is spent.
+        time budget, or `within_s` seconds of it, are spent.
         `prior` are the log ratios of earlier measurements of this kernel against this incumbent.
 
         Every behaviour of the kernel gives a Measurement. Cancelling the task that awaits this
@@ -168,7 +169,12 @@ class Judge:
             `cancel` was called meanwhile.
         """
         return await self._evaluate(
-            kernel, incumbent=incumbent, label=label, precise=precise, prior=prior
+            kernel,
+            incumbent=incumbent,
+            label=label,
+            precise=precise,
+            within_s=within_s,
+            prior=prior,
         )
 
     async def measure_compiled(self, baseline: CompileBaseline) -> Measurement:

@@ -121,6 +121,8 @@ class TimingStage:
         Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
         Run clusters until the ratio is as precise (`statistics.is_precise`), without a verdict.
+    within_s
+        With `precise`: seconds of sampling at most, where the task's budget is larger.
     prior
         The log ratios of an earlier comparison of these kernels that was not decided.
     samples
@@ -136,6 +138,7 @@ class TimingStage:
     levels: Sequence[Level]
     report: Callable[[str, int, int, Interval | None], None]
     precise: float | None
+    within_s: float | None = None
     rng: random.Random
     memory: Memory
     prior: Sequence[float] = ()
@@ -270,7 +273,8 @@ class TimingStage:
 
     def _run_until_precise(self, runners: Runners) -> None:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
-        for values, spent in self._rounds(runners, None, self._timing.budget_s):
+        budget_s = min(self._timing.budget_s, self.within_s or math.inf)
+        for values, spent in self._rounds(runners, None, budget_s):
             count = len(values)
             due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
             self.report("time", count, due, self.found.ratio)
