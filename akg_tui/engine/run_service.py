@@ -219,11 +219,18 @@ def begin(prepared: PreparedRun) -> RunFolder:
 
 
 def _copied(origin: Path, place: Path) -> TaskFolder:
+    """Copy a sample to `place`, whole or not at all, and through no link that lies there."""
     import shutil
+    import tempfile
+
+    from akg_tui.store.filesystem import make_folder
 
     ignored = shutil.ignore_patterns("runs", "__pycache__")
     try:
-        shutil.copytree(origin, place, dirs_exist_ok=True, ignore=ignored)
+        make_folder(place.parent.parent, place.parent.name)
+        with tempfile.TemporaryDirectory(dir=place.parent, ignore_cleanup_errors=True) as made:
+            copied = shutil.copytree(origin, Path(made) / place.name, ignore=ignored)
+            copied.rename(place)
     except OSError as error:
         raise RunFolderError(f"cannot write {place}: {error.strerror}") from error
     return load_task(place)

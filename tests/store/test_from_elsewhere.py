@@ -21,6 +21,7 @@ import pytest
 from akg_tui.agent.tools.call_record import Node
 from akg_tui.cli import main
 from akg_tui.core import events as ev
+from akg_tui.engine.run_service import RunRequest, begin, prepare
 from akg_tui.store.errors import BadTask, HistoryError, RunFolderError, StoreError
 from akg_tui.store.filesystem import make_folder, open_below, replace_file
 from akg_tui.store.fork import fork_run
@@ -356,3 +357,22 @@ def test_what_is_opened_below_a_folder_is_in_it_though_links_change_meanwhile(
     node.keep("request.json", b"y", "ab")
     assert (run / "kept" / "000001-x" / "request.json").read_bytes() == b"xy"
     assert node.fault == ""
+
+
+@pytest.mark.parametrize(
+    "linked", ["akg-demo", "akg-demo/gelu_bias", "akg-demo/gelu_bias/kernel.py"]
+)
+def test_a_sample_is_copied_through_no_link(tmp_path: Path, linked: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kernel.py").write_text("mine")
+    link = tmp_path / "here" / linked
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside / "kernel.py" if link.suffix else outside)
+    prepared = prepare(RunRequest(tmp_path / "here", sample="gelu_bias"))
+    with pytest.raises(StoreError, match="cannot write"):
+        begin(prepared)
+    assert [path.name for path in outside.iterdir()] == ["kernel.py"]
+    assert (outside / "kernel.py").read_text() == "mine"
+    link.unlink()
+    begin(prepare(RunRequest(tmp_path / "here", sample="gelu_bias"))).close()
