@@ -178,7 +178,7 @@ class Truth:
     def status(self) -> str:
         if self.finished:
             return "finished" if self.ok else "failed"
-        return "broken" if self.broke or self.held else "open"
+        return "broken" if self.broke else "stopped" if self.held else "open"
 
 
 class Told:
@@ -253,7 +253,6 @@ class Surfaces:
             told = [shown["best"], summary.best, report.figures.best, summary.over_seed]
             return faults + check(told == [None] * 4, "a best kernel before there is one")
         faults += self._best(truth, state, head, shown, plan)
-        ratios = " · ".join(f"{ratio_text(ratio)}× {name}" for name, ratio in truth.named)
         if not truth.finished:
             del texts["status row"]  # it tells what the run does
         if not truth.timed:
@@ -261,9 +260,9 @@ class Surfaces:
         row_ratio = f"{'~' if truth.provisional else ''}{ratio_text(truth.over_seed)}×"
         columns = plain(row_of(listed, now, ROOM))
         faults += check(row_ratio in columns, f"list row: no {row_ratio}")
-        texts["list"] = texts["list"].replace("x ", "× ")
+        marks = {name: _marked(text, truth.named) for name, text in texts.items()}
         for name, text in texts.items():
-            faults += check(ratios in text, f"{name}: no {ratios}")
+            faults += check(marks[name] == marks["list"] is not None, f"{name}: {marks[name]}")
             faults += check(("so far" in text) == truth.provisional, f"{name}: provisional or not")
             faults += check(
                 name == "list" or ("measured afresh" in text) == (truth.fresh is not None),
@@ -294,6 +293,22 @@ class Surfaces:
             line = plain(sparkline(state, ROOM))
             faults += check(f"→ {ratio_text(truth.over_seed)}×" in line, f"chart in a row: {line}")
         return faults
+
+
+def _marked(text: str, named: list[tuple[str, float]]) -> dict[str, bool] | None:
+    """Return which of the best kernel's ratios a text marks as not proved; None where one is
+    missing, or one that is marked stands before one that is not.
+    """
+    found: dict[str, bool] = {}
+    places: list[tuple[bool, int]] = []
+    for name, ratio in named:
+        told = re.search(rf"{re.escape(ratio_text(ratio))}[x×](\??) {name}", text)
+        if told is None:
+            return None
+        found[name] = bool(told[1])
+        places.append((found[name], told.start()))
+    in_order = sorted(places, key=lambda place: place[1]) == sorted(places)
+    return found if in_order else None
 
 
 def _reasons(truth: Truth, texts: dict[str, str], shown: dict[str, Any]) -> list[str]:

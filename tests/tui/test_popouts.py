@@ -438,10 +438,10 @@ async def test_a_click_picks_an_agent_and_another_peeks() -> None:
 async def test_nothing_hostile_leaks_out_of_a_popout_and_nothing_shifts() -> None:
     evil = "\x1b[31m[bold]red[/bold]\x1b]0;owned\x07\u202ereversed 中文字\x00 end"
     handle = at_work()
-    begin(handle, "s4\x1b[2J", evil, call="c904")
-    says(handle, "s4\x1b[2J", evil, calls=1)
-    uses(handle, "s4\x1b[2J", "read\x1b_file", evil, path=evil)
-    handle.live.subagents.write("s4\x1b[2J", evil)
+    begin(handle, "s4", evil, call="c904")
+    says(handle, "s4", evil, calls=1)
+    uses(handle, "s4", "read\x1b_file", evil, path=evil)
+    handle.live.subagents.write("s4", evil)
     for size in ((120, 40), (80, 24)):
         async with on_stage(handle, size) as stage:
             await stage.press("o")

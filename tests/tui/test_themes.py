@@ -160,7 +160,7 @@ def test_the_workbench_asks_its_terminal_for_the_number_of_colours(
         COMMAND, tmp_path, TERM=term, COLORTERM="", AKG_TUI_THEME="paper", PYTHONPATH=ROOT
     )
     try:
-        terminal.wait("akg-tui", "open  r resume")
+        terminal.wait("akg-tui", "n new")
         assert terminal.ground(-1, 0) == ground
     finally:
         terminal.close()

@@ -131,9 +131,7 @@ async def test_words_after_the_key_of_a_message_are_for_that_subagent() -> None:
 async def test_words_after_the_key_of_a_comment_are_the_comment() -> None:
     async with on_stage(two_hunks()) as stage:
         await in_review(stage)
-        burst(stage.app, "c", *"KDBxnpsw", "enter")
-        await stage.arm()
-        await stage.press("B")
+        burst(stage.app, "B", *"KDBxnpsw", "enter")
         await stage.arm()
         gates = [each for each in stage.handle.sent if isinstance(each, cmd.AnswerGate)]
         assert gates == [cmd.AnswerGate(1, approve=False, comment="KDBxnpsw")]
