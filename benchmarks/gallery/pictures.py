@@ -204,8 +204,11 @@ def _middle(recording: Recording) -> int:
 
 @contextmanager
 def neutral_environment(home: Path) -> Iterator[None]:
-    """An environment without the user's settings, folders and time zone."""
-    mine = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "TZ": "UTC"}
+    """An environment without the user's settings, folders, time zone and terminal."""
+    mine = {
+        **{"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "TZ": "UTC"},
+        **{"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+    }
     before = {name: os.environ.get(name) for name in (*mine, "NO_COLOR")}
     os.environ.update(mine)
     os.environ.pop("NO_COLOR", None)
