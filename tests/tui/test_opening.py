@@ -372,7 +372,7 @@ async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is
         await stage.press("y", "Y")
         view, whole = copied
         assert view == whole
-        assert "row_softmax" in view
+        assert "gelu_bias" in view
         await stage.type_each()
         assert isinstance(stage.app.screen, Runs)
 
