@@ -1,4 +1,4 @@
-"""What the user has allowed: `rules RUN` for requests of a run, `trust` for folders.
+"""The permissions that the user gave: `rules RUN` to requests of a run, `trust` to folders.
 
 `rules` lists the rules that approve requests for a person, makes or ends one. It works on a run at
 rest and, through its socket, on a run at work. A rule is made by the number of

@@ -1,9 +1,9 @@
 """Begins and resumes runs: a typed request is checked and becomes a run folder and an engine.
 
 The command line, the wizard and the list of runs all use it. A fault names the field of the
-request; the caller maps the field to an option or input. What a folder would do outside the sandbox
-is checked before anything of it is done (`akg_tui.engine.trust`). Model, judge and git are imported
-only when a run is opened, so that checking a request does not delay the first frame.
+request; the caller maps the field to an option or input. A setting of a folder that acts outside
+the sandbox is checked before it takes effect (`akg_tui.engine.trust`). Model, judge and git are
+imported only when a run is opened, so that checking a request does not delay the first frame.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def create_run(
 ) -> RunFolder:
     """Create a run of `task` (the folder's, with the stated settings). Raises `StoreError`.
 
-    Its name is `name`, or the time and the task's. What is `allowed` is remembered, so that the run
-    is resumed unasked.
+    Its name is `name`, or the time and the task's. The acts that are `allowed` are remembered, so
+    that the user is not asked again when the run is resumed.
     """
     from akg_tui.store.run_folder import RunFolder
 

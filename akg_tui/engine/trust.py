@@ -25,7 +25,10 @@ from akg_tui.store.user_folders import config_folder
 
 
 class Trusted(Struct, frozen=True):
-    """What the user allows a folder. With `made`, by `akg-tui new`, whatever its own files say."""
+    """The acts that the user allows a folder.
+
+    A folder that `akg-tui new` made (`made`) may do whatever its own files say.
+    """
 
     acts: tuple[Act, ...] = ()
     made: bool = False

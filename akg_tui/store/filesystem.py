@@ -1,8 +1,8 @@
 """Durable file writes, files below a folder from elsewhere, and path checks that handle refusals of
 the system.
 
-A write leaves the old content or the new, never a part. What is opened `below` a folder is in it,
-whatever its name and the links in the folder say. Independent of the files' meaning.
+A write leaves the old content or the new, never a part. A file that is opened `below` a folder lies
+in that folder, whatever its name and the links there say. Independent of the files' meaning.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class RunFolder:
         self.records = journal.records
         self.state = state
         self.allowed: frozenset[Act] = frozenset()
-        """What the user allows this run to do outside the sandbox (`akg_tui.engine.trust`)."""
+        """The acts outside the sandbox that the user allows this run (`akg_tui.engine.trust`)."""
         self._lock = lock
         self._journal = journal
         self._clock = clock

@@ -142,7 +142,7 @@ class Inks:
 
     @property
     def picked(self) -> Style:
-        """What a picked row has besides: bold marks it where its background does not differ."""
+        """The style of a picked row. Bold marks the row where its background does not differ."""
         return Style(bgcolor=self.theme.palette["gold_deep"].removeprefix(_ANSI), bold=True)
 
     def strip(self, spans: Line, ground: Style = NO_STYLE) -> Strip:

@@ -2,8 +2,8 @@
 
 Shows one candidate, even after the run has moved on. Answers only a gate that is open for that
 candidate, and only after a moment on screen. A plain letter answers only if no key follows at
-once, because the letter may begin a word. What is sent back needs words: its key opens the line
-for them, and enter on that line answers.
+once, because the letter may begin a word. A candidate that is sent back needs words: the key `B`
+opens the line for them, and enter on that line answers.
 """
 
 from __future__ import annotations
