@@ -48,7 +48,7 @@ def against_compile(made: TaskFolder, scratch: Path) -> dict[str, Any]:
     scratch.mkdir()
     constants = made.task.reference.constants
     (scratch / "reference.py").write_text(with_constants(made.reference, constants), "utf-8")
-    (scratch / "kernel.py").write_text(made.kernel, "utf-8")
+    (scratch / "kernel.py").write_text(made.kernel.text, "utf-8")
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {"why": "torch is not installed"}

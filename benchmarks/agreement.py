@@ -26,6 +26,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     CaseTiming,
     Confirmation,
@@ -39,12 +40,13 @@ from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import ratio_text, summarize
 from akg_tui.core.task import Case, Policy, Task
+from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.report.gather import gather
 from akg_tui.report.markdown import render_markdown
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import summary_of
 from akg_tui.view.run_chart import AttemptSeries
-from akg_tui.view.run_rows import ListedRun, row_of, run_details
+from akg_tui.view.run_rows import row_of, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, phase_row, sparkline, status
 
@@ -194,8 +196,8 @@ class Told:
     def head_sha256(self) -> str:
         return "0" * 64
 
-    def kernel(self, blob: str) -> str:
-        return f"# {blob}\n"
+    def kernel(self, blob: str) -> KernelFiles:
+        return KernelFiles({"kernel.py": f"# {blob}\n"})
 
 
 class Surfaces:
@@ -235,7 +237,7 @@ class Surfaces:
             ("list", summary.verdicts), ("show", shown["verdicts"]),
             ("report", report.about.verdicts),
         ):  # fmt: skip
-            # A run that is no estimate run tells of no shortlist.
+            # A run of this version tells of no shortlist.
             whole = dict.fromkeys(truth.verdicts, 0) | dict(counts)
             faults += check(whole == truth.verdicts, f"{name}: verdicts {counts}")
         texts = {
@@ -644,10 +646,14 @@ def fuzzed(seed: int) -> Found:
     return found
 
 
-def run(runs: int = RUNS, first: int = 0) -> bool:
+def main(words: list[str]) -> bool:
+    parser = argparse.ArgumentParser(prog="benchmarks agreement", description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    given = parser.parse_args(words)
     began = time.process_time()
     events, kinds, faults = 0, set[str](), list[str]()
-    for seed in range(first, first + runs):
+    for seed in range(given.first, given.first + given.runs):
         found = fuzzed(seed)
         events += found.events
         kinds |= found.kinds
@@ -656,7 +662,7 @@ def run(runs: int = RUNS, first: int = 0) -> bool:
         print(fault)
     figures = {
         "benchmark": "agreement",
-        "runs": runs,
+        "runs": given.runs,
         "events": events,
         "kinds_of_events": len(kinds),
         "untruths": len(faults),
@@ -665,11 +671,3 @@ def run(runs: int = RUNS, first: int = 0) -> bool:
     }
     print(json.dumps(figures), flush=True)
     return not faults
-
-
-def main(words: list[str]) -> bool:
-    parser = argparse.ArgumentParser(prog="benchmarks agreement", description=__doc__)
-    parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    given = parser.parse_args(words)
-    return run(given.runs, given.first)

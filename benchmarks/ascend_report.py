@@ -12,11 +12,11 @@ import json
 import time
 from typing import Any
 
-from akg_tui.evaluate.evidence import asking, compile_report
-from akg_tui.evaluate.targets import toolchains
+from akg_tui.dsl import toolchains
+from akg_tui.evidence import asking, compile_report
 from akg_tui.resources import sample, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
-from tests.evaluate import hybrid_mask_steps
+from tests.evidence import hybrid_mask_steps
 
 Facts = dict[str, Any]
 
@@ -44,15 +44,12 @@ def row(name: str, report: Facts) -> Facts:
         "memory": {name: each["used"] for name, each in facts["memory"].items()},
         "loads": facts["loads"],
         "stores": facts["stores"],
-        "discrete": facts["discrete"],
-        "vector_operations": sum(n["operations"] for n in facts["vector_operations"].values()),
-        "blocks_filled": facts.get("vector_blocks_filled"),
+        "vector_operations": sum(facts["vector_operations"].values()),
         "cube_operations": facts["cube_operations"],
         "flags": facts["flags"],
         "barriers": facts["barriers"],
         "multi_buffering": facts["multi_buffering"],
         "unknown_operations": facts.get("unknown_operations", {}),
-        "estimate_us": facts.get("estimate_us"),
     }
 
 
@@ -66,7 +63,7 @@ def main(words: list[str]) -> bool:
         return True
     folders = [load_task(sample(name)) for name in sample_names()]
     rows = [
-        row(folder.task.op, reported(folder, folder.kernel, wanted.arch))
+        row(folder.task.op, reported(folder, folder.kernel.text, wanted.arch))
         for folder in folders
         if folder.task.target.dsl == "triton"
     ]

@@ -177,7 +177,7 @@ def held(found: dict[str, Any], rounds: int) -> bool:
     )
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch("os.fsync"),  # thousands of them; durability is not what is measured

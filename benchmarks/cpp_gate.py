@@ -167,19 +167,15 @@ def measure(files: int, most_headers: int) -> dict[str, object]:
     }
 
 
-def run(files: int = FILES, most_headers: int = HEADERS) -> bool:
+def main(words: list[str]) -> bool:
     """Measure and print; return whether no file is refused that g++ takes."""
-    if shutil.which("g++") is None:
-        print(json.dumps({"benchmark": "cpp_gate", "skipped": "no g++"}))
-        return True
-    found = measure(files, most_headers)
-    print(json.dumps(found))
-    return not found["refused"] and not found["headers_refused"] and bool(found["taken_by_gcc"])
-
-
-def main(words: Sequence[str]) -> bool:
     parser = argparse.ArgumentParser(prog="python -m benchmarks cpp_gate", description=__doc__)
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--headers", type=int, default=HEADERS)
     given = parser.parse_args(words)
-    return run(given.files, given.headers)
+    if shutil.which("g++") is None:
+        print(json.dumps({"benchmark": "cpp_gate", "skipped": "no g++"}))
+        return True
+    found = measure(given.files, given.headers)
+    print(json.dumps(found))
+    return not found["refused"] and not found["headers_refused"] and bool(found["taken_by_gcc"])

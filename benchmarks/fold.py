@@ -200,7 +200,7 @@ def _append_ms(early: Path, late: Path, rounds: tuple[int, int]) -> tuple[float,
     return statistics.median(taken[0]) * 1000, statistics.median(taken[1]) * 1000
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Measure, print, and say whether the bounds hold."""
     with tempfile.TemporaryDirectory() as folder:
         early, late = Path(folder, "early"), Path(folder, "late")

@@ -113,7 +113,7 @@ def killed_run(
     return summary
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Kill, resume, check; print the count of runs that ended whole."""
     seed = random.randrange(2**32)
     dice = random.Random(seed)

@@ -20,7 +20,7 @@ ROUNDS = 30
 SHARE = 1 / 3
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Print the figures; False when a run with the memory needs more than a third."""
     pairs = [_pair(seed) for seed in range(PAIRS)]
     shares = [with_memory / first for first, _, with_memory in pairs]

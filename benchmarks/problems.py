@@ -20,17 +20,19 @@ from typing import Any
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Target, Task
-from akg_tui.engine.task_making import NewTask, make_task
+from akg_tui.engine.task_draft import NewTask
+from akg_tui.engine.task_making import make_task
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.evidence.compile_gate import refusal
 from akg_tui.problems.formats import problems_in
+from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
 from benchmarks.against_compile import against_compile
 
 
 async def _evaluated(made: TaskFolder, scratch: Path) -> tuple[str, str]:
-    async with Judge(made.task, made.reference, scratch, prefetch=False) as judge:
+    async with Judge(made.task, made.reference, scratch, prefetch=False, gate=refusal) as judge:
         found = await judge.probe(made.kernel, timed=False)
     state = "correct" if found.outcome is Outcome.CORRECT else "not correct"
     return state, found.message

@@ -27,7 +27,7 @@ def _seconds(run: Path) -> float:
     return time.perf_counter() - begin
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Print the figures; False when the report of the long run is too slow."""
     held = True
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ from typing import Any
 from akg_tui.core.measurement import PRECISE, Measurement, Outcome
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evidence.compile_gate import refusal
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
 
@@ -57,7 +58,7 @@ def swept(name: str, rounds: int, folder: Path) -> dict[str, Any]:
 
 async def against_eager(made: TaskFolder, kernel: str, scratch: Path) -> Measurement:
     """Compare a kernel with the reference."""
-    async with Judge(made.task, made.reference, scratch, prefetch=False) as judge:
+    async with Judge(made.task, made.reference, scratch, prefetch=False, gate=refusal) as judge:
         return await judge.evaluate(kernel, precise=PRECISE)
 
 
@@ -67,7 +68,7 @@ def figures(name: str, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         report = swept(name, rounds, Path(folder))
         made = load_task(sample_kernels() / name)
-        kernel, seed = report["best"]["text"], made.kernel
+        kernel, seed = report["best"]["text"], made.kernel.text
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         found = asyncio.run(against_eager(made, kernel, scratch))

@@ -110,8 +110,3 @@ def main(words: list[str]) -> bool:
     }
     print(json.dumps(figures))
     return all(held.values())
-
-
-def run() -> bool:
-    """With all options at their defaults."""
-    return main([])

@@ -16,12 +16,13 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.usage import usage_report
@@ -60,16 +61,17 @@ OUTPUT = "\n".join(
 class TwinJudge(FakeJudge):
     """Takes the lines at the head of a kernel for its speed; `error()` does not compile."""
 
-    async def evaluate(self, kernel: str, incumbent: str | None, **how: Any) -> Measurement:
+    async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **how: Any) -> Measurement:
         await asyncio.sleep(0)
-        if BROKEN in kernel:
+        text, base_text = (files_of(each or HEAD, "kernel.py").text for each in (kernel, incumbent))
+        if BROKEN in text:
             return Measurement(
                 outcome=Outcome.FAILED,
                 failure=FailureKind.BUILD,
                 message="kernel.cpp:40: 'vfloat' was not declared in this scope",
                 detail=OUTPUT,
             )
-        cost, base = _cost(kernel), _cost(incumbent or HEAD)
+        cost, base = _cost(text), _cost(base_text)
         ratio = base / cost
         return Measurement(
             outcome=Outcome.CORRECT,
@@ -207,10 +209,11 @@ def figures(mode: str) -> dict[str, Any]:
 
 def run_text(run: RunFolder) -> str:
     assert run.state.best is not None
-    return run.history.read_blob(run.state.best.blob).decode()
+    return run.history.read_kernel(run.state.best.blob).text
 
 
-def main(words: Sequence[str]) -> bool:
+def main(words: list[str]) -> bool:
+    """Play both, print the figures of both, and return whether the bounds hold."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks trial_twin")
     parser.add_argument("--only", choices=["edits", "trials"], help="play one of the two")
     wanted = parser.parse_args(words)
@@ -218,11 +221,6 @@ def main(words: Sequence[str]) -> bool:
         json.dump(figures(wanted.only), sys.stdout)
         print()
         return True
-    return run()
-
-
-def run() -> bool:
-    """Play both, print the figures of both, and return whether the bounds hold."""
     before, after = figures("edits"), figures("trials")
     share = after["prompt_tokens"] / before["prompt_tokens"]
     for found in (before, {**after, "share_of_the_prompt_tokens": round(share, 3)}):

@@ -4,7 +4,9 @@ Hypothesis draws the same examples every time: a failure here is a failure every
 """
 
 import atexit
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import stat
@@ -13,6 +15,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+ROOT = Path(__file__).parent
+
+pytest_plugins = ("tests.judging",)
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
@@ -33,6 +39,20 @@ def pytest_configure(config: pytest.Config) -> None:
     Registered before the clean-up of pytest, which walks all objects five times; so done after it.
     """
     config.add_cleanup(gc.unfreeze)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker compile its share of the files first: the others' are there by then."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker or session.config.args != session.config.getini("testpaths"):
+        return
+    files = sorted(ROOT.rglob("test_*.py"))
+    count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[int(worker.removeprefix("gw")) :: count]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collection will tell
+            importlib.import_module(
+                ".".join(("tests", *file.relative_to(ROOT).with_suffix("").parts))
+            )
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ from akg_tui.cli import main
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.plan.plan_document import render_plan
@@ -21,7 +22,8 @@ from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.verdict import is_proved
 from akg_tui.engine.live import Live
-from akg_tui.headless import closing_lines
+from akg_tui.engine.run_scanner import ListedRun
+from akg_tui.headless.watched_run import closing_lines
 from akg_tui.report.gather import gather
 from akg_tui.report.html import render_page
 from akg_tui.report.markdown import render_markdown
@@ -33,7 +35,7 @@ from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.comparison import side_of
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.run_chart import AttemptSeries
-from akg_tui.view.run_rows import ListedRun, row_of, run_details
+from akg_tui.view.run_rows import row_of, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, sparkline, status
 from tests.in_memory import tmp_path  # noqa: F401
@@ -107,7 +109,8 @@ def texts(state: RunState, kernel: str) -> dict[str, str]:
     rows = {
         "header": plain(header(state, state.last_at, 200)),
         "side of a comparison": "\n".join(
-            plain(row) for row in side_of(state, attempt, lambda _: kernel).about
+            plain(row)
+            for row in side_of(state, attempt, lambda _: KernelFiles({"kernel.py": kernel})).about
         ),
     }
     table = AttemptRows(state, 160)
@@ -243,7 +246,7 @@ def test_a_ratio_that_is_not_proved_is_marked_on_every_surface_and_the_proved_on
     page = render_page(report)
     attempt = state.attempts[state.best.attempt]
     table = AttemptRows(state, 160)
-    side = side_of(state, attempt, lambda _: "")
+    side = side_of(state, attempt, lambda _: KernelFiles({"kernel.py": ""}))
     shown = {
         "header": plain(header(state, state.last_at, 200)),
         "status": plain(status(state, "", None, state.last_at, 200)),

@@ -18,8 +18,8 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.headless import ModelHeld, narrate
-from akg_tui.plain_stream import PlainStream, run_plain
+from akg_tui.headless.plain_stream import PlainStream, run_plain
+from akg_tui.headless.watched_run import ModelHeld, narrate
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.view.controls.preferences import Preferences
 from akg_tui.view.event_words import line_texts
@@ -314,7 +314,7 @@ async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
     finally:
         speak("en")
     assert out.getvalue().startswith("运行 row_softmax，模式 auto")
-    assert "✓ KEEP p1 更快：+31.0 %（" in out.getvalue()
+    assert "✓ KEEP p1 更快：+31.0 % (" in out.getvalue()
     assert "阶段      PLAN 基线已测量" in out.getvalue()
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui import grammars
-from akg_tui.syntax import ROLES, Highlighted, highlight
+from akg_tui.syntax import grammars
+from akg_tui.syntax.highlight import ROLES, Highlighted, highlight
 from akg_tui.tui.themes import ROLES as THEME_ROLES
 from tests.tui.script import KERNEL
 
@@ -140,7 +140,7 @@ def test_colours_stay_when_another_thread_has_worked_for_long() -> None:
     with ThreadPoolExecutor(1) as pool:
         lines = pool.submit(highlight, CUDA).result()
     worked = time.thread_time
-    with patch("akg_tui.grammars.time.thread_time", lambda: worked() + 100.0):
+    with patch("akg_tui.syntax.grammars.time.thread_time", lambda: worked() + 100.0):
         assert list(lines) == list(highlight(CUDA))
         assert ("range", "syn.type") in roles(lines)
         assert lines.parts[0].tree.root_node.text == CUDA.encode()

@@ -50,6 +50,7 @@ class Conversation:
         self.hints_told = 0
         self.own_told = 0
         self.told: set[str] = set()  # keys of what a message has told and none tells again
+        self.session = 1  # of the run, when it began
         self.shown: dict[str, int] = {}  # by SHA-256: the revision of each kernel shown whole
 
     @property
@@ -155,6 +156,7 @@ class Context:
             now = self._conversation = Conversation(
                 f"{self._rules}\n\n{facts_text(run.state)}", executor.specs
             )
+            now.session = run.state.sessions
         else:
             now = old
         executor.told = now.told
@@ -173,6 +175,8 @@ class Context:
         """Return the reason for a new conversation; "" if the old one continues or none is lost."""
         if old is None:
             return "a new session" if run.state.usage and not self._of_subagent else ""
+        if old.session != run.state.sessions:
+            return "a person began a new session"
         if self._invalid:
             return self._invalid
         if old.prompt_tokens > self._budget:
@@ -182,9 +186,10 @@ class Context:
 
 def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
     """Return the kernel's text for an edit, or a reference if a message already contains it."""
-    sha = executor.kernel.sha256
+    kernel = executor.kernel.files
+    sha = kernel.sha256
     if (revision := conversation.shown.get(sha)) is not None:
         executor.kernel.recall(revision)
-        return kernel_again(task, revision, sha, executor.kernel.file_digests)
+        return kernel_again(task, revision, kernel)
     conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

@@ -1,8 +1,8 @@
 """The agent of a run that is driven from outside: its calls come from a client, one at a time.
 
-Stands in a visit where a model stands: the same prompt, executor, phases, gates and journal. A call
-outside a visit is answered with the phase and what is allowed. Knows no protocol; the server of
-one calls `call` and `situation`.
+It takes the place of a model in a visit, with the same prompt, executor, phases, gates and journal.
+A call outside a visit is answered with the phase and the allowed tools. It knows no protocol: the
+server of a protocol calls `call` and `situation`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Driver:
                 visit.conversation.system,
                 opening(state),
                 situation(state, allowed),
-                kernel_text(state.task, kernel.show(), kernel.sha256),
+                kernel_text(state.task, kernel.show(), kernel.files.sha256),
             ]
             return Told(tuple(parts))
         return Told(tuple(news) or (situation(state, allowed),))

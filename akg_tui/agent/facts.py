@@ -9,6 +9,7 @@ from __future__ import annotations
 from akg_tui.core.measurement import CaseTiming
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
+from akg_tui.dsl.adapters import DSLS
 
 _HEAD = "The facts. They hold for the whole run:"
 
@@ -16,7 +17,7 @@ _HEAD = "The facts. They hold for the whole run:"
 def facts_text(state: RunState) -> str:
     """Return the paragraph with the facts of a run: machine, times, correctness, DSL, rules."""
     rows = [*_machine(state), *_times(state), *_correctness(state), *_metrics(state)]
-    rows += [*_dsl(state), *_allowed(state)]
+    rows += [_dsl(state), *_allowed(state)]
     return "\n".join([_HEAD, *(f"- {row}" for row in rows)])
 
 
@@ -34,8 +35,6 @@ def _machine(state: RunState) -> list[str]:
 
 def _times(state: RunState) -> list[str]:
     seed = state.baseline
-    if seed is not None and (model := seed.estimate) is not None:
-        return [f"A call of the seed: {model}; what binds: {model.binds}. Nothing is timed."]
     if seed is None or seed.candidate_ms is None or seed.baseline_ms is None:
         return []
     told = f"Time of a call: the seed kernel {_ms(seed.candidate_ms)}"
@@ -69,7 +68,7 @@ def _ms(milliseconds: float) -> str:
 
 _VALUES = {
     "any": "unusual values, with infinities and NaN where the reference accepts them",
-    "finite": "unusual finite values (no infinities, no NaN)",
+    "finite": "unusual finite values (a difference at infinities and NaN does not count)",
     "drawn": "no values but those that get_inputs() draws",
 }
 
@@ -78,7 +77,9 @@ def _correctness(state: RunState) -> list[str]:
     rules, seed = state.task.correctness, state.baseline
     told = "Correct: |y - ref| / (|ref| + rms(ref)) of every element is within a bound, with ref in"
     told += " double precision where the reference supports that. "
-    if rules.tolerance is not None:
+    if rules.check:
+        told = f"Correct: {rules.check} of the task accepts the results, which are not unique"
+    elif rules.tolerance is not None:
         told += f"The task sets the bound, {rules.tolerance:.3g}"
     else:
         told += "The bound of each input follows from its dtype and the reference's rounding error"
@@ -90,14 +91,20 @@ def _correctness(state: RunState) -> list[str]:
     tried.append("only the declared shapes" if rules.fixed_shape else "other, small shapes too")
     if rules.noncontiguous:
         tried.append("non-contiguous inputs")
-    told += f". Integers and booleans must be equal. Tried are: {'; '.join(tried)}."
+    equal = "" if rules.check else " Integers and booleans must be equal."
+    told += f".{equal} Tried are: {'; '.join(tried)}."
     more = ["Shape, dtype and device of a result are the reference's"]
     more.append(
         "its memory layout is free" if rules.strides == "any" else "its strides no worse than its"
     )
     if rules.deterministic:
         more.append("equal inputs must give equal bits")
-    return [told, f"{', '.join(more)}; inputs must stay unchanged."]
+    rows = [
+        told,
+        f"{', '.join(more)}; inputs must stay unchanged, unless the reference changes them.",
+    ]
+    contract = seed.contract if seed is not None else ()
+    return rows + [f"How the reference is called, and so the kernel: {each}." for each in contract]
 
 
 def _metrics(state: RunState) -> list[str]:
@@ -111,57 +118,10 @@ def _metrics(state: RunState) -> list[str]:
     return [f"{told}: {', '.join(named)}."]
 
 
-_COMPILE = (
-    "`from akg_tui.dsl import compile_cpp, pointer`: `compile_cpp(source, flags)` compiles a C++ "
-    'string and returns a `ctypes.CDLL`; functions need extern "C", and argtypes, because ctypes '
-    "passes a plain int as 32 bits. It takes about a second once, and is loaded from a cache "
-    'later. It adds -std=c++17 -fPIC and no -O: give flags such as ("-O3", "-march=native"{more}). '
-    "`pointer(tensor, torch.float32)` is the address of a "
-    "contiguous CPU tensor, and raises for any other."
-)
-_INLINE = (
-    "torch's `load_inline` works too, but reads torch's headers: each change of its C++ costs 15 "
-    "to 60 s of building."
-)
-_COMPILE_CUDA = (
-    '`from akg_tui.dsl import compile_cuda`: `library = compile_cuda(SOURCE, ["launch"], "-O3")` '
-    "compiles a CUDA string with nvcc for this GPU, and loads it from a cache later; each change "
-    'costs some seconds. `launch` is a host function that makes launches, defined as extern "C" '
-    "with void or cudaError_t as result, and pointers, numbers and a last cudaStream_t as "
-    "parameters: `library.launch(x, y, rows)` passes tensors by address (contiguous ones, of the "
-    "pointer's type) and PyTorch's current stream, in which launches belong. A launch that fails "
-    "raises. No -arch is needed; wgmma and TMA are there on compute capability 9.0 and later."
-)
-_COMPILE_ASCENDC = (
-    "`from akg_tui.dsl import compile_ascendc`: "
-    '`library = compile_ascendc(SOURCE, ["launch"], "-O2")` '
-    "compiles a .asc string with CANN's bisheng for this NPU, and loads it from a cache later. "
-    "`launch` is a host function that makes launches, `kernel<<<blocks, nullptr, stream>>>(x, y)`, "
-    'defined as extern "C" with void as result, and `void *` pointers, numbers and a last '
-    "aclrtStream as parameters: `library.launch(x, y, rows)` passes contiguous tensors by address "
-    "and PyTorch's current stream, in which launches belong. No --npu-arch is needed."
-)
-_INTERPRETED = (
-    "Triton runs in its interpreter here: kernels are verified, never timed, so no attempt can be "
-    "kept for its speed."
-)
-
-
-def _dsl(state: RunState) -> list[str]:
-    target, limit = state.task.target, state.task.timing.build_timeout_s
-    bound = f"Building and loading may take {limit:g} s."
-    if target.dsl == "triton":
-        untimed = target.backend == "cpu" and not state.task.estimate
-        return [*([_INTERPRETED] if untimed else []), bound]
-    if target.dsl == "cuda_cpp":
-        return [f"{_COMPILE_CUDA} torch's `load_inline(cuda_sources=…)` works too. {bound}"]
-    if target.dsl == "ascendc":
-        return [f"{_COMPILE_ASCENDC} {bound}"]
-    more = ', "-fopenmp"' if state.task.timing.threads > 1 else ""
-    helper = _COMPILE.format(more=more)
-    if target.dsl == "torch":
-        return [f"The kernel may call torch, and may compile C++. {helper} {_INLINE} {bound}"]
-    return [f"{helper} {_INLINE} {bound}"]
+def _dsl(state: RunState) -> str:
+    told = DSLS[state.task.target.dsl].facts(state.task)
+    bound = f"Building and loading may take {state.task.timing.build_timeout_s:g} s."
+    return f"{told} {bound}" if told else bound
 
 
 def _allowed(state: RunState) -> list[str]:
@@ -174,20 +134,26 @@ def _allowed(state: RunState) -> list[str]:
     )
     rows.append(
         "Allowed: packing, transposing or converting parameters once, at the first call, and "
-        "keeping that (they are set after __init__, and then stay); scratch memory kept over "
-        "calls. Not allowed: keeping results, or anything of an input, for a later call. A new "
-        "result needs memory of its own: one buffer for all results costs a copy of each."
+        "keeping that (the reference's values come by name: as __init__ assigns a parameter or a "
+        "module to self, and once more after it; then they stay); scratch memory kept over calls. "
+        "Not allowed: keeping results, or anything of an input, for a later call. A new result "
+        "needs memory of its own: one buffer for all results costs a copy of each."
     )
     rows += _guard(task)
     return rows
 
 
 def _guard(task: Task) -> list[str]:
-    rows = []
-    if task.guard.kernel_must_do_the_work:
-        rows.append("Compute operations of torch are refused: the kernel's own code does the work.")
-    elif task.target.dsl != "torch":
+    rules, rows = task.guard, []
+    if rules.kernel_must_do_the_work:
+        rows.append(
+            "The kernel's own code does the work: a call of forward in which torch's operators or "
+            "numpy compute, or a library that needs BLAS, is refused. Views, empty tensors, "
+            "copies, other layouts and dtypes, `.item()` and arithmetic on a few sizes may be "
+            "torch's, and all of it in the first call (packing of weights)."
+        )
+    elif DSLS[task.target.dsl].builders:
         rows.append("torch's own operations may do parts of the work.")
-    if not task.guard.allow_compile and task.guard.level == "strict":
-        rows.append("torch.compile is refused.")
+    if not rules.allow_compile and rules.level != "warn":
+        rows.append("torch.compile and torch.jit are refused.")
     return rows

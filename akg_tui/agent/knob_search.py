@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from akg_tui.core.plan.knobs import Knob, Value
+from akg_tui.core.kernel.knobs import Knob, Value
 
 FAILED_LOG_RATIO = -2.0  # a failure counts as a kernel e² times slower than the seed
 STARTUP_TRIALS = 4  # TPE samples at random until it has this many trials

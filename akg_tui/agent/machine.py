@@ -68,7 +68,7 @@ def instructions(flags: list[str]) -> str:
 
 def _rates(sizes: dict[str, int], threads: int) -> dict[str, str]:
     """Return measured rates of one thread, and of all `threads` if they are more."""
-    from akg_tui.evaluate.targets.machine_rates import NotMeasured, machine_rates
+    from akg_tui.evidence.machine_rates import NotMeasured, machine_rates
 
     told: dict[str, str] = {}
     try:

@@ -7,9 +7,10 @@ once, in the next request; a verdict, an answer and an undone KEEP once in a con
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from akg_tui.agent.tools.steering import answered
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import TUNE, WORKFLOWS, Phase, Verdict
 from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
@@ -24,9 +25,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
-from akg_tui.kernel_files import split_files
 from akg_tui.store.errors import HistoryError
-from akg_tui.store.reference_constants import with_constants
+from akg_tui.store.reference_constants import as_judged
 
 MAX_PAGES = 20
 MOST_FAILURES = 3
@@ -41,16 +41,6 @@ faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIV
 time was spent before a gain was proved or excluded. That item returns to the plan, and the
 harness measures its kernel again by itself. Do not repeat what the plan shows as discarded,
 failed or inconclusive."""
-
-SYSTEM_ESTIMATING = """\
-You tune one compute kernel inside a state machine, on a machine without the device. The harness
-verifies, estimates, decides and rolls back; you plan and edit. Each plan item is one direction;
-each edit belongs to the active item. After an edit the harness verifies the kernel against the
-reference in Triton's interpreter, compiles it for {arch}, and estimates its time there by a model
-of the hardware. Nothing is timed, and an estimate can be wrong. SHORTLIST means a lower estimate
-than the best so far; DISCARD and FAIL restore that one. The shortlist is measured later on the
-device: what only deceives the model is lost there. Do not repeat what the plan shows as
-discarded or failed."""
 
 SYSTEM_WRITING = """\
 You write one compute kernel inside a state machine, by edits. After each edit the harness
@@ -169,23 +159,18 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         trying = _TRYING.format(most=task.policy.trials) if task.policy.trials else ""
         phases.append(_TUNING.format(least=least, trying=trying))
         edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
-        gain = f"{task.timing.min_gain:.1%}"
-        about += (
-            f" A SHORTLIST needs an estimate that is lower by more than {gain}."
-            if task.estimate
-            else f" A KEEP needs a gain of more than {gain} beyond doubt."
-        )
+        about += f" A KEEP needs a gain of more than {task.timing.min_gain:.1%} beyond doubt."
     about += _files(task) + _cases(task)
     rules = _RULES.format(phases="\n".join(phases), edits=edits)
     name, changed = task.files.reference, task.reference.constants
     if changed:
         values = ", ".join(f"{each} = {value}" for each, value in changed.items())
         name += f", as the judge runs it (the task sets {values})"
-        reference = with_constants(reference, changed)
+    if gradients := task.reference.gradients:
+        name += f"; the results are the gradients of its loss for {', '.join(gradients)}"
+    reference = as_judged(reference, task)
     pages = _pages(task)
     begin = SYSTEM if tunes else SYSTEM_WRITING
-    if tunes and task.estimate:
-        begin = SYSTEM_ESTIMATING.format(arch=task.estimate)
     files = _context(context)
     if wanted := task.agent.instructions:
         rules += f"\n\nWhat the person wants of you besides:\n{wanted}"
@@ -280,16 +265,14 @@ def kernel_text(task: Task, view: str, sha256: str) -> str:
     return f"The kernel {', '.join(task.files.names)} as it stands, sha={sha256[:8]}:\n\n{view}"
 
 
-def kernel_again(task: Task, revision: int, sha256: str, files: Mapping[str, str]) -> str:
-    """Return the sentence for a kernel that an earlier message of the conversation contains.
-
-    `files` has the digest of each file, which stands in its view where the kernel has several.
-    """
+def kernel_again(task: Task, revision: int, kernel: KernelFiles) -> str:
+    """Return the sentence for a kernel that an earlier message of the conversation contains."""
+    shas = f"sha={kernel.sha256[:8]}"
     if not _is_tagged(task):
-        return f"The kernel is again the one shown above with sha={sha256[:8]}."
-    shas = f"sha={sha256[:8]}"
-    if len(files) > 1:
-        shas = ", ".join(f"{name} sha={each[:8]}" for name, each in files.items())
+        return f"The kernel is again the one shown above with {shas}."
+    if len(kernel.texts) > 1:  # the view of each file has its own
+        each = [KernelFiles({name: text}) for name, text in kernel.texts.items()]
+        shas = ", ".join(f"{one.main} sha={one.sha256[:8]}" for one in each)
     return (
         f"The kernel is again the one shown above with {shas}: its tags hold, as those of "
         f"r{revision}."
@@ -402,15 +385,17 @@ def _best(state: RunState) -> str:
         return "the seed"
     ratios = best_of(state)
     if ratios is None:
-        return f"attempt {best.attempt}, {state.best_estimate} (not measured)"
+        return f"attempt {best.attempt} (not measured)"
     told = PROVISIONAL if ratios.provisional else "measured"
     return f"attempt {best.attempt}, {ratios.line} ({told})"
 
 
-def failures_told(state: RunState, text_of: Callable[[str], str], told: set[str]) -> list[str]:
+def failures_told(
+    state: RunState, kernel: Callable[[str], KernelFiles], told: set[str]
+) -> list[str]:
     """Return the failed attempts that a diagnosis is about: what was tried, its error, its code.
 
-    `text_of` returns the kernel text of a blob. The code is a diff from the incumbent of its time.
+    `kernel` returns the kernel of an object id. The code is a diff from the incumbent of its time.
     The attempts are added to `told`.
     """
     parts: list[str] = []
@@ -424,24 +409,24 @@ def failures_told(state: RunState, text_of: Callable[[str], str], told: set[str]
         if detail := attempt.measurement.detail[:2_000]:
             lines.append(detail)
         try:
-            before = text_of(attempt.incumbent) if attempt.incumbent else ""
-            lines.append(_changes(before, text_of(attempt.blob), state.task.files.names))
+            before = kernel(attempt.incumbent) if attempt.incumbent else None
+            lines.append(_changes(before, kernel(attempt.blob)))
         except HistoryError:
             lines.append("Its code is lost.")
         parts.append("\n".join(lines))
     return parts
 
 
-def _changes(before: str, after: str, names: tuple[str, ...] = ("",)) -> str:
+def _changes(before: KernelFiles | None, after: KernelFiles) -> str:
     """Return the diff between two kernels, or the second whole if that is shorter; bounded."""
-    old = split_files(names, before) if before else dict.fromkeys(names, "")
+    old = before.texts if before is not None else {}
     rows: list[str] = []
-    for name, text in split_files(names, after).items():
-        which = f" {name}" if len(names) > 1 else ""
-        lines = old[name].splitlines(), text.splitlines()
+    for name, new in after.texts.items():
+        which = f" {name}" if len(after.texts) > 1 else ""
+        lines = old.get(name, "").splitlines(), new.splitlines()
         rows += difflib.unified_diff(*lines, f"before{which}", f"tried{which}", n=2, lineterm="")
     diff = "\n".join(rows)
-    what, text = ("Its change", diff) if len(diff) < len(after) else ("Its code", after)
+    what, text = ("Its change", diff) if len(diff) < after.size else ("Its code", after.page)
     if len(text) > MAX_CHANGE:
         text = f"{text[:MAX_CHANGE]}\n(cut off here; read_kernel shows all)"
     return f"{what}:\n{text}"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core.events import MemoryRecalled
-from akg_tui.kernel_files import NotJoinable, split_files
 from akg_tui.memory.recall import recall
 from akg_tui.memory.shelf import Shelf
 
@@ -24,17 +23,15 @@ async def recollect(run: RunAccess, shelf: Shelf) -> MemoryRecalled | None:
     found = await asyncio.to_thread(recall, run.state, shelf)
     if found is None:
         return None
-    recalled, texts = found
+    recalled, remembered = found
     files = FileAccess(Path(run.path), run.state.task.files.names)
     kernels, skipped = [], list(recalled.skipped)
-    for kernel, text in zip(recalled.kernels, texts, strict=True):
+    for kernel, one in zip(recalled.kernels, remembered, strict=True):
         try:
-            if kernel.path.endswith(".py"):
-                files.write(kernel.path, text.encode())
-            else:
-                for name, each in split_files(run.state.task.files.names, text).items():
-                    files.write(f"{kernel.path}/{name}", each.encode())
-        except (Refused, OSError, NotJoinable) as error:
+            for name, text in one.texts.items():
+                whole = kernel.path.endswith(".py")
+                files.write(kernel.path if whole else f"{kernel.path}/{name}", text.encode())
+        except (Refused, OSError) as error:
             skipped.append(f"{kernel.path}: not written: {error}")
         else:
             kernels.append(kernel)

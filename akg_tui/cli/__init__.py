@@ -18,7 +18,6 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 # The modules and the commands that each declares, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
-    ("settle", "add_settle", ("settle",)),
     ("run_listing", "add_views", ("replay", "attach")),
     ("suites", "add_suite", ("suite", "suite resume", "suite show", "suite compare")),
     ("suites", "add_fleet", ("fleet up", "fleet status", "fleet down")),
@@ -26,6 +25,7 @@ DECLARED = (
     ("new_task", "add_new", ("new",)),
     ("run_listing", "add_run_commands", ("runs", "show")),
     ("report_and_usage", "add_report", ("report",)),
+    ("export_kernel", "add_export", ("export",)),
     ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
     ("rules", "add_trust_commands", ("trust list", "trust revoke")),

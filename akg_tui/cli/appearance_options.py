@@ -50,7 +50,7 @@ def add_appearance(command: argparse.ArgumentParser) -> None:
 def wanted(arguments: argparse.Namespace) -> Preferences:
     """Return the preferences; options take precedence. Raises `UsageError` for a bad name."""
     from akg_tui import resources
-    from akg_tui.store.user_folders import config_folder
+    from akg_tui.store.user_files.user_folders import config_folder
     from akg_tui.view.controls import keymap
     from akg_tui.view.controls.preferences import preferences
 
@@ -80,11 +80,9 @@ def show_workbench(open_run: Callable[[], Awaitable[RunHandle]] | None, **option
     from akg_tui.tui.garbage_collection import hold
 
     hold()
-    from akg_tui.tui import terminal_pictures
     from akg_tui.tui.app import WorkbenchApp
 
-    pictures = terminal_pictures.asked(options.get("wanted"))
-    code = WorkbenchApp(open_run, pictures=pictures, **options).run()
+    code = WorkbenchApp(open_run, **options).run()
     return EXIT_BAD_INPUT if code is None else code
 
 
@@ -94,12 +92,12 @@ def add_keys(add: Callable[..., Any]) -> None:
     keys.add_argument("--keymap", metavar="NAME", help="default: the one you prefer")
     form = keys.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="the page docs/keys.md")
-    form.add_argument("--default", action="store_true", help="the file tui/keymaps/default.toml")
+    form.add_argument("--default", action="store_true", help="the default keys as a keymap file")
     form.add_argument("--toml", action="store_true", help="print a keymap file as a template")
 
 
 def _keys(arguments: argparse.Namespace) -> int:
-    from akg_tui.store.user_folders import config_folder
+    from akg_tui.store.user_files.user_folders import config_folder
     from akg_tui.tui import keyboard
     from akg_tui.view.controls import keymap, keys_page
     from akg_tui.view.controls.preferences import preferences

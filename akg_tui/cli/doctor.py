@@ -49,7 +49,7 @@ def add_toolchain(add: Callable[..., Any]) -> None:
 
 def _toolchain(text: str) -> str:
     """Return the name of a toolchain."""
-    from akg_tui.evaluate.targets.toolchains import TOOLCHAINS
+    from akg_tui.dsl.toolchains import TOOLCHAINS
 
     if text not in TOOLCHAINS:
         raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(TOOLCHAINS)}")
@@ -147,7 +147,7 @@ def _add_toolchain(arguments: argparse.Namespace) -> int:
     import sys
 
     from akg_tui.core.sanitize import one_line
-    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, add
+    from akg_tui.dsl.toolchain_install import ToolchainError, add
 
     def tell(line: str) -> None:
         print(one_line(line), file=sys.stderr, flush=True)
@@ -160,7 +160,7 @@ def _add_toolchain(arguments: argparse.Namespace) -> int:
 
 
 def _remove_toolchain(arguments: argparse.Namespace) -> int:
-    from akg_tui.evaluate.targets.toolchain_install import ToolchainError, remove
+    from akg_tui.dsl.toolchain_install import ToolchainError, remove
 
     try:
         if not remove(arguments.name):
@@ -172,7 +172,7 @@ def _remove_toolchain(arguments: argparse.Namespace) -> int:
 
 
 def _list_toolchains(arguments: argparse.Namespace) -> int:
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.dsl import toolchains
 
     for name, toolchain in toolchains.TOOLCHAINS.items():
         found = toolchains.installed(name)
@@ -189,7 +189,7 @@ def _list_toolchains(arguments: argparse.Namespace) -> int:
 
 
 def _installed_words(name: str) -> str:
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.dsl import toolchains
 
     size = toolchains.size_of(name) / (1 << 30)
     return f"installed in {toolchains.home(name)}, {size:.1f} GiB"

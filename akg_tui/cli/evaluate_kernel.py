@@ -14,9 +14,10 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, U
 from akg_tui.core.sanitize import one_line
 
 if TYPE_CHECKING:
+    from akg_tui.core.kernel.kernel_files import KernelFiles
     from akg_tui.core.measurement import Measurement, Progress
-    from akg_tui.evaluate.evidence.compile_report import CompileReport
-    from akg_tui.evaluate.evidence.page import Fields
+    from akg_tui.evidence.compile_report import CompileReport
+    from akg_tui.evidence.page import Fields
     from akg_tui.store.task_folder import TaskFolder
 
 
@@ -44,12 +45,6 @@ def add_eval(add: Callable[..., Any]) -> None:
         metavar="ARCH[,ARCH...]",
         help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
         "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
-    )
-    evaluate.add_argument(
-        "--timeline",
-        type=Path,
-        metavar="FILE.svg",
-        help="with --compile-report for an Ascend arch: draw the estimated work of each pipe",
     )
     add_sandbox(evaluate)
 
@@ -99,8 +94,8 @@ class _Stages:
 
 def _arches(text: str) -> tuple[str, ...]:
     """Return the arches in a list such as `sm_80,gfx942`."""
-    from akg_tui.evaluate.evidence.gpu_limits import ARCHES, is_ascend
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.dsl import toolchains
+    from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 
     arches = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for arch in arches:
@@ -140,16 +135,12 @@ def _eval(arguments: argparse.Namespace) -> int:
     profile: Fields | None = None
 
     async def profiled(measured: Measurement) -> Fields:
-        from akg_tui.evaluate.evidence import asking, page
-        from akg_tui.kernel_files import places_of_several
+        from akg_tui.evidence import asking, page
 
         found = await asking.evidence(folder.task, folder.reference, kernel)
-        at = places_of_several(folder.task.files.names, kernel)
-        return page.fields(found, measured, folder.task.files.kernel, at)
+        return page.fields(found, measured, kernel.main, kernel.places_of_several)
 
     report = _compiled(folder, kernel, arguments.compile_report)
-    if report is not None and arguments.timeline:
-        _draw(report, arguments.timeline)
     file = folder.task.files.kernel
     never_runs = _never_runs(folder, report, arguments.compile_report, file)
     if report is not None and (no_device or never_runs):
@@ -171,22 +162,33 @@ def _eval(arguments: argparse.Namespace) -> int:
 
 
 async def _measured(
-    folder: TaskFolder, kernel: str, scratch: Path, arguments: argparse.Namespace
+    folder: TaskFolder, kernel: KernelFiles, scratch: Path, arguments: argparse.Namespace
 ) -> Measurement:
     """Return the measurement of a kernel, not timed if it is only to be verified."""
     from msgspec.structs import replace
 
-    from akg_tui.core.measurement import PRECISE, Outcome
+    from akg_tui.core.measurement import PRECISE, FailureKind, Outcome
     from akg_tui.evaluate import Judge
+    from akg_tui.evidence.compile_gate import refusal
 
     stages = _Stages(None if arguments.json or not sys.stderr.isatty() else sys.stderr)
-    judge = Judge(folder.task, folder.reference, scratch, on_progress=stages.tell, prefetch=False)
+    judge = Judge(
+        *(folder.task, folder.reference, scratch),
+        on_progress=stages.tell,
+        prefetch=False,
+        gate=refusal,
+    )
     try:
         await judge.prepare()  # it loads torch while the kernel's text is checked
         if not arguments.verify:
-            return await judge.evaluate(kernel, None, precise=PRECISE, within_s=SAMPLED_S)
-        found = await judge.probe(kernel, timed=False)
-        if found.outcome is not Outcome.CORRECT:
+            found = await judge.evaluate(
+                kernel, None, precise=PRECISE, within_s=SAMPLED_S, whole=True
+            )
+        else:
+            found = await judge.probe(kernel, timed=False)
+        if found.failure is FailureKind.UNSUPPORTED:
+            return replace(found, outcome=Outcome.ERROR)
+        if not arguments.verify or found.outcome is not Outcome.CORRECT:
             return found
         message = found.message or "verified only, no call was timed"
         return replace(found, timed=False, message=message)
@@ -197,51 +199,38 @@ async def _measured(
 
 def _check_report(arguments: argparse.Namespace, dsl: str) -> None:
     """Refuse a compile report that cannot be made here."""
-    from akg_tui.evaluate.evidence.asking import COMPILED_BY
-    from akg_tui.evaluate.evidence.gpu_limits import is_ascend
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.dsl import toolchains
+    from akg_tui.dsl.adapters import DSLS
+    from akg_tui.dsl.gpu_arches import is_ascend
 
     arches = arguments.compile_report or ()
-    wants_ascend = any(map(is_ascend, arches))
-    if wants_ascend and (why := toolchains.missing("ascend")):
+    if any(map(is_ascend, arches)) and (why := toolchains.missing("ascend")):
         raise UsageError(why)
-    if arguments.timeline and not wants_ascend:
-        raise UsageError("--timeline goes with --compile-report for an Ascend arch")
-    if arches and dsl not in COMPILED_BY:
-        told = " and ".join(COMPILED_BY)
+    if arches and not DSLS[dsl].report_process:
+        told = " and ".join(name for name, each in DSLS.items() if each.report_process)
         raise UsageError(f"--compile-report is for kernels in {told}; this task's DSL is {dsl}")
-    others = [arch for arch in arches if not arch.startswith("sm_")]
-    if others and dsl == "cuda_cpp":
-        raise UsageError(f"nvcc compiles for GPUs of NVIDIA, not for {others[0]}")
+    if why := next(filter(None, map(DSLS[dsl].unreported, arches)), ""):
+        raise UsageError(why)
 
 
-def _kernel(folder: TaskFolder, path: Path | None) -> str:
+def _kernel(folder: TaskFolder, path: Path | None) -> KernelFiles:
     """Return the kernel to judge: the task's, with the files at `path` instead of its own."""
-    from akg_tui.kernel_files import NotJoinable, join_files
-
     names = folder.task.files.names
     if path is None:
         return folder.kernel
-    if len(names) == 1:
-        return read_text(path)
-    if path.is_dir():
-        texts = {name: read_text(path / name) for name in names}
-    else:
-        name = path.name if path.name in names else names[0]
-        texts = folder.kernels | {name: read_text(path)}
-    try:
-        return join_files(texts)
-    except NotJoinable as error:
-        raise UsageError(f"{path}: {error}") from None
+    if len(names) > 1 and path.is_dir():
+        return folder.kernel.having({name: read_text(path / name) for name in names})
+    name = path.name if path.name in names else names[0]
+    return folder.kernel.having({name: read_text(path)})
 
 
 def _compiled(
-    folder: TaskFolder, kernel: str, arches: tuple[str, ...] | None
+    folder: TaskFolder, kernel: KernelFiles, arches: tuple[str, ...] | None
 ) -> CompileReport | None:
     """Return the compile report for these arches, or None if it was not asked for or is lost."""
     import asyncio
 
-    from akg_tui.evaluate.evidence import asking
+    from akg_tui.evidence import asking
 
     if not arches:
         return None
@@ -255,25 +244,11 @@ def _compiled(
     return found
 
 
-def _draw(report: CompileReport, path: Path) -> None:
-    """Write the timelines of a report, or say why there are none."""
-    from akg_tui.report.pipe_svg import draw_timelines
-
-    drawn = draw_timelines(report)
-    if not drawn:
-        print("no timeline: no launch has an estimate", file=sys.stderr)
-        return
-    try:
-        path.write_text(drawn, "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-
-
 def _never_runs(
     folder: TaskFolder, report: CompileReport | None, arches: tuple[str, ...] | None, file: str
 ) -> str:
     """Return why a kernel for a GPU can run on none of these arches; "" if it can, or may."""
-    from akg_tui.evaluate.evidence.compile_report import cannot_run
+    from akg_tui.evidence.compile_report import cannot_run
 
     if report is None or folder.task.target.backend != "cuda":
         return ""
@@ -285,7 +260,7 @@ def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:
     """Print a compile report alone."""
     import msgspec
 
-    from akg_tui.evaluate.evidence.compile_report import as_lines, fields
+    from akg_tui.evidence.compile_report import as_lines, fields
 
     if as_json:
         print(msgspec.json.encode({"compile_report": fields(report, file)}).decode())
@@ -305,8 +280,8 @@ def _print_measurement(
 
     from akg_tui.core.sanitize import clean, one_line
     from akg_tui.core.verdict import percent
-    from akg_tui.evaluate.evidence import compile_report
-    from akg_tui.evaluate.evidence.page import as_lines
+    from akg_tui.evidence import compile_report
+    from akg_tui.evidence.page import page_lines
 
     if as_json:
         told = msgspec.to_builtins(measured) | ({} if profile is None else {"profile": profile})
@@ -340,8 +315,9 @@ def _print_measurement(
             f"moves {gigabytes[0]:.1f} of {gigabytes[1]:.1f} GB/s ({roof.level}): "
             f"{roof.share:.0%} of the roofline, bytes only"
         )
-    for note in measured.noise:
-        print(f"noise: {one_line(note)}")
+    said = [("noise", each) for each in measured.noise] + [("note", n) for n in measured.notes]
+    for kind, sentence in said:
+        print(f"{kind}: {one_line(sentence)}")
     _print_metrics_and_errors(measured)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding))}")
@@ -350,19 +326,21 @@ def _print_measurement(
     for line in measured.detail.splitlines():
         print("  " + clean(line))
     if profile is not None:
-        print("\n".join(as_lines(profile)))
+        print("\n".join(page_lines(profile)))
     if report is not None:
         _print_report(report, file, as_json=False)
 
 
 def seen_of(measured: Measurement) -> str:
-    """Return the spread between pairs of processes and the detectable gain; "" if unknown."""
-    if measured.deviation is None or measured.detectable is None:
+    """Return the spread between pairs of processes and the gain that is excluded; "" if unknown."""
+    from akg_tui.core.verdict import busy_first, excluded_gain
+
+    if measured.deviation is None:
         return ""
-    differ = f"pairs of processes differ by {measured.deviation * 100:.1f} %"
-    if measured.too_noisy:
-        return f"{differ}: the measurement was too noisy to see any gain"
-    return f"{differ}: a gain of {measured.detectable * 100:.1f} % would have been seen"
+    told = f"pairs of processes differ by {measured.deviation * 100:.1f} %"
+    if measured.ratio is not None and measured.ratio.low <= 1:
+        told = "; ".join(filter(None, (told, excluded_gain(measured))))
+    return busy_first(measured, told)
 
 
 def _print_metrics_and_errors(measured: Measurement) -> None:

@@ -27,7 +27,9 @@ def add_file_commands(add: Callable[..., Any]) -> None:
     edit.add_argument("file", type=Path)
     edit.add_argument("--ops", type=Path, required=True, help="a JSON file: a list of operations")
     edit.add_argument(
-        "--sha", help="refuse unless the file's sha (the first line of `view`) is SHA"
+        "--sha",
+        help="refuse unless the file's sha (the first line of `view`) is SHA; needed where an "
+        "operation removes lines whose tags it does not give",
     )
     edit.add_argument(
         "--allow-dup", action="store_true", help="accept new lines that repeat a neighbouring line"
@@ -82,6 +84,12 @@ def _edit(arguments: argparse.Namespace) -> int:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
     try:
+        ops = hashline.parse_ops(raw)
+        if not arguments.sha and (lines := hashline.untagged_lines(ops)):
+            raise UsageError(
+                f"nothing was written: {arguments.ops} removes line {lines[0]} of {path} without "
+                "its tag; give --sha (the first line of `view`), or an operation for each line"
+            )
         document = hashline.Document.from_bytes(path.read_bytes(), path=str(path))
         sha: str = arguments.sha or document.sha256
         if len(sha) < 8 or not document.sha256.startswith(sha.lower()):
@@ -92,7 +100,7 @@ def _edit(arguments: argparse.Namespace) -> int:
         result = hashline.apply(
             document,
             hashline.Tagger(FILE_KEY, arguments.tags),
-            hashline.parse_ops(raw),
+            ops,
             allow_dup=arguments.allow_dup,
             allow_broken=arguments.allow_broken,
         )

@@ -63,7 +63,7 @@ def check_compiler() -> Check:
 
 def check_headers() -> Check:
     """Tell whether torch's headers are precompiled, which halves the builds of `load_inline`."""
-    from akg_tui.evaluate.dsls.torch_headers import TorchHeaders, home
+    from akg_tui.dsl.torch_headers import TorchHeaders, home
 
     headers = TorchHeaders(home())
     if headers.folder is None:
@@ -78,7 +78,7 @@ def check_headers() -> Check:
 
 def check_toolchains() -> Check:
     """Tell which compilers for targets that are not here are installed."""
-    from akg_tui.evaluate.targets import toolchains
+    from akg_tui.dsl import toolchains
 
     told, mend = [], []
     for name, toolchain in toolchains.TOOLCHAINS.items():
@@ -118,7 +118,7 @@ def check_git() -> Check:
     with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
         try:
             history = History.create(Path(folder) / "h.git", kernel_file="kernel.py")
-            history.set_best(history.commit(history.write_blob("x"), None, "x\n", 0.0))
+            history.set_best(history.commit(history.write_kernel("x"), None, "x\n", 0.0))
             return ok("git", f"{library_version()} stores and reads")
         except (HistoryError, ImportError) as error:
             return bad("git", str(error), "pip install --force-reinstall pygit2")
@@ -191,7 +191,8 @@ def check_devices() -> list[Check]:
         if not target.device:
             continue
         if why := target.lacking():
-            checks.append(ok(name, f"not here: {why}"))
+            parts = ", ".join(f"{part} {state}" for part, state in target.parts().items())
+            checks.append(ok(name, f"not here: {why}" + (f" ({parts})" if parts else "")))
             continue
         known = target.device_facts()
         told = ", ".join(f"{fact} {value}" for fact, value in known.items())

@@ -39,8 +39,8 @@ def add_new(add: Callable[..., Any]) -> None:
     new.add_argument(
         "--fit",
         action="store_true",
-        help="halve sizes until the tensors take 128 MiB, or four times the last cache, and a call "
-        "of the reference 50 ms",
+        help="halve sizes, batch and rows first, until the tensors take 128 MiB, or four times the "
+        "last cache, and a call of the reference 50 ms",
     )
     new.add_argument(
         "--sizes",
@@ -55,6 +55,14 @@ def add_new(add: Callable[..., Any]) -> None:
         default=(),
         metavar="NAME,…",
         help="inputs that a kernel may ignore, by name in forward or by position from 0",
+    )
+    new.add_argument(
+        "--gradients",
+        type=_names,
+        default=(),
+        metavar="NAME,…",
+        help="forward gives a loss: the kernel computes its gradients for these parameters of "
+        "forward and weights",
     )
     new.add_argument(
         "--seed",
@@ -102,17 +110,25 @@ def _sizes(text: str) -> dict[str, int | float]:
 
 
 def _inputs(text: str) -> tuple[int | str, ...]:
+    from akg_tui.core.task import INPUT_NAME
+
     names = tuple(each.strip() for each in text.split(","))
     for name in names:
-        if not name.isdigit() and not name.isidentifier():
+        if not name.isdigit() and not re.fullmatch(INPUT_NAME, name):
             raise argparse.ArgumentTypeError(f"{name!r} is no input, expected NAME or a position")
     return tuple(int(name) if name.isdigit() else name for name in names)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    found = _inputs(text)
+    if numbers := [each for each in found if isinstance(each, int)]:
+        raise argparse.ArgumentTypeError(f"{numbers[0]} is no name")
+    return tuple(map(str, found))
+
+
 def _new(arguments: argparse.Namespace) -> int:
-    from akg_tui.core.plan.knobs import find_knobs
+    from akg_tui.core.kernel.knobs import knobs_in
     from akg_tui.engine.trust import note_made
-    from akg_tui.evaluate.estimate.gpu_model import RATES
     from akg_tui.evaluate.targets.adapters import adapters, lacking
     from akg_tui.store.errors import StoreError
 
@@ -128,14 +144,13 @@ def _new(arguments: argparse.Namespace) -> int:
         how = f"akg-tui tune {folder} --agent claude (docs/models.md)"
         print(f"made {folder}, without a kernel; let a model write and tune it: {how}")
         return EXIT_OK
-    knobs = len(find_knobs(made.kernel.splitlines()))
+    knobs = len(knobs_in(made.kernel))
     counted = f"{knobs} knob{'s' if knobs != 1 else ''}" if knobs else "no knobs"
     told = f"made {folder}: a kernel in {made.task.target.dsl} with {counted}"
     print(f"{told}; check it with: akg-tui eval {folder}")
     what, command = "tune it with", f"akg-tui tune {folder}"
     if adapters(made.task)[1].untimed(made.task.target.backend):
-        arch = arguments.arch if arguments.arch in RATES else "sm_90"
-        what, command = "rank changes, without a GPU, with", f"{command} --estimate {arch}"
+        what = "with a GPU, and target cuda, tune it with"
     if not knobs:
         what, command = f"{what} a model", f"{command} --agent claude (docs/models.md)"
     print(f"{what}: {command}")
@@ -149,7 +164,7 @@ def _from_files(arguments: argparse.Namespace) -> Any:
         raise UsageError("--from needs no --kernel; a kernel goes to --seed")
     if arguments.reference is None:
         raise UsageError("--kernel needs --reference FILE")
-    for option in ("format", "fit", "sizes", "free_inputs", "seed"):
+    for option in ("format", "fit", "sizes", "free_inputs", "gradients", "seed"):
         if getattr(arguments, option):
             raise UsageError(
                 f"--{option.replace('_', '-')} goes without --kernel, which only copies two files"
@@ -166,7 +181,8 @@ def _from_files(arguments: argparse.Namespace) -> Any:
 
 def _from_problem(arguments: argparse.Namespace) -> Any:
     from akg_tui.core.sanitize import one_line
-    from akg_tui.engine.task_making import NewTask, make_task, own_task
+    from akg_tui.engine.task_draft import NewTask
+    from akg_tui.engine.task_making import make_task, own_task
 
     own, seed = arguments.reference, arguments.seed
     if (arguments.origin is None) == (own is None):
@@ -178,6 +194,7 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
         fit=arguments.fit,
         sizes=arguments.sizes,
         free_inputs=arguments.free_inputs,
+        gradients=arguments.gradients,
         seed=Path(seed) if seed is not None and seed not in NAMED_SEEDS else None,
         own_seed=seed is None,
         unwritten=seed == WRITE_SEED,

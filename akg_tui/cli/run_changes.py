@@ -122,6 +122,8 @@ def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
     if change.order:
         lines.append(f"order {', '.join(change.order)}")
     print("\n".join(lines) or f"{kept} changes no item")
+    for item_id in change.fixed:
+        print(f"keep  {item_id}: it is under work, so its text cannot change")
     if arguments.yes:
         print(f"{kept} is taken over")
     elif lines:

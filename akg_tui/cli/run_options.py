@@ -14,7 +14,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from akg_tui.cli.usage_error import UsageError, fail
+from akg_tui.cli.usage_error import UsageError
+from akg_tui.core.stopping.limit_table import LIMITS, ROUNDS, WHOLE, Limit
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.goals import Goal
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add the stop conditions. A limit not given here is the run's or, before a run, the task's."""
-    add_max_rounds(command)
-    command.add_argument("--max-hours", type=positive_float, metavar="H", help="of work")
-    command.add_argument("--max-experiments", type=positive, metavar="N")
-    command.add_argument("--max-tokens", type=positive, metavar="N")
-    command.add_argument("--max-cost", type=positive_float, metavar="USD")
+    for limit in LIMITS:
+        _add_limit(command, limit, limit.meaning.replace("`", ""))
     command.add_argument(
         "--goal",
         action="append",
@@ -39,9 +37,19 @@ def add_limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--policy", type=Path, metavar="FILE", help="automation policy, JSON")
 
 
-def add_max_rounds(command: argparse.ArgumentParser, about: str | None = None) -> None:
-    """Add the limit on rounds, which `--rounds` names as well."""
-    command.add_argument("--max-rounds", "--rounds", type=positive, metavar="N", help=about)
+def add_max_rounds(command: argparse.ArgumentParser, about: str) -> None:
+    """Add the limit on rounds alone."""
+    _add_limit(command, ROUNDS, about)
+
+
+_METAVARS = {"hours": "H", "seconds": "S", "USD": "USD"}
+
+
+def _add_limit(command: argparse.ArgumentParser, limit: Limit, about: str) -> None:
+    names = (limit.option, "--rounds") if limit is ROUNDS else (limit.option,)
+    number = positive if limit.unit in WHOLE else positive_float
+    metavar = _METAVARS.get(limit.unit, "N")
+    command.add_argument(*names, dest=limit.field, type=number, metavar=metavar, help=about)
 
 
 def add_sandbox(command: argparse.ArgumentParser) -> None:
@@ -111,37 +119,30 @@ def stated_limits(arguments: argparse.Namespace) -> Limits:
         for doubt in doubts:
             _note(doubt)
     return Limits(
-        max_rounds=arguments.max_rounds,
+        **{limit.field: getattr(arguments, limit.field) for limit in LIMITS},
         more_rounds=getattr(arguments, "more_rounds", None),
-        max_hours=arguments.max_hours,
-        max_experiments=arguments.max_experiments,
-        max_tokens=arguments.max_tokens,
-        max_cost_usd=arguments.max_cost,
         goals=tuple(arguments.goal) if arguments.goal else None,
         automation=automation,
     )
 
 
 def note_goals(task: Task) -> None:
-    """Print on stderr the goals of a run that can never be met: older runs may have some."""
+    """Print on stderr the goals of a run on metrics that its task does not declare."""
     from akg_tui.core.stopping.automation import never_met
 
     for _, why in never_met(task.policy.automation, task.metrics):
-        _note(f"a goal is never met: {why}")
+        _note(f"a goal can't be met yet: {why}")
 
 
 @contextlib.contextmanager
 def options_at_fault(arguments: argparse.Namespace) -> Iterator[None]:
     """Turn a `RunFault` of the block into a `UsageError` that names the option or the file."""
-    from akg_tui.agent.tools import BadTools
     from akg_tui.engine.run_service import RunFault
 
     try:
         yield
     except RunFault as fault:
         raise UsageError(_in_options(fault, arguments)) from fault
-    except BadTools as error:
-        fail(error)
 
 
 _AGENT_OPTIONS = {"model": "agent", "base_url": "base_url", "edit_format": "edit_format"}
@@ -151,8 +152,7 @@ _SANDBOX_OPTIONS = {"require_sandbox": "--require-sandbox", "sandbox": "sandbox.
 def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
     """Return a fault of a run's request in terms of the command line."""
     if option := _AGENT_OPTIONS.get(fault.field):
-        wrong = getattr(arguments, option)
-        return f"--{option.replace('_', '-')} {wrong!r}: not allowed ({fault.why})"
+        return f"--{option.replace('_', '-')}: {fault.why}"
     if option := _SANDBOX_OPTIONS.get(fault.field):
         return f"{option}: this machine can't confine a kernel, it lacks {fault.why}"
     if fault.field == "finished":
@@ -164,18 +164,17 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
     if fault.field == "goals":
         if arguments.goal:
             return f"--goal: {fault.why}"
-        return f"{arguments.policy}: goals[{fault.about}].metric: {fault.why}"
+        return f"{arguments.policy}: goals.{fault.about}.metric: {fault.why}"
     if fault.field == "workflow":
         return f"workflow {fault.why} (--agent, --workflow; docs/workflows.md)"
     if fault.field == "times":
         task = quote(str(fault.about))
         return (
             f"{fault.about}: there is nothing to tune by, its kernels are {fault.why}; "
-            f"check one with: akg-tui eval {task} (times need a GPU, and target cuda), "
-            f"or rank by an estimate: akg-tui tune {task} --estimate ARCH"
+            f"check one with: akg-tui eval {task} (times need a GPU, and target cuda)"
         )
     if fault.field == "estimate":
-        return f"--estimate: {fault.why}"
+        return f"estimate: {fault.why}"
     if fault.field in ("key", "key_file") and "run_folder" in arguments:
         return f"{fault.why}; then go on with: akg-tui resume {quote(str(arguments.run_folder))}"
     named = fault.field in ("kernel", "knobs", "driver")
@@ -190,7 +189,8 @@ def _note(text: str) -> None:
 
 def served_agent(model: str, base_url: str, key_file: str, api: str | None = None) -> Agent:
     """Return the agent of these options, validated like a task's agent. Raises `UsageError`."""
-    from akg_tui.core.task import SWEEP, Agent, BadAgent, stated_agent
+    from akg_tui.core.task import SWEEP, Agent
+    from akg_tui.store.task_toml import BadAgent, stated_agent
 
     if model == SWEEP:
         raise UsageError(f"--model {SWEEP}: is no served model")
@@ -199,7 +199,5 @@ def served_agent(model: str, base_url: str, key_file: str, api: str | None = Non
         said |= {"api": api} if api else {}
         return stated_agent(Agent(), said)
     except BadAgent as error:
-        option, wrong = (
-            ("--base-url", base_url) if error.setting == "base_url" else ("--model", model)
-        )
-        raise UsageError(f"{option} {wrong!r}: not allowed ({error.why})") from None
+        option = "--base-url" if error.setting == "base_url" else "--model"
+        raise UsageError(f"{option}: {error.why}") from None

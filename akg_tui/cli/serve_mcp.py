@@ -74,7 +74,7 @@ def _mcp(arguments: argparse.Namespace) -> int:
         raise UsageError("mcp needs the package mcp: pip install 'akg-tui[mcp]'")
     if arguments.token_file and arguments.http is None:
         raise UsageError("--token-file is of --http: give both")
-    if arguments.max_tokens or arguments.max_cost:
+    if arguments.max_tokens or arguments.max_cost_usd:
         what = "--max-tokens, --max-cost: a client's tokens are not known here"
         raise UsageError(f"{what}; use --max-rounds, --max-experiments or --max-hours")
     token = _token(arguments.token_file) if arguments.http is not None else ""
@@ -263,7 +263,7 @@ def _tell_address(token: str) -> Callable[[str], None]:
 
 def outside(engine: Engine) -> str:
     """Return what a client is told of the run while no visit of its agent is open."""
-    from akg_tui.headless import closing_lines
+    from akg_tui.headless.watched_run import closing_lines
 
     state, live = engine.state, engine.live
     if state.finished:

@@ -177,7 +177,8 @@ def _check_agents(settings: Settings) -> None:
 
     from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
     from akg_tui.core.model_info import policy_fault
-    from akg_tui.core.task import SWEEP, Agent, BadAgent, Policy, stated_agent
+    from akg_tui.core.task import SWEEP, Agent, Policy
+    from akg_tui.store.task_toml import BadAgent, stated_agent
 
     for name in settings.agents:
         try:
@@ -186,7 +187,7 @@ def _check_agents(settings: Settings) -> None:
                 endpoint_of(agent, os.environ)
         except BadAgent as error:
             option = "--base-url" if error.setting == "base_url" else "--agents"
-            raise UsageError(f"{option}: {name!r}: not allowed ({error.why})") from None
+            raise UsageError(f"{option}: {name}: {error.why}") from None
         except KeyMissing as error:
             raise UsageError(str(error)) from None
         if fault := policy_fault(settings.limits.over(Policy()), agent.model):

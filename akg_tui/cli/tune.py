@@ -72,12 +72,6 @@ def add_tune(add: Callable[..., Any]) -> None:
         help="tune, write, or write_then_tune (docs/workflows.md); default: the task's, or tune "
         "for sweep and write_then_tune for a model",
     )
-    tune.add_argument(
-        "--estimate",
-        metavar="ARCH",
-        help="without the device: verify each kernel in Triton's interpreter, compile it for ARCH, "
-        "and rank by an estimate; no KEEP, but a shortlist for akg-tui settle",
-    )
     _with_key(tune)
     add_trust(tune)
     add_limits(tune)
@@ -152,7 +146,6 @@ def _tune(arguments: argparse.Namespace) -> int:
         limits=stated_limits(arguments),
         settings=given,
         workflow=arguments.workflow,
-        estimate=arguments.estimate,
         trust=arguments.trust,
     )
 
@@ -236,7 +229,7 @@ def watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> i
 def _parting(engine: Engine) -> str:
     """Return the text that stays on the terminal after the workbench."""
     if engine.state.finished:
-        from akg_tui.headless import closing_lines
+        from akg_tui.headless.watched_run import closing_lines
 
         return "\n".join(closing_lines(engine)).strip()
     why = f": {engine.state.api_failure}" if engine.state.api_failure else ""
@@ -249,8 +242,8 @@ def _watch_headless(
     import asyncio
     import signal
 
-    from akg_tui.headless import ModelHeld, run_as_json, run_with_progress
-    from akg_tui.plain_stream import run_plain
+    from akg_tui.headless.plain_stream import run_plain
+    from akg_tui.headless.watched_run import ModelHeld, run_as_json, run_with_progress
 
     engine = _open_engine(open_run, "cli", arguments)
 

@@ -16,7 +16,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.commands import Made, Refusal
 from akg_tui.core.phases import Gate, Phase
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import OpenGate, OutOfOrder, Rule, RunState
 
 INTERPRETERS = {"python": "Python", "sh": "sh", "bash": "bash"}
@@ -56,7 +56,10 @@ def rule_fault(state: RunState, gate: OpenGate) -> str | None:
     if gate.kind == "script" and gate.interpreter not in INTERPRETERS:
         return "this request does not say what would run the script: it is answered by itself"
     if rule := in_force(state, scope_of(state, gate)):
-        return f"rule {rule.number} says so already; what the guard warns of is always for a person"
+        return Said(
+            "rule {n} says so already; what the guard warns of is always for a person",
+            n=rule.number,
+        )
     return None
 
 
@@ -80,28 +83,39 @@ def in_words(scope: ev.Scope) -> str:
         case _:
             interpreter = INTERPRETERS.get(scope.interpreter, scope.interpreter)
             agent = f"a {scope.agent}" if scope.agent else "the agent"
-            return (
-                f"every {interpreter} script of {agent} in phase {scope.phase}, whatever its text, "
-                "arguments and input, runs confined, unasked"
+            return Said(
+                "every {interpreter} script of {who} in phase {phase}, whatever its text, "
+                "arguments and input, runs confined, unasked",
+                interpreter=interpreter,
+                who=agent,
+                phase=scope.phase,
             )
 
 
 def told(rule: Rule) -> str:
     """Return a rule in one line: its number, its scope, its number of uses, and why it ended."""
-    used = f"used {rule.used} time{'' if rule.used == 1 else 's'}"
-    state = f"ended: {rule.ended}" if rule.ended else "in force"
-    return f"rule {rule.number}, {state}: {in_words(rule.scope)} ({used})"
+    used = Said("used {n} time" if rule.used == 1 else "used {n} times", n=rule.used)
+    state = Said("ended: {why}", why=rule.ended) if rule.ended else "in force"
+    return Said(
+        "rule {n}, {how}: {what} ({more})",
+        n=rule.number,
+        how=state,
+        what=in_words(rule.scope),
+        more=used,
+    )
 
 
 def applied_in_words(event: ev.RuleApplied) -> str:
     """Return one line that names the rule and the request that it approved."""
     what = {
         "plan": "the plan",
-        "edit": f"the edit of attempt {event.attempt}" if event.attempt else "the written kernel",
-        "keep": f"the KEEP of attempt {event.attempt}",
-        "script": f"the script {one_line(event.detail.partition(chr(10))[0], 80)}",
+        "edit": Said("the edit of attempt {n}", n=event.attempt)
+        if event.attempt
+        else "the written kernel",
+        "keep": Said("the KEEP of attempt {n}", n=event.attempt),
+        "script": Said("the script {line}", line=one_line(event.detail.partition(chr(10))[0], 80)),
     }
-    return f"rule {event.rule} approved {what[event.scope.gate]}"
+    return Said("rule {n} approved {what}", n=event.rule, what=what[event.scope.gate])
 
 
 def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | ev.RuleApplied:
@@ -121,7 +135,7 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
     """Apply a person's answer to the waiting request; "always" also makes a rule of the answer."""
     gate = state.gate
     if gate is None or gate.answer or gate.gate != command.gate:
-        raise Refusal(f"gate {command.gate} is not open")
+        raise Refusal("gate {n} is not open", n=command.gate)
     answered = ev.GateAnswered(
         gate=gate.gate, answer="approve" if command.approve else "reject", comment=command.comment
     )
@@ -144,11 +158,11 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
 def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Made:
     """Revoke a rule that is in force."""
     if not 1 <= command.rule <= len(state.rules):
-        there = f"rules 1 to {len(state.rules)}" if state.rules else "no rules"
-        raise Refusal(f"there is no rule {command.rule}: the run has {there}")
+        there = Said("rules 1 to {n}", n=len(state.rules)) if state.rules else "no rules"
+        raise Refusal("there is no rule {n}: the run has {what}", n=command.rule, what=there)
     rule = state.rules[command.rule - 1]
     if rule.ended:
-        raise Refusal(f"rule {rule.number} is not in force: {rule.ended}")
+        raise Refusal("rule {n} is not in force: {why}", n=rule.number, why=rule.ended)
     return ev.RuleRevoked(rule=rule.number, source=command.source)
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from akg_tui.core.events import AnyEvent, BlockedKind, Observation, PlanChange, PlannedItem, Purpose
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Gate, Mode
+from akg_tui.core.sanitize import SaidError
 from akg_tui.core.task import Policy
 
 
@@ -276,6 +277,10 @@ class LeaveOutCompile(PersonCommand, frozen=True):
     """Leave out what is still to be measured of torch.compile, also what is measured now."""
 
 
+class NewSession(PersonCommand, frozen=True):
+    """Begin a new conversation with the agent, and count its tokens from zero."""
+
+
 class Hint(PersonCommand, frozen=True):
     text: str
 
@@ -302,7 +307,7 @@ class Rejected(Struct, frozen=True):
     why: str
 
 
-class Refusal(Exception):
+class Refusal(SaidError):
     """A refusal of a command, raised in core; `core.decide.decide` returns it as `Rejected`."""
 
 

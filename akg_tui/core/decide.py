@@ -22,6 +22,7 @@ from akg_tui.core.plan.revision import measured_already, revised
 from akg_tui.core.plan.submission import check_plan, check_report
 from akg_tui.core.plan.trial_budget import check_trial, outcome_words
 from akg_tui.core.questions import DECIDE_QUESTIONS
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
 from akg_tui.core.user_commands import DECIDE_USER_COMMANDS
 
@@ -31,11 +32,11 @@ __all__ = ["Rejected", "decide"]
 def decide(state: RunState, command: cmd.Command, now: float) -> Events | Rejected:
     """Return the events of `command`, or `Rejected`; `now` is seconds since the epoch."""
     if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep | cmd.GoOn):
-        return Rejected(f"the run is over: {state.finished}")
+        return Rejected(Said("the run is over: {why}", why=state.finished))
     try:
         made = _DECIDE[type(command)](state, command, now)
     except Refusal as refusal:
-        return Rejected(str(refusal))
+        return Rejected(refusal.said)
     return (made,) if isinstance(made, ev.Event) else made
 
 
@@ -77,7 +78,7 @@ def _settle(state: RunState, command: cmd.Settle, now: float) -> Made:
     effect = effects.next_effect(state, now)
     if not isinstance(effect, effects.Commit) or state.active is None or state.measured is None:
         raise Refusal("no round is ready to be settled")
-    untimed = effect.decision.verdict is Verdict.FAIL or bool(state.task.estimate)
+    untimed = effect.decision.verdict is Verdict.FAIL
     return ev.Decided(
         round=state.round,
         attempt=effect.attempt,

@@ -29,8 +29,8 @@ from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
-from akg_tui.core.stopping.limits import goals_reached, stop_reasons
-from akg_tui.core.verdict import Decision, decide_by_estimate, decide_verdict, not_proved
+from akg_tui.core.stopping.limits import GUARDRAIL, blocked_plans, goals_reached, stop_reasons
+from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
 SETTLED_ALL = "the shortlist is settled"
@@ -94,11 +94,7 @@ def propose(state: RunState) -> Decision:
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
-    gain = state.task.timing.min_gain
-    if state.task.estimate:
-        decision = decide_by_estimate(state.measured, state.best_estimate, gain)
-    else:
-        decision = decide_verdict(state.measured, gain)
+    decision = decide_verdict(state.measured, state.task.timing.min_gain)
     if decision.verdict in ADVANCES and state.gate and state.gate.answer == "reject":
         why = f": {state.gate.comment}" if state.gate.comment else ""
         return Decision(Verdict.DISCARD, f"rejected in review{why}")
@@ -122,8 +118,7 @@ def baseline_failed(state: RunState) -> str:
     if measured is None:
         return ""
     if measured.outcome is Outcome.CORRECT:
-        ranked = measured.timed or measured.estimate is not None
-        untuned = ranked or Phase.EVAL not in state.workflow.rows
+        untuned = measured.timed or Phase.EVAL not in state.workflow.rows
         return "" if untuned else f"there is nothing to tune by: {measured.message}"
     if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
         return ""
@@ -143,7 +138,7 @@ def baseline_failed(state: RunState) -> str:
 
 def compile_owed(state: RunState) -> Purpose | None:
     """Return the next measurement of torch.compile that the task wants; None if there is none."""
-    if state.task.estimate or state.compile_left_out or Phase.EVAL not in state.workflow.rows:
+    if state.compile_left_out or Phase.EVAL not in state.workflow.rows:
         return None
     if "compile" in state.task.baselines and state.compiled is None:
         return Purpose.COMPILE
@@ -305,9 +300,11 @@ def wait_over(state: RunState, now: float) -> bool:
 def visit_is_void(began: RunState, now: RunState) -> bool:
     """Return whether a visit that began in the state `began` must be cut off in the state `now`.
 
-    A person dropped its item, stopped it, undid a KEEP, or demanded a plan or a diagnosis.
+    A person dropped its item, stopped it, undid a KEEP, demanded a plan or a diagnosis, or began a
+    new session.
     """
-    return began.active != now.active or began.recalls != now.recalls
+    whose = (began.active, began.recalls, began.sessions)
+    return whose != (now.active, now.recalls, now.sessions)
 
 
 def undo_waits(state: RunState) -> bool:
@@ -430,8 +427,6 @@ def _work_in_done(state: RunState) -> Effect:
         told = f"{ended}; {failed}" if failed and ended != failed else ended
         return _finish(told, ok=False)
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
-    if state.task.estimate:
-        return _finish(f"{state.finish_reason}; {shortlist_words(state)}", ok=not lost)
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
@@ -441,13 +436,6 @@ def _work_in_done(state: RunState) -> Effect:
     if not lost and (compiled := _compile_due(state)) is not None:
         return Measure(compiled, 0, "", None)
     return _finish(state.finish_reason, ok=not lost)
-
-
-def shortlist_words(state: RunState) -> str:
-    """Return what an estimate run hands over, and what to do with it."""
-    if not (count := len(state.shortlist)):
-        return "nothing was timed, and no kernel has a lower estimate than the seed"
-    return f"nothing was timed: a shortlist of {count}, measure it with akg-tui settle"
 
 
 def _finish(reason: str, *, ok: bool) -> Step:
@@ -475,7 +463,12 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
     # After a crash between the two events, `StopConditionsMet` must not be journaled again.
     stops = stop_reasons(state, now) if to is Phase.DONE else ()
     if reason in stops and not state.stop_conditions:
-        met = ev.StopConditionsMet(reasons=stops, primary=reason, goals_met=goals_reached(state))
+        met = ev.StopConditionsMet(
+            reasons=stops,
+            primary=reason,
+            goals_met=goals_reached(state),
+            blocked=blocked_plans(state) if GUARDRAIL in stops else "",
+        )
         return met, entered
     return (entered,)
 

@@ -121,6 +121,12 @@ class CompileLeftOut(Event, frozen=True):
     by_a_person = True
 
 
+class SessionBegan(Event, frozen=True):
+    """A person began a new session: the agent's conversation is new, its tokens count from zero."""
+
+    by_a_person = True
+
+
 class BaselineAccepted(Event, frozen=True):
     """The seed is correct: it became attempt 0 and the first incumbent."""
 
@@ -603,12 +609,14 @@ class PlanChange(Struct, frozen=True):
     """A hand edit of PLAN.md as a change of items.
 
     `order` has all items pending after the change, or is empty. The added items have the next ids.
+    `fixed` is the item under work if the edit rewords it: its text cannot change.
     """
 
     added: tuple[PlannedItem, ...] = ()
     edited: tuple[PlannedItem, ...] = ()
     dropped: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 class PlanEditAdopted(Event, frozen=True):
@@ -794,6 +802,8 @@ class StopConditionsMet(Event, frozen=True):
     reasons: tuple[str, ...]
     primary: str
     goals_met: bool = False
+    blocked: str = ""
+    """The line of the log on plans that were refused again and again, where that is a reason."""
 
 
 class PolicyChanged(Event, frozen=True):

@@ -122,6 +122,7 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         diagnosis_attempts=0,
         blocked=False,
         blocked_item="",
+        discards_ended=False,
         reopened=(),
         api_wait=None,
     )
@@ -135,7 +136,7 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         demand = state.demand if state.demand and state.demand.kind != "plan" else None
         limit = state.discard_limit
         if event.previous is Phase.DECIDE and limit and state.discard_streak >= limit:
-            state = replace(state, discard_streak=0)
+            state = replace(state, discard_streak=0, discards_ended=True)
         return replace(state, plan_owed=True, plan_approved=False, demand=demand)
     if event.phase is Phase.DIAGNOSE:
         return replace(state, demand=None)
@@ -282,14 +283,25 @@ def _with_subagent(state: RunState, name: str, change: Callable[[Subagent], Suba
     return replace(state, subagents=subagents)
 
 
+PLAN_FAULTS = 3
+
+
 def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
     left = tuple(call for call in state.open_calls if call[0] != event.call)
-    refused, attempts = state.plans_refused, state.diagnosis_attempts
+    refused, attempts, faults = state.plans_refused, state.diagnosis_attempts, state.plan_faults
     if event.tool == "submit_plan" and not event.source:
         refused = refused + 1 if event.status == "error" else 0
+        others = [each for each in faults if each != event.error_information]
+        faults = (*others[1 - PLAN_FAULTS :], event.error_information) if refused else ()
     if event.tool == "report_diagnosis" and event.status == "error":
         attempts += state.phase is Phase.DIAGNOSE
-    return replace(state, open_calls=left, plans_refused=refused, diagnosis_attempts=attempts)
+    return replace(
+        state,
+        open_calls=left,
+        plans_refused=refused,
+        plan_faults=faults,
+        diagnosis_attempts=attempts,
+    )
 
 
 def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
@@ -642,6 +654,7 @@ def _run_reopened(state: RunState, event: ev.RunReopened, at: float) -> RunState
         visit_failed_here=False,
         visits_failed=0,
         plans_refused=0,
+        plan_faults=(),
         eval_errors=0,
         measured=None,
         final=None,
@@ -690,6 +703,9 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.EvalFinished: _eval_finished,
     ev.EvalInterrupted: lambda s, e, at: replace(s, running=None),
     ev.CompileLeftOut: _compile_left_out,
+    ev.SessionBegan: lambda s, e, at: replace(
+        s, sessions=s.sessions + 1, tokens_before=s.tokens, call_refused=""
+    ),
     ev.BaselineAccepted: _baseline_accepted,
     ev.PlanSubmitted: lambda s, e, at: replace(
         added(s, e.items), finish_reason="", plan_owed=False, plan_approved=False

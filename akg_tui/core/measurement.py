@@ -11,12 +11,18 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 
 PRECISE = 0.02
 """The largest half-width of the interval, as a fraction of the ratio, of a quotable figure.
 
 Of a ratio far from 1 it may be wider (`statistics.is_precise`)."""
+
+NOT_VERIFIED = "not verified"
+"""The message of a measurement that looked at no result."""
+
+LEAST_CLUSTERS = 4
+"""The least pairs of processes of a comparison, whatever bounds its samples."""
 
 STEADY_CLUSTERS = 12
 """The least values of a comparison on a disturbed machine that tell what its noise hides."""
@@ -34,7 +40,7 @@ class FailureKind(StrEnum):
     """The reason for FAILED or ERROR. REFERENCE, TOOLCHAIN and JUDGE belong to ERROR."""
 
     SYNTAX = "syntax"  # the file does not parse, or has no class ModelNew
-    GUARD = "guard"  # the static guard refused the kernel's text
+    GUARD = "guard"  # the static guard refused it, or its work is left to others
     BUILD = "build"  # compiling or importing the kernel raised
     CALL = "call"  # constructing or calling the kernel raised
     CRASH = "crash"  # the process ended, with any exit code
@@ -42,6 +48,7 @@ class FailureKind(StrEnum):
     WRONG = "wrong"  # shape, dtype or values differ from the reference
     REFERENCE = "reference"  # the reference itself could not be used
     TOOLCHAIN = "toolchain"  # a compiler is missing
+    UNSUPPORTED = "unsupported"  # it does what its device alone can do; `eval` calls it ERROR
     JUDGE = "judge"  # the judge failed, or its process was lost
     IMPOSSIBLE = "impossible"  # faster than memory can be written; the outcome is FAILED
 
@@ -146,15 +153,24 @@ class Metric(Struct, frozen=True, gc=False):
 
 
 class Finding(Struct, frozen=True, gc=False):
-    """A finding of the static guard in a line of a kernel. `refused`: the finding causes a FAIL."""
+    """A finding of the static guard in a line of a kernel. `refused`: the finding causes a FAIL.
+
+    `file` is "" for the file that the judge loads.
+    """
 
     rule: str
     line: int
     reason: str
     refused: bool = False
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.reason} ({self.rule})"
+        named = f"{self.file}: {self.reason}" if self.file else self.reason
+        return Said("line {n}: {why} ({rule})", n=self.line, why=named, rule=self.rule)
+
+    def located(self, kernel: str) -> str:
+        """Return the finding after its file and line; `kernel` is the file that is loaded."""
+        return f"{self.file or kernel}:{self.line}: {self.reason}"
 
 
 def digits(ratio: float) -> str:
@@ -233,18 +249,24 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     incumbent (baseline). Times are milliseconds a call: medians over clusters.
     `confirmation` is set when the ratio alone would mean KEEP. `deviation` is the
     standard deviation between pairs of processes, and `detectable` the smallest gain
-    (0.03 for 3 %) that this number of clusters with this spread would find. `noise`
-    describes, in short sentences, disturbances of the machine during the evaluation.
+    (0.03 for 3 %) that this number of clusters with this spread would find. `excluded` is the
+    gain that the values exclude at 98 %: the kernel is faster by at most this (-0.1: it is slower
+    by at least 10 %). `noise` describes, in short sentences, disturbances of the machine during
+    the evaluation.
     `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
     verified, and `message` gives the reason; in an estimate run it has an `estimate`.
-    `max_error` is the worst error, `tolerance` its bound, and `tolerance_from` the bound's origin.
+    `max_error` is the error nearest to its bound, `tolerance` that bound, and `tolerance_from` the
+    origin of the bound.
     `log_ratios` are the natural logarithms of incumbent time / candidate time, one for each
     cluster measured so far of this candidate against this incumbent, those of earlier
     measurements first. `undecided`: the time budget was spent before the ratio was decided,
     and a gain of 5 % is not excluded.
     `cases` are the times by case, if the task has cases. Then `candidate_ms`, `baseline_ms` and
     `ratio` are weighted geometric means over them, and `roofline` is None.
+    `notes` are sentences on results that are wrong where the task does not count it.
+    `contract` are sentences on how the reference is called, where that is not with tensors one by
+    one: nested arguments, arguments that it changes, gradients.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) from untrusted code and must be displayed without markup.
     """
@@ -257,6 +279,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     tolerance: float | None = None
     tolerance_from: str = ""
     errors: tuple[InputError, ...] = ()  # by case, kind of input and dtype, as they were tried
+    notes: tuple[str, ...] = ()
+    contract: tuple[str, ...] = ()
     metrics: tuple[Metric, ...] = ()  # of a correct kernel, in the order of the task
     findings: tuple[Finding, ...] = ()  # by the static guard
     candidate_ms: float | None = None
@@ -275,6 +299,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
+    excluded: float | None = None
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
     cases: tuple[CaseTiming, ...] = ()
@@ -310,9 +335,40 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
         return math.exp(math.fsum(w * math.log(share) for w, share in known) / total)
 
     @property
-    def too_noisy(self) -> bool:
-        """Whether only a gain of more than 100 % would have been found, which is none to name."""
-        return self.detectable is not None and self.detectable > 1
+    def excluded_gain(self) -> float | None:
+        """`excluded`, or the gain at the upper bound of the interval; None without a ratio.
+
+        The interval is at least as wide, because its upper bound holds at 99 % or more.
+        """
+        if self.excluded is None and self.ratio is not None:
+            return self.ratio.high - 1
+        return self.excluded
+
+
+class Racer(Struct, frozen=True):
+    """One of several kernels that were timed in turns.
+
+    `ms` is the median time of a call, `ratio` the time of the first kernel over that of this one.
+    The kernels of a `group` cannot be told apart from its fastest; group 1 has the fastest of all.
+    `failed` is why the kernel left the race; then its group is 0.
+    """
+
+    ms: float = 0.0
+    ratio: Interval | None = None
+    rounds: int = 0
+    group: int = 0
+    failed: str = ""
+
+
+class RaceOutcome(Struct, frozen=True):
+    """The kernels of a race in the order in which they were given.
+
+    `noise` is as in `Measurement`; `message` is why there was no race.
+    """
+
+    racers: tuple[Racer, ...] = ()
+    noise: tuple[str, ...] = ()
+    message: str = ""
 
 
 class Progress(Struct, frozen=True):
@@ -321,7 +377,8 @@ class Progress(Struct, frozen=True):
     `stage` is one of start, reference, build, verify, time, confirm. `done` of `total` steps are
     complete (total 0: unknown). A task with cases is verified case by case: the steps are those
     of `case`, and `cases_done` of its `cases` are verified. `ratio` is the running estimate during
-    timing; `noise` and `detectable` are as in `Measurement`, of the timing so far.
+    timing; `noise` and `detectable` are as in `Measurement`, of the timing so far. `waits`: another
+    run times on the device.
     """
 
     stage: str
@@ -334,6 +391,7 @@ class Progress(Struct, frozen=True):
     case: str = ""
     cases_done: int = 0
     cases: int = 1
+    waits: bool = False
 
     @property
     def filled(self) -> tuple[int, int]:

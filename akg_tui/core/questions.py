@@ -80,19 +80,19 @@ def default_answer(asked: Question | ev.QuestionAsked) -> ev.QuestionAnswered:
 def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Made:
     open_question = state.question
     if open_question is None or open_question.number != command.question:
-        raise Refusal(f"question {command.question} is not open")
+        raise Refusal("question {n} is not open", n=command.question)
     answer = command.answer.strip()
     if not 1 <= len(answer) <= MAX_TEXT:
-        raise Refusal(f"an answer has 1 to {MAX_TEXT} characters")
+        raise Refusal("an answer has 1 to {n} characters", n=MAX_TEXT)
     return ev.QuestionAnswered(question=open_question.number, answer=answer, source="user")
 
 
 def _hold(state: RunState, command: cmd.HoldQuestion, now: float) -> Made:
     open_question = state.question
     if open_question is None or open_question.number != command.question:
-        raise Refusal(f"question {command.question} is not open")
+        raise Refusal("question {n} is not open", n=command.question)
     if open_question.until is None:
-        raise Refusal(f"question {command.question} waits until it is answered already")
+        raise Refusal("question {n} waits until it is answered already", n=command.question)
     return ev.QuestionHeld(question=command.question)
 
 

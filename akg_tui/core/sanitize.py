@@ -1,17 +1,23 @@
-"""Make untrusted text safe: `clean` for a screen, `strip_escapes` for stored output, `name_fault`
-for the names of files.
+"""Text that reaches people: untrusted text made safe, and sentences that can be translated.
 
+`clean` makes text safe for a screen, `strip_escapes` stored output, `name_fault` names of files.
 Kernels, model output and file names are untrusted. `clean` drops no character: a character that
 would control the terminal, or hide or reorder text, becomes a visible mark. `strip_escapes` drops
 escape codes, so that a compiler's colours do not appear in every error message, and cuts out the
 middle of a text that is too long. `name_fault` decides for all names that come from a file, whether
 they can lead out of the folder that they are meant for.
+
+`Said` is an English sentence that keeps its template and values, so that a view can translate it. A
+sentence with values is made as ``Said("the mode is {mode} already", mode=mode)``. It is a `str`:
+the English text. In another text or in a journal it is plain text. A sentence without values needs
+no `Said`, because the whole text is its template.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 
 TAB_WIDTH = 4
@@ -140,3 +146,39 @@ def check_name(field: str, name: str, *, folders: bool = False) -> None:
     """Raise `BadName` if `name_fault` finds one; for the `__post_init__` of what is decoded."""
     if why := name_fault(name, folders=folders):
         raise BadName(field, why)
+
+
+MOST_CHARACTERS = 1_000
+
+
+class Said(str):
+    """The English text of `template` with `values`, which may be `Said` and errors themselves.
+
+    A value named ``why``, ``what``, ``how``, ``who`` or ``more`` (perhaps with a digit) is a
+    sentence and is translated too; another plain text is a name, and stays as it is.
+    """
+
+    template: str
+    values: Mapping[str, object]
+
+    def __new__(cls, template: str, /, **values: object) -> Said:
+        if isinstance(template, Said) and not values:
+            return template
+        text = super().__new__(cls, template.format(**values) if values else template)
+        text.template, text.values = template, values
+        return text
+
+
+class SaidError(Exception):
+    """An error made of the template and the values of a `Said`; its text is one printable line."""
+
+    def __init__(self, template: str, /, **values: object) -> None:
+        self.said = Said(template, **values)
+        super().__init__(one_line(self.said, MOST_CHARACTERS))
+
+
+def encode_said(value: object) -> str:
+    """Return the text of a `Said`: msgspec's `enc_hook`. Raises TypeError for another value."""
+    if isinstance(value, Said):
+        return str.__str__(value)
+    raise TypeError(f"a {type(value).__name__} cannot be encoded")

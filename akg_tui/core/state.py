@@ -5,7 +5,6 @@ The module also changes the state of plan items, checked against the table of it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +23,7 @@ from akg_tui.core.events import (
     ShortlistTaken,
     UndoQueued,
 )
-from akg_tui.core.measurement import Estimate, Interval, Measurement, Outcome
+from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.model_info import Capabilities, Usage
 from akg_tui.core.phases import (
     ADVANCES,
@@ -40,6 +39,7 @@ from akg_tui.core.phases import (
     Workflow,
     check_item,
 )
+from akg_tui.core.sanitize import SaidError
 from akg_tui.core.task import SWEEP, Task
 
 DISCARD_STREAK = 10
@@ -115,12 +115,6 @@ class Attempt(Struct, frozen=True, gc=False):
     def advanced(self) -> bool:
         """Whether its kernel became the best, and the base of the next item."""
         return self.verdict in ADVANCES
-
-    @property
-    def estimated_us(self) -> float:
-        """The estimate in microseconds; infinite without one."""
-        found = self.measurement.estimate
-        return math.inf if found is None else found.us
 
 
 class Draft(Struct, frozen=True, gc=False):
@@ -276,6 +270,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     settled: int = 0
     fail_streak: int = 0
     discard_streak: int = 0  # since the last KEEP, diagnosis, or plan made for that reason
+    discards_ended: bool = False  # by this phase: too many DISCARDs led to it
     reopened: tuple[str, ...] = ()  # items that the agent reopened in this phase
     blocked_item: str = ""  # why the active item is to be suspended
     finish_agreed: bool = False  # a diagnosis found no direction left, and nothing came since
@@ -291,6 +286,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     subagents_started: int = 0
     visits_failed: int = 0
     plans_refused: int = 0  # submit_plan calls in a row with an error
+    plan_faults: tuple[str, ...] = ()  # the last different ones of them
     closing_reply: str = ""  # the last reply's text, unless it called a tool
     visit_failed_here: bool = False
     blocked: bool = False  # the agent reported in this turn that it is blocked
@@ -331,6 +327,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     input_tokens: int = 0  # includes tokens read from or written to a cache
     output_tokens: int = 0
     usage: tuple[Usage, ...] = ()  # all tokens by model and kind
+    sessions: int = 1
+    tokens_before: int = 0  # those of the sessions before the last one
     recent_calls: tuple[Usage, ...] = ()  # one entry for each of the last calls
     call_refused: str = ""
     finish_reason: str = ""
@@ -361,25 +359,6 @@ class RunState(Struct, frozen=True, kw_only=True):
     def tries(self) -> int:
         """The settled rounds in which the agent wrote the first correct kernel, or tried to."""
         return self.attempts[0].round if self.attempts else self.settled
-
-    @property
-    def shortlist(self) -> tuple[Attempt, ...]:
-        """The attempts to measure on hardware, the lowest estimate first."""
-        found = [
-            attempt
-            for attempt in self.attempts
-            if attempt.verdict is Verdict.SHORTLIST
-            and not attempt.lost
-            and attempt.number not in self.undone
-        ]
-        return tuple(sorted(found, key=lambda each: each.estimated_us))
-
-    @property
-    def best_estimate(self) -> Estimate | None:
-        """The estimate of the best kernel so far; None where kernels are timed."""
-        if self.best is None or not self.task.estimate or not self.attempts:
-            return None
-        return self.attempts[self.best.attempt].measurement.estimate
 
     @property
     def standing_blob(self) -> str:
@@ -435,8 +414,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def replan_reason(self) -> str:
         """Why a plan is owed for another reason than that the last one is settled, or ""."""
-        # Only the reason of a streak of DISCARDs begins with a number.
-        other = self.pending or self.phase_reason[:1].isdigit()
+        other = self.pending or self.discards_ended
         owed = self.phase is Phase.PLAN and self.plan_owed
         return self.phase_reason if owed and other else ""
 
@@ -461,6 +439,11 @@ class RunState(Struct, frozen=True, kw_only=True):
     def tokens(self) -> int:
         """The input and output tokens of the whole run, over all its sessions."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def session_tokens(self) -> int:
+        """The tokens since a person began a new session, or else since the run began."""
+        return self.tokens - self.tokens_before
 
     def count(self, verdict: Verdict) -> int:
         """Return the number of attempts with this verdict, without the seed."""
@@ -511,7 +494,7 @@ class RunState(Struct, frozen=True, kw_only=True):
         return self.worked_s + max(0.0, now - self.last_at)
 
 
-class OutOfOrder(ValueError):
+class OutOfOrder(SaidError, ValueError):
     """An event that does not fit the state: a wrong number, id or item."""
 
 
@@ -520,7 +503,7 @@ def place(items: tuple[Item, ...], item_id: str) -> int:
     number = item_id.removeprefix("p")
     at = int(number) - 1 if number.isdecimal() and len(number) < 10 else -1
     if not (0 <= at < len(items) and items[at].id == item_id):
-        raise OutOfOrder(f"there is no plan item {item_id}")
+        raise OutOfOrder("there is no plan item {item}", item=item_id)
     return at
 
 

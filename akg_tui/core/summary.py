@@ -148,19 +148,6 @@ def climb_of(state: RunState) -> list[float]:
     return climb
 
 
-def estimate_climb(state: RunState) -> list[float]:
-    """Return the seed's estimate divided by the lowest so far, after each attempt; [] without."""
-    seed = state.baseline.estimate if state.baseline else None
-    if seed is None:
-        return []
-    lowest, climb = seed.us, []
-    for attempt in state.attempts:
-        if attempt.advanced and attempt.number not in state.undone:
-            lowest = min(lowest, attempt.estimated_us)
-        climb.append(seed.us / lowest)
-    return climb
-
-
 def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
     """Return eager and compile as ratios over the seed, each with its name, where measured."""
     seed = state.baseline.ratio if state.baseline else None
@@ -173,8 +160,8 @@ def reference_lines(state: RunState) -> tuple[tuple[str, Interval], ...]:
 
 
 def verdict_counts(state: RunState) -> dict[str, int]:
-    """Return the attempts by verdict, without the seed; SHORTLIST only in an estimate run."""
-    shown = [each for each in Verdict if state.task.estimate or each is not Verdict.SHORTLIST]
+    """Return the attempts by verdict, without the seed; SHORTLIST only in a run that has it."""
+    shown = [each for each in Verdict if each is not Verdict.SHORTLIST or state.count(each)]
     return {verdict.value: state.count(verdict) for verdict in shown}
 
 
@@ -240,7 +227,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "workflow": state.workflow.name,
         "ok": state.ok and not held_by(state),
         "reason": state.finished or held_by(state),
-        **_estimate_fields(state),
+        **({} if state.settles is None else {"settles": to_builtins(state.settles)}),
         "rounds": state.settled,
         "tries_to_write": state.tries,
         "verdicts": verdict_counts(state),
@@ -268,7 +255,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "worked_s": round(state.worked_s, 3),
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
         "cache_read_share": cache_read_share(state.usage),
-        **token_fields(state.tokens, state.task.policy.automation),
+        **token_fields(state.session_tokens, state.task.policy.automation),
         "cost_usd": None if cost is None else round(cost, 6),
         "stop_conditions": list(state.stop_conditions),
         "goals_met": state.goals_met,
@@ -277,32 +264,6 @@ def summarize(state: RunState) -> dict[str, Any]:
             for goal, met, now in each_goal(state)
         ],
         "metrics": to_builtins(best_metrics(state)),
-    }
-
-
-def _estimate_fields(state: RunState) -> dict[str, Any]:
-    """Return what an estimate run, or a run that settles one, has besides; {} for other runs."""
-    if (taken := state.settles) is not None:
-        return {"settles": to_builtins(taken)}
-    if not state.task.estimate:
-        return {}
-    seed = state.baseline.estimate if state.baseline else None
-    return {
-        "estimate": {
-            "arch": state.task.estimate,
-            "seed": to_builtins(seed),
-            "best": to_builtins(state.best_estimate),
-            "shortlist": [
-                {
-                    "attempt": each.number,
-                    "round": each.round,
-                    "item": each.item,
-                    "commit": each.commit,
-                    "estimate": to_builtins(each.measurement.estimate),
-                }
-                for each in state.shortlist
-            ],
-        }
     }
 
 

@@ -1,20 +1,20 @@
 """A task: the typed form of `task.toml`.
 
-This module holds only types and their bounds. `akg_tui.store.task_folder` reads the file and
+This module holds only types and their bounds. `akg_tui.store.task_toml` reads the file and
 reports the faulty line to the user.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Container, Iterable
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
+from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.phases import WorkflowName
-from akg_tui.core.sanitize import check_name, one_line
+from akg_tui.core.sanitize import Said, check_name, one_line
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 from akg_tui.core.stopping.goals import METRICS
 
@@ -22,6 +22,10 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e7)]
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 Position = Annotated[int, Meta(ge=0)]
+INPUT_NAME = r"[^\W\d]\w*(\.\w+|\[\d+\])*"
+"""The pattern of a name of an input, also in a container: `state.m[0]`; or of a weight."""
+
+InputName = Annotated[str, Meta(pattern=rf"^{INPUT_NAME}\Z", max_length=200)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=64)]
 
 MetricName = Annotated[
@@ -30,7 +34,7 @@ MetricName = Annotated[
 Backend = Literal["cpu", "cuda", "ascend"]
 CompileBaseline = Literal["compile", "max-autotune"]
 Baseline = Literal["eager", CompileBaseline]
-Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton"]
+Dsl = Literal["cpp", "cuda_cpp", "ascendc", "torch", "triton", "helion"]
 
 
 Editable = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=16)]
@@ -77,10 +81,13 @@ class Files(Struct, frozen=True, forbid_unknown_fields=True):
 class ReferenceChanges(Struct, frozen=True, forbid_unknown_fields=True):
     """What the task changes in its reference, whose file stays as it is.
 
-    `constants` are other values for numbers that the file binds at its top level, by name.
+    `constants` are other values for numbers that the file binds at its top level, by name. With
+    `gradients` `forward` gives a loss, and the results are its gradients for these parameters of
+    `forward` and weights.
     """
 
     constants: dict[str, int | float] = {}
+    gradients: tuple[InputName, ...] = ()
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +111,18 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
     arch: str = ""
 
 
+InputStructure = Literal[
+    "any", "zeros and ones", "no empty rows", "one-hot rows", "positive", "sorted rows",
+    "permutations", "distinct", "lower triangular", "upper triangular", "banded", "fixed zeros",
+    "symmetric", "positive definite", "orthogonal",
+]  # fmt: skip
+"""A structure of an input that the judge keeps in all values that it tries; `any`: none is kept."""
+
+
+CheckName = Annotated[str, Meta(max_length=128, pattern=r"^([\w-][\w.-]*\.py:[^\W\d]\w*)?\Z")]
+"""A function of a file in the task's folder, as ``check.py:check``."""
+
+
 class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
     """The rules by which the judge compares a candidate with the reference.
 
@@ -111,29 +130,40 @@ class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
     `tolerance` bounds ``max|y - ref| / (|ref| + rms(ref))``; without it the bound
     comes from the dtype and from the reference's own rounding error.
 
+    `check` names a function of a file in the folder that judges results in place of that.
+
     The judge also tests unusual values and shapes, if the reference accepts them. `values` selects
-    the values: `any` includes infinities and NaN, `finite` excludes both, `drawn` uses only the
-    values of get_inputs(). `fixed_shape` excludes other shapes. `noncontiguous` adds inputs with
-    gaps and permuted strides. With `strides` "reference" a result must have the reference's
-    strides. `deterministic` demands equal bits for equal inputs. `free_inputs` are inputs, by the
-    name of their parameter in `forward` or by position from 0, that a kernel may ignore.
+    the values that count: `any` counts infinities and NaN too, with `finite` a difference there is
+    a note, `drawn` uses only the values of get_inputs(). `fixed_shape` excludes other shapes.
+    `noncontiguous` adds inputs with gaps and permuted strides. With `strides` "reference" a result
+    must have the reference's strides. `deterministic` demands equal bits for equal inputs.
+    `free_inputs` are inputs, by the name of their parameter in `forward` or by position from 0,
+    that a kernel may ignore. `inputs` are the structures of inputs, by name or position, instead of
+    those that the judge finds.
     """
 
     trials: Positive = 3
     tolerance: Annotated[float, Meta(gt=0)] | None = None
-    values: Literal["any", "finite", "drawn"] = "any"
+    check: CheckName = ""
+    values: Literal["any", "finite", "drawn"] = "finite"
     fixed_shape: bool = False
     noncontiguous: bool = False
     strides: Literal["reference", "any"] = "reference"
     deterministic: bool = False
-    free_inputs: tuple[Identifier | Position, ...] = ()
+    free_inputs: tuple[InputName | Position, ...] = ()
+    inputs: dict[str, InputStructure | tuple[InputStructure, ...]] = {}
+
+    def __post_init__(self) -> None:
+        if self.check and self.tolerance is not None:
+            raise ValueError("`check` judges the results, so `tolerance` has no meaning beside it")
 
 
 class Guard(Struct, frozen=True, forbid_unknown_fields=True):
-    """The reaction of the static guard to its findings in a kernel's text.
+    """The rules that refuse a kernel although its results are right.
 
-    `level`: `warn` refuses no kernel, `fail` refuses constructs that no honest kernel needs,
-    `strict` refuses every finding. `kernel_must_do_the_work` forbids the framework's compute ops.
+    `level`: at `warn` the findings of the static guard are reported and refuse nothing, at `fail`
+    and `strict`, which are the same, they refuse. `kernel_must_do_the_work`: a kernel that leaves
+    work to the framework or to a library of linear algebra is refused, unless the level is `warn`.
     """
 
     level: Literal["warn", "fail", "strict"] = "fail"
@@ -148,7 +178,8 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     For a KEEP the lower confidence bound of the ratio must exceed 1 by the fraction `min_gain`, and
     no case of the task may be slower by more than the fraction `max_regression` beyond doubt.
     `budget_s` bounds the sampling of one comparison, `call_timeout_s` one call of a kernel,
-    `verify_timeout_s` all calls of its verification together, in every case, and
+    `verify_timeout_s` all calls of its verification together, in every case, and what its results
+    cost the task's own check in a case beyond the time for the reference's, and
     `build_timeout_s` its compilation and loading. `reads_all_inputs` states that a correct kernel
     must read every byte of its inputs, so that the judge refuses a time too short to read them;
     without it the judge counts only the outputs.
@@ -216,7 +247,6 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*\Z"
-PACKAGE = "package:"  # a model of this kind is the agent of an installed package
 MCP = "mcp"  # the agent of a run that a client drives from outside, `akg-tui mcp`
 
 
@@ -241,8 +271,7 @@ EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patc
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     """The model of the agent, its server, and the limits of one call.
 
-    `model` is `sweep`, `claude`, a model id of the server, or `package:NAME` for the agent of
-    an installed package. `api` is the API that the server
+    `model` is `sweep`, `claude`, or a model id of the server. `api` is the API that the server
     at `base_url` speaks; "" is the server of the API's maker. The key is never stored here;
     `api_key_file` is the path of the file with the key. `max_output_tokens` bounds one
     reply. When a prompt reaches `context_tokens`, the next round begins with a new prompt.
@@ -250,10 +279,10 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     chooses (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` seeds the model's
     own choices, never the judge's inputs. `tools` names a file of tool definitions in
     the task folder; without it `tools.yaml` and `domain_tools.yaml` are read, where they
-    exist. `functions` names a Python file in the task folder whose functions are tools, and
-    `packages` tools of installed packages. `allow_script` lets scripts run without asking; left
-    out, they may where every protection of the sandbox holds, and then write to a scratch folder
-    alone. `instructions` are a person's, and stand after the rules in the agent's prompt.
+    exist. `functions` names a Python file in the task folder whose functions are tools.
+    `allow_script` lets scripts run without asking; left out, they may where every protection of
+    the sandbox holds, and then write to a scratch folder alone. `instructions` are a person's, and
+    stand after the rules in the agent's prompt.
     `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
     always uses `hashline`.
     """
@@ -262,7 +291,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0)] = 0
     tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?\Z")] = ""
     functions: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.py)?\Z")] = ""
-    packages: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
+    packages: tuple[str, ...] = ()  # of earlier journals: a run with any can be read, not resumed
     allow_script: bool | None = None
     api: Api = "messages"
     base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?\Z")] = ""
@@ -282,7 +311,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def server(self) -> str:
         """The address of the server that the model is asked at; "" where no server is."""
-        if self.model in (SWEEP, MCP) or self.model.startswith(PACKAGE):
+        if self.model in (SWEEP, MCP):
             return ""
         return self.base_url or MAKERS[self.api]
 
@@ -295,27 +324,6 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
 
 AGENT_FILES = ("tools", "functions")
 """The settings of an agent that name a file of the task folder."""
-
-
-class BadAgent(ValueError):
-    """A `setting` of an agent with a forbidden value; `why` gives the values that are allowed."""
-
-    def __init__(self, setting: str, why: str) -> None:
-        super().__init__(f"{setting}: {why}")
-        self.setting = setting
-        self.why = why
-
-
-def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
-    """Return `agent` with the settings `said` by a person, validated. Raises `BadAgent`."""
-    plain = {**to_builtins(agent), **said}
-    if plain["model"] == "claude":
-        plain["model"] = DEFAULT_CLAUDE
-    try:
-        return convert(plain, Agent)
-    except ValidationError as error:
-        why, _, place = str(error).partition(" - at `$.")
-        raise BadAgent(place.rstrip("`"), why) from None
 
 
 def host_of(server: str) -> str:
@@ -338,7 +346,7 @@ class Act(Struct, frozen=True):
     file. `own-key` is never a folder's: a person has named that server. The text is one sentence.
     """
 
-    kind: Literal["server", "key-file", "own-key", "tools", "package", "scripts", "replies"]
+    kind: Literal["server", "key-file", "own-key", "tools", "scripts", "replies"]
     what: str = ""
     more: str = ""
 
@@ -348,19 +356,21 @@ class Act(Struct, frozen=True):
             what = f"{self.what.partition('://')[0]}://{host_of(self.what)}"
         match self.kind:
             case "server":
-                return f"the task, its kernels and what the agent reads go to {what}"
+                return Said("the task, its kernels and what the agent reads go to {url}", url=what)
             case "key-file":
-                return f"the content of the file {what} goes to {host_of(self.more)} as the key"
+                return Said(
+                    "the content of the file {path} goes to {host} as the key",
+                    path=what,
+                    host=host_of(self.more),
+                )
             case "own-key":
-                return f"the key of your environment may go to {what}"
+                return Said("the key of your environment may go to {url}", url=what)
             case "tools":
-                return f"the agent calls the tools that {what} defines"
-            case "package":
-                return f"code of installed packages runs in this program: {what}"
+                return Said("the agent calls the tools that {file} defines", file=what)
             case "scripts":
                 return "scripts of the agent run without asking you"
             case "replies":
-                return f"the replies of the models are written below {what}"
+                return Said("the replies of the models are written below {path}", path=what)
 
 
 def acts_of(
@@ -371,12 +381,9 @@ def acts_of(
     `tools` are the task's tool files, as (name, text). The settings in `stated` are a person's.
     `api_key_file` is a real path.
     """
-    packages = [] if "packages" in stated else list(agent.packages)
-    if agent.model.startswith(PACKAGE) and "model" not in stated:
-        packages.append(agent.model.removeprefix(PACKAGE))
-    acts = [Act("package", ", ".join(packages))] if packages else []
     if agent.model == SWEEP:  # it asks no server, and calls only tools of ours
-        return tuple(acts)
+        return ()
+    acts: list[Act] = []
     server = agent.base_url or MAKERS[agent.api]
     elsewhere = not is_makers(server, agent.api) and "base_url" not in stated
     if elsewhere:
@@ -425,6 +432,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     agent: Agent = field(default_factory=Agent)
     workflow: WorkflowName | None = None
     estimate: Annotated[str, Meta(max_length=32, pattern=r"^[A-Za-z0-9_-]*\Z")] = ""
+    check_source: str = ""
+    """The text of the file that `correctness.check` names, if that is not the reference: the reader
+    of the folder adds it."""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -433,6 +443,17 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         taken = (*METRICS, *self.metrics)
         if again := next((name for name in self.metrics if taken.count(name) > 1), ""):
             raise ValueError(f"two metrics are named {again!r}")
+
+    def with_other_reference(self) -> Task:
+        """Return the task's rules for another reference, without what concerns its own."""
+        return replace(
+            self,
+            baselines=(),
+            metrics=(),
+            reference=ReferenceChanges(),
+            cases=(),
+            correctness=Correctness(),
+        )
 
     def constants(self, case: Case | None = None) -> dict[str, int | float]:
         """Return the values that replace numbers of the reference, in a case or without one."""

@@ -18,17 +18,16 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.model_info import policy_fault
 from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent
-from akg_tui.core.stopping.automation import never_met
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
 
 
 def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
     if state.mode is command.mode:
-        raise Refusal(f"the mode is {command.mode} already")
-    why = f"mode {command.mode} set its gate anew"
+        raise Refusal("the mode is {mode} already", mode=command.mode)
+    why = Said("mode {mode} set its gate anew", mode=command.mode)
     ended = ended_by(state, MODE_GATES[command.mode], command.source, why)
     # The rules end first: a crash between the events leaves no rule that the new mode must end.
     return *ended, ev.ModeChanged(mode=command.mode, source=command.source)
@@ -36,7 +35,8 @@ def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
 
 def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Made:
     if (command.gate in state.gates) is command.on:
-        raise Refusal(f"the gate {command.gate} is {'on' if command.on else 'off'} already")
+        is_so = "the gate {gate} is on already" if command.on else "the gate {gate} is off already"
+        raise Refusal(is_so, gate=command.gate)
     ended = ended_by(state, (command.gate,), "user", "its gate was set anew") if command.on else ()
     return *ended, ev.GateChanged(gate=command.gate, on=command.on)
 
@@ -51,15 +51,9 @@ def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Ma
 
 
 def _check_policy(state: RunState, policy: Policy) -> None:
-    """Refuse a policy that can't limit the run, or that adds a goal that the run can't meet."""
+    """Refuse a policy that can't limit the run."""
     if fault := policy_fault(policy, state.agent):
         raise Refusal(fault)
-    now = state.task.policy.automation
-    held = now.goals if now is not None else ()
-    goals = policy.automation.goals if policy.automation is not None else ()
-    for at, why in never_met(policy.automation, state.task.metrics):
-        if goals[at] not in held:
-            raise Refusal(why)
 
 
 def _go_on(state: RunState, command: cmd.GoOn, now: float) -> Made:
@@ -72,7 +66,7 @@ def _go_on(state: RunState, command: cmd.GoOn, now: float) -> Made:
     reopened = ev.RunReopened(phase=phase, policy=command.policy, source=command.source)
     after = evolve(state, ev.Record(state.seq + 1, now, reopened))
     if stops := stop_reasons(after, now):
-        raise Refusal(f"the run would end again at once: {'; '.join(stops)}")
+        raise Refusal("the run would end again at once: {why}", why="; ".join(stops))
     return reopened
 
 
@@ -81,13 +75,15 @@ def _goes_on_in(state: RunState) -> Phase:
     wrong = state.baseline is not None and state.baseline.outcome is Outcome.FAILED
     if state.best is None and wrong and Phase.WRITE in state.workflow.rows:
         return Phase.WRITE
-    ranked = state.baseline is None or state.baseline.timed or state.baseline.estimate is not None
+    ranked = state.baseline is None or state.baseline.timed
     if state.best is None or not ranked:
-        raise Refusal(f"the run is over and has no round to go on from: {state.finished}")
+        raise Refusal("the run is over and has no round to go on from: {why}", why=state.finished)
     if Phase.PLAN not in state.workflow.rows:
         if state.settles is not None:
-            raise Refusal("a shortlist is settled once: settle the estimate run again")
-        raise Refusal(f"the kernel is correct: the workflow {state.workflow.name} is done")
+            raise Refusal("a shortlist is settled once")
+        raise Refusal(
+            "the kernel is correct: the workflow {name} is done", name=state.workflow.name
+        )
     return Phase.PLAN if state.active is None else Phase.EDIT
 
 
@@ -118,7 +114,7 @@ def _step(state: RunState, command: cmd.Step, now: float) -> Made:
         what = {"keep": "a KEEP", "plan": "the plan", "edit": "an edit"}.get(
             state.gate.kind, "a script"
         )
-        raise Refusal(f"{what} waits for your review: a step does not answer it")
+        raise Refusal("{what} waits for your review: a step does not answer it", what=what)
     if state.question is not None and state.phase is not Phase.DONE:
         raise Refusal("a question waits for your answer: a step does not give it")
     _not_at_the_end(state)
@@ -163,7 +159,7 @@ def _found(state: RunState, item_id: str) -> Item:
     try:
         return state.item(item_id)
     except OutOfOrder as error:
-        raise Refusal(str(error)) from None
+        raise Refusal(error.said) from None
 
 
 def _pending(state: RunState, item_id: str, what: str) -> Item:
@@ -171,8 +167,15 @@ def _pending(state: RunState, item_id: str, what: str) -> Item:
     if found.state is ItemState.PENDING:
         return found
     if found.state is ItemState.ACTIVE:
-        raise Refusal(f"{item_id} is under work: it can be dropped, not {what}")
-    raise Refusal(f"{item_id} is {found.word}: only a pending item can be {what}")
+        raise Refusal(
+            "{item} is under work: it can be dropped, not {what}", item=item_id, what=what
+        )
+    raise Refusal(
+        "{item} is {state}: only a pending item can be {what}",
+        item=item_id,
+        state=found.word,
+        what=what,
+    )
 
 
 def _words(text: str) -> str:
@@ -185,13 +188,13 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
     A person may repeat a settled item. A repetition of an open item is refused as a slip.
     """
     if not 1 <= len(_words(text)) <= MAX_ITEM_TEXT:
-        return f"an item's text has 1 to {MAX_ITEM_TEXT} characters"
+        return Said("an item's text has 1 to {n} characters", n=MAX_ITEM_TEXT)
     if len(_words(rationale)) > MAX_RATIONALE:
-        return f"an item's rationale has at most {MAX_RATIONALE} characters"
+        return Said("an item's rationale has at most {n} characters", n=MAX_RATIONALE)
     for item in state.items:
         open_item = item.state in (ItemState.PENDING, ItemState.ACTIVE) and item.id != but
         if open_item and _words(item.text).lower() == _words(text).lower():
-            return f"{item.id} says the same already: {item.text}"
+            return Said("{item} says the same already: {words}", item=item.id, words=item.text)
     return None
 
 
@@ -200,14 +203,16 @@ def _plans(state: RunState) -> None:
     if Phase.PLAN not in state.workflow.rows:
         if state.settles is not None:
             raise Refusal("the plan of a run that settles is the shortlist")
-        raise Refusal(f"the workflow {state.workflow.name} has no plan: give the agent a hint")
+        raise Refusal(
+            "the workflow {name} has no plan: give the agent a hint", name=state.workflow.name
+        )
 
 
 def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Made:
     _plans(state)
     _not_at_the_end(state)
     if len(state.pending) >= MAX_PLAN_ITEMS:
-        raise Refusal(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
+        raise Refusal("{n} items are pending already; drop one first", n=MAX_PLAN_ITEMS)
     if fault := item_fault(state, command.text, command.rationale):
         raise Refusal(fault)
     if command.before:
@@ -225,16 +230,18 @@ def _edit_item(state: RunState, command: cmd.EditItem, now: float) -> Made:
         raise Refusal(fault)
     planned = ev.PlannedItem(found.id, _words(command.text), rationale)
     if (planned.text, planned.rationale) == (found.text, found.rationale):
-        raise Refusal(f"{found.id} says that already")
+        raise Refusal("{item} says that already", item=found.id)
     return ev.ItemEdited(item=planned)
 
 
 def _drop_item(state: RunState, command: cmd.DropItem, now: float) -> Made:
     found = _found(state, command.item)
     if found.state not in (ItemState.PENDING, ItemState.ACTIVE):
-        raise Refusal(f"{found.id} is {found.word}: only an open item can be dropped")
+        raise Refusal(
+            "{item} is {state}: only an open item can be dropped", item=found.id, state=found.word
+        )
     if found.state is ItemState.ACTIVE and state.phase is not Phase.EDIT:
-        raise Refusal(f"{found.id} is at its evaluation; its round is settled first")
+        raise Refusal("{item} is at its evaluation; its round is settled first", item=found.id)
     reason = f"dropped by a person{': ' if command.reason else ''}{_words(command.reason)}"
     return ev.ItemsDropped(items=(found.id,), reason=reason)
 
@@ -244,7 +251,9 @@ def _reorder(state: RunState, command: cmd.ReorderItems, now: float) -> Made:
     if not pending:
         raise Refusal("no item is pending")
     if sorted(command.order) != sorted(pending):
-        raise Refusal(f"the order has to name each pending item once: {', '.join(pending)}")
+        raise Refusal(
+            "the order has to name each pending item once: {what}", what=", ".join(pending)
+        )
     if command.order == pending:
         raise Refusal("that is the order already")
     return ev.ItemsReordered(order=command.order)
@@ -253,9 +262,9 @@ def _reorder(state: RunState, command: cmd.ReorderItems, now: float) -> Made:
 def _pin(state: RunState, command: cmd.PinItem, now: float) -> Made:
     found = _pending(state, command.item, "pinned")
     if command.pinned and found.pinned and state.pending[0].id == found.id:
-        raise Refusal(f"{found.id} is pinned already, and the next one")
+        raise Refusal("{item} is pinned already, and the next one", item=found.id)
     if not command.pinned and not found.pinned:
-        raise Refusal(f"{found.id} is not pinned")
+        raise Refusal("{item} is not pinned", item=found.id)
     return ev.ItemPinned(item=found.id, pinned=command.pinned)
 
 
@@ -266,34 +275,41 @@ def _remeasure(state: RunState, command: cmd.Remeasure, now: float) -> Made:
     if what.isdecimal() and len(what) < 10:
         number = int(what)
         if not 0 < number < len(state.attempts):
-            raise Refusal(f"there is no attempt {number} to measure again")
+            raise Refusal("there is no attempt {n} to measure again", n=number)
         item = state.item(state.attempts[number].item)
     else:
         item = _found(state, one_line(what, 40))
         if item.attempt is None:
-            raise Refusal(f"{item.id} was not measured yet")
+            raise Refusal("{item} was not measured yet", item=item.id)
         number = item.attempt
     attempt = state.attempts[number]
     if number != item.attempt:
-        raise Refusal(f"{item.id} was measured again since, as attempt {item.attempt}")
+        raise Refusal(
+            "{item} was measured again since, as attempt {n}", item=item.id, n=item.attempt
+        )
     if item.state is ItemState.ACTIVE:
-        raise Refusal(f"{item.id} is under work")
+        raise Refusal("{item} is under work", item=item.id)
     if attempt.verdict not in (Verdict.DISCARD, Verdict.INCONCLUSIVE) or item.state not in (
         ItemState.PENDING,
         ItemState.DISCARDED,
     ):
-        raise Refusal(f"{item.id} is {item.word}: only what was not proved can be measured again")
+        raise Refusal(
+            "{item} is {state}: only what was not proved can be measured again",
+            item=item.id,
+            state=item.word,
+        )
     if attempt.lost:
-        raise Refusal(f"the kernel of attempt {number} is lost")
+        raise Refusal("the kernel of attempt {n} is lost", n=number)
     if state.best is None or attempt.incumbent != state.best.blob:
         raise Refusal(
-            f"attempt {number} was measured against an earlier best kernel; "
-            "add its item to the plan instead"
+            "attempt {n} was measured against an earlier best kernel; add its item to the "
+            "plan instead",
+            n=number,
         )
     if item.state is ItemState.DISCARDED and len(state.pending) >= MAX_PLAN_ITEMS:
-        raise Refusal(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
+        raise Refusal("{n} items are pending already; drop one first", n=MAX_PLAN_ITEMS)
     if attempt.measurement.ratio is None:
-        raise Refusal(f"attempt {number} was not timed, and would not be now")
+        raise Refusal("attempt {n} was not timed, and would not be now", n=number)
     return ev.MeasurementDemanded(item=item.id, attempt=number)
 
 
@@ -301,9 +317,9 @@ def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
     _plans(state)
     _not_at_the_end(state)
     if command.kept not in {edit.kept for edit in state.plan_edits}:
-        raise Refusal(f"there is no hand edit {command.kept}")
+        raise Refusal("there is no hand edit {file}", file=command.kept)
     if command.kept in state.adopted:
-        raise Refusal(f"{command.kept} was taken over already")
+        raise Refusal("{file} was taken over already", file=command.kept)
     if fault := change_fault(state, command.change):
         raise Refusal(f"{command.kept}: {fault}")
     return ev.PlanEditAdopted(kept=command.kept, change=command.change)
@@ -311,24 +327,28 @@ def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
 
 def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
     """Return why `change` does not fit the present plan, or None."""
-    if change == ev.PlanChange():
+    if change == ev.PlanChange(fixed=change.fixed):
         return "it changes no item"
     pending = {item.id for item in state.pending}
     for item_id in (*change.dropped, *(planned.id for planned in change.edited)):
         if item_id not in pending:
-            return f"{item_id} is not pending any more; read the edit again"
+            return Said("{item} is not pending any more; read the edit again", item=item_id)
     if set(change.dropped) & {planned.id for planned in change.edited}:
         return "an item cannot be both dropped and edited"
     first = len(state.items) + 1
     for number, planned in enumerate(change.added, first):
         if planned.id != f"p{number}":
-            return f"{planned.id} is not the next id, p{number}; read the edit again"
+            return Said(
+                "{item} is not the next id, p{n}; read the edit again", item=planned.id, n=number
+            )
     for planned in (*change.added, *change.edited):
         if fault := item_fault(state, planned.text, planned.rationale, but=planned.id):
             return f"{planned.id}: {fault}"
     left = (pending - set(change.dropped)) | {planned.id for planned in change.added}
     if len(left) > MAX_PLAN_ITEMS:
-        return f"{len(left)} items would be pending, at most {MAX_PLAN_ITEMS} may be"
+        return Said(
+            "{n} items would be pending, at most {n2} may be", n=len(left), n2=MAX_PLAN_ITEMS
+        )
     if change.order and sorted(change.order) != sorted(left):
         return "its order does not name each pending item once; read the edit again"
     return None
@@ -337,7 +357,7 @@ def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
 def _with_a_plan(state: RunState) -> None:
     _plans(state)
     if state.phase in (Phase.INIT, Phase.BASELINE, Phase.WRITE):
-        raise Refusal(f"the run is in {state.phase}: the first plan is yet to come")
+        raise Refusal("the run is in {phase}: the first plan is yet to come", phase=state.phase)
     _not_at_the_end(state)
 
 
@@ -348,7 +368,7 @@ def _force_replan(state: RunState, command: cmd.ForceReplan, now: float) -> Made
     if state.phase is Phase.PLAN and state.plan_owed:
         raise Refusal("a plan is being made already")
     if state.demand:
-        raise Refusal(f"a {state.demand.kind} is called for already")
+        raise Refusal("a {what} is called for already", what=state.demand.kind)
     return ev.ReplanForced(reason=_words(command.reason))
 
 
@@ -373,21 +393,29 @@ def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
     if best is None or not state.former:
         raise Refusal("there is no KEEP to undo: the best kernel is the seed")
     if queued := state.undo_queued:
-        raise Refusal(f"the undo of the KEEP of attempt {queued.attempt} is queued already")
+        raise Refusal("the undo of the KEEP of attempt {n} is queued already", n=queued.attempt)
     if command.queue and undo_waits(state):
         return ev.UndoQueued(attempt=best.attempt, comment=_words(command.comment))
     if state.running is not None and state.running.purpose not in ev.COMPILED:
         raise Refusal(
-            f"attempt {state.running.attempt}, which builds on the KEEP of attempt "
-            f"{best.attempt}, is being measured: undo it once its round is settled"
+            Said(
+                "attempt {n}, which builds on the KEEP of attempt {n2}, is being measured: "
+                "undo it once its round is settled",
+                n=state.running.attempt,
+                n2=best.attempt,
+            )
             if state.phase is Phase.EVAL
-            else f"attempt {best.attempt} is being measured for the last time: wait for that"
+            else Said(
+                "attempt {n} is being measured for the last time: wait for that", n=best.attempt
+            )
         )
     if undo_waits(state):
         waits = "waits for your review" if state.gate else "is about to be settled"
         raise Refusal(
-            f"attempt {state.next_attempt} builds on the KEEP of attempt {best.attempt} and "
-            f"{waits}: that comes first"
+            "attempt {n} builds on the KEEP of attempt {n2} and {what}: that comes first",
+            n=state.next_attempt,
+            n2=best.attempt,
+            what=waits,
         )
     return undone(state, best.attempt, _words(command.comment))
 
@@ -416,10 +444,12 @@ def _found_subagent(state: RunState, name: str) -> Subagent:
     one = at_work(state, name)
     if one is None:
         known = ", ".join(each.id for each in state.subagents)
-        at_work_now = f"at work are: {known}" if known else "none is"
-        raise Refusal(f"the subagent {one_line(name, 40)} is not at work; {at_work_now}")
+        at_work_now = Said("at work are: {names}", names=known) if known else "none is"
+        raise Refusal(
+            "the subagent {name} is not at work; {what}", name=one_line(name, 40), what=at_work_now
+        )
     if one.stopped:
-        raise Refusal(f"{one.id} is being stopped already")
+        raise Refusal("{name} is being stopped already", name=one.id)
     return one
 
 
@@ -459,6 +489,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.ForceDiagnosis: _force_diagnosis,
     cmd.UndoKeep: _undo,
     cmd.LeaveOutCompile: _leave_out_compile,
+    cmd.NewSession: lambda state, command, now: ev.SessionBegan(),
     cmd.WithdrawUndo: _withdraw_undo,
     cmd.HintSubagent: _hint_subagent,
     cmd.StopSubagent: _stop_subagent,

@@ -6,11 +6,12 @@ the interval beside it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Estimate, Interval, Measurement, Outcome
+from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 
 MOST_SPREAD = 100.0
@@ -18,6 +19,9 @@ MOST_SPREAD = 100.0
 
 MOST_CASES = 3
 """The cases that a reason names."""
+
+SEEN = 0.1
+"""The gain that a measurement should see; if it does not, a reason says so first."""
 
 
 class Decision(Struct, frozen=True):
@@ -66,14 +70,12 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
         return Decision(Verdict.INCONCLUSIVE, _undecided(measurement, ratio, min_gain))
     if ratio.low > 1 + min_gain:
         return _confirmed(measurement, ratio)
-    if ratio.high < 1:
-        if is_surely_slower(ratio):
-            return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
-        return Decision(Verdict.DISCARD, f"probably slower: {percent(ratio)}")
+    if ratio.high < 1 and is_surely_slower(ratio):
+        return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
     if ratio.low > 1:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
-    return Decision(Verdict.DISCARD, _within_noise(measurement, ratio))
+    return Decision(Verdict.DISCARD, _no_gain(measurement, ratio, min_gain))
 
 
 def _failed(measurement: Measurement) -> Decision | None:
@@ -84,36 +86,11 @@ def _failed(measurement: Measurement) -> Decision | None:
     return None
 
 
-def decide_by_estimate(
-    measurement: Measurement, base: Estimate | None, min_gain: float
-) -> Decision:
-    """Return the verdict on a candidate of an estimate run; `base` is the best one's estimate.
-
-    FAIL: not correct, or it does not compile for the arch. SHORTLIST: its estimate is lower than
-    `base` by more than `min_gain`. DISCARD: any other. KEEP is impossible, because nothing was
-    timed. Raises as `decide_verdict` does.
-    """
-    if failed := _failed(measurement):
-        return failed
-    found = measurement.estimate
-    if found is None or base is None:
-        return Decision(Verdict.DISCARD, "correct, but it has no estimate")
-    verdict, told = Verdict.DISCARD, "correct, but no lower estimate"
-    if found.us * (1 + min_gain) < base.us:
-        verdict, told = Verdict.SHORTLIST, "lower estimate"
-    elif found.us < base.us:
-        told = f"lower estimate, but not by more than {min_gain * 100:g} %"
-    reason = (
-        f"{told}: ~{found.us:.3g} µs for {found.arch}, the best so far ~{base.us:.3g} µs; "
-        f"what binds: {found.binds}"
-    )
-    return Decision(verdict, reason)
-
-
 def not_proved(measurement: Measurement, times: int) -> Decision:
     """Return the DISCARD of a probable gain that `times` measurements did not prove."""
     figures = f": {_figures(measurement, measurement.ratio)}" if measurement.ratio else ""
-    return Decision(Verdict.DISCARD, f"not proved in {times} measurements{figures}")
+    told = f"not proved in {times} measurements{figures}"
+    return Decision(Verdict.DISCARD, busy_first(measurement, told))
 
 
 def _slower_cases(slower: Sequence[CaseTiming], ratio: Interval) -> str:
@@ -136,24 +113,48 @@ def _figures(measurement: Measurement, ratio: Interval) -> str:
 def _undecided(measurement: Measurement, ratio: Interval, min_gain: float) -> str:
     figures = f"{_figures(measurement, ratio)}; measuring again may decide it"
     if ratio.low > 1 + min_gain:
-        return f"faster, not confirmed yet: {figures}"
-    if ratio.ratio > 1 + min_gain:
-        return f"probably faster, not proved yet: {figures}"
-    return f"not decided yet: {figures}"
+        told = f"faster, not confirmed yet: {figures}"
+    elif ratio.ratio > 1 + min_gain:
+        told = f"probably faster, not proved yet: {figures}"
+    else:
+        told = f"not decided yet: {figures}"
+    return busy_first(measurement, told)
 
 
-def _within_noise(measurement: Measurement, ratio: Interval) -> str:
-    """Return the reason of an interval around 1, with the gain that would have been seen.
+def _no_gain(measurement: Measurement, ratio: Interval, min_gain: float) -> str:
+    """Return the reason of a ratio that proves no gain: what gain the values exclude."""
+    excluded, bound = excluded_gain(measurement, min_gain), measurement.excluded_gain
+    told = f"{plus_minus(ratio)}, no gain proved"
+    if bound is not None and bound <= min_gain:
+        told = f"{plus_minus(ratio)}, slower or equal: {excluded}"
+    elif excluded:
+        told = f"{plus_minus(ratio)}, no gain proved: {excluded}"
+    return busy_first(measurement, told)
 
-    A ratio above that gain would contradict it.
+
+def excluded_gain(measurement: Measurement, min_gain: float = 0.0) -> str:
+    """Return the least gain that the values exclude, as a sentence; "" if they exclude none.
+
+    Every bound below `min_gain` is told as `min_gain`, because a smaller gain is none.
     """
-    detectable = measurement.detectable
-    if measurement.too_noisy:
-        return f"{plus_minus(ratio)}: the measurement was too noisy to see any gain"
-    seen = ""
-    if detectable is not None and ratio.ratio - 1 < detectable:
-        seen = f"; a gain of {detectable * 100:.1f} % would have been seen"
-    return f"{plus_minus(ratio)}: within noise{seen}"
+    bound = measurement.excluded_gain
+    if bound is None or bound > 1:
+        return ""
+    least = max(min_gain * 100, math.ceil(round(bound * 1000, 6)) / 10)
+    return f"a gain above {least:g} % is excluded at 98 %"
+
+
+def busy_first(measurement: Measurement, told: str) -> str:
+    """Return `told` behind the remark that the machine was too busy, if it was.
+
+    It was too busy if a gain of `SEEN` was not excluded, and not large enough to be proved.
+    """
+    bound, ratio = measurement.excluded_gain, measurement.ratio
+    unproved = ratio is not None and ratio.low <= 1
+    unseen = measurement.detectable is not None and measurement.detectable > SEEN
+    if unseen and unproved and (bound is None or bound > SEEN):
+        return f"the machine was too busy to see a gain of 10 %; {told}"
+    return told
 
 
 def is_surely_slower(ratio: Interval) -> bool:

@@ -28,7 +28,7 @@ from msgspec import Struct
 from akg_tui.core.commands import BadCommand, Command, command_from_json, command_to_json
 from akg_tui.core.decide import Rejected
 from akg_tui.core.measurement import Progress
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, SaidError, encode_said, one_line
 from akg_tui.engine.live import Live, SubagentStream
 from akg_tui.engine.run_handle import RunHandle
 from akg_tui.store.errors import StoreError
@@ -87,7 +87,7 @@ class LiveNow(Struct, frozen=True):
         live.subagents.show(each.as_stream() for each in self.subagents)
 
 
-class NotAttached(Exception):
+class NotAttached(SaidError):
     """No process takes commands for this run, or the connection is lost."""
 
 
@@ -171,7 +171,7 @@ class _Connections:
 
     def _refusal(self, peer: socket.socket) -> str:
         if len(self._tasks) >= MAX_CLIENTS:
-            return f"{MAX_CLIENTS} others are attached to this run"
+            return Said("{n} others are attached to this run", n=MAX_CLIENTS)
         told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(told)
         if uid != os.getuid():
@@ -185,7 +185,10 @@ class _Connections:
             try:
                 line = await reader.readline()
             except ValueError:  # longer than `LINE_BYTES`
-                _send_line(writer, {"id": None, "refused": f"a line is at most {LINE_BYTES} bytes"})
+                _send_line(
+                    writer,
+                    {"id": None, "refused": Said("a line is at most {n} bytes", n=LINE_BYTES)},
+                )
                 return
             if not line.endswith(b"\n"):
                 return
@@ -239,7 +242,7 @@ def trusted(pid: int) -> bool:
 
 
 def _send_line(writer: asyncio.StreamWriter, plain: dict[str, Any]) -> None:
-    writer.write(msgspec.json.encode(plain) + b"\n")
+    writer.write(msgspec.json.encode(plain, enc_hook=encode_said) + b"\n")
 
 
 class Attached:
@@ -326,7 +329,10 @@ class Attached:
                 self._link.settimeout(ANSWER_S)
                 data = self._link.recv(1 << 16)
             except TimeoutError as error:
-                why = f"the process at work did not answer in {ANSWER_S} s: look whether it took it"
+                why = Said(
+                    "the process at work did not answer in {n} s: look whether it took it",
+                    n=ANSWER_S,
+                )
                 raise self._lost(why) from error
             except OSError as error:
                 raise self._lost("the connection to the process at work is lost") from error

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
@@ -28,18 +28,26 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.commands import Events
 from akg_tui.core.decide import Rejected, decide
-from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
-from akg_tui.core.phases import Overlay
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import (
+    PRECISE,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Progress,
+    RaceOutcome,
+)
+from akg_tui.core.phases import Overlay, Phase
 from akg_tui.core.recovery import cut_off, opening
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.task import CompileBaseline, Task
+from akg_tui.dsl.compiled_reference import USUAL_S
 from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
-from akg_tui.evaluate.dsls.compiled_reference import USUAL_S
-from akg_tui.evaluate.evidence.page import Evidence
+from akg_tui.evidence.page import Evidence
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
@@ -47,6 +55,10 @@ from akg_tui.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from akg_tui.engine.run_memory import Learner
+
+
+BASELINE_S = 8.0
+"""The seconds of sampling for the seed's figure, which says how precise it is."""
 
 
 class EngineBroken(RuntimeError):
@@ -60,10 +72,12 @@ class Evaluator(Protocol):
 
     async def evaluate(
         self,
-        kernel: str,
-        incumbent: str | None,
+        kernel: KernelFiles,
+        incumbent: KernelFiles | None,
         *,
         precise: float | None = None,
+        within_s: float | None = None,
+        whole: bool = False,
         prior: tuple[float, ...] = (),
     ) -> Measurement: ...
 
@@ -71,19 +85,24 @@ class Evaluator(Protocol):
 
     async def probe(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: KernelFiles,
+        incumbent: KernelFiles | None = None,
         *,
         timed: bool,
         samples: int,
         warmups: int,
+        verified: bool,
+        reference: str,
+        device: int,
     ) -> Measurement: ...
+
+    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome: ...
 
     async def close(self) -> None: ...
 
 
-Inspector = Callable[[Task, str, str], Awaitable[Evidence]]
-"""Returns what binds a kernel of a task, from the texts of reference and kernel."""
+Inspector = Callable[[Task, str, KernelFiles], Awaitable[Evidence]]
+"""Returns what binds a kernel of a task, from the reference's text and the kernel."""
 
 
 class Engine:
@@ -138,7 +157,7 @@ class Engine:
         self._loop.retry.rest = self._rest
         self._judge = connect(self.live.report)
         self._changed = asyncio.Event()
-        self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
+        self._kernel = lru_cache(KEPT_KERNELS)(self._folder.history.read_kernel)
         self.computing = asyncio.Lock()
         self._compiling: asyncio.Task[Measurement] | None = None
         self._reached = False
@@ -161,38 +180,51 @@ class Engine:
     def tag_key(self) -> bytes:
         return run_key(self._folder.state.run_id)
 
-    def kernel(self, blob: str) -> str:
-        """Return the kernel text of a blob id."""
-        return self._kernel_text(blob)
+    def kernel(self, blob: str) -> KernelFiles:
+        """Return the kernel of an object id."""
+        return self._kernel(blob)
 
-    def _read_kernel(self, blob: str) -> str:
-        return self._folder.history.read_blob(blob).decode()
-
-    def keep_text(self, text: str) -> str:
-        """Store kernel text durably; return its blob id."""
-        return self._folder.history.write_blob(text)
+    def keep_kernel(self, kernel: KernelFiles) -> str:
+        """Store a kernel durably; return its object id."""
+        return self._folder.history.write_kernel(kernel)
 
     async def measure(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: KernelFiles,
+        incumbent: KernelFiles | None = None,
         *,
         timed: bool,
         samples: int = 0,
         warmups: int = 0,
+        verified: bool = True,
+        reference: str = "",
+        device: int = 0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self.computing:  # subagents work concurrently, but measure one at a time
             return await self._judge.probe(
-                kernel, incumbent, timed=timed, samples=samples, warmups=warmups
+                kernel,
+                incumbent,
+                timed=timed,
+                samples=samples,
+                warmups=warmups,
+                verified=verified,
+                reference=reference,
+                device=device,
             )
 
-    async def evidence(self, kernel: str) -> Evidence | None:
+    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:
+        """Time verified kernels in turns for the agent: nothing is journaled or decided."""
+        async with self.computing:
+            return await self._judge.race(kernels, within_s=within_s)
+
+    async def evidence(self, kernel: KernelFiles, reference: str = "") -> Evidence | None:
         """Return what binds a kernel, for information; None where nothing finds that out."""
         if self._inspect is None:
             return None
         async with self.computing:  # it would disturb a measurement
-            return await self._inspect(self.state.task, self._folder.reference, kernel)
+            task = self.state.task.with_other_reference() if reference else self.state.task
+            return await self._inspect(task, reference or self._folder.reference, kernel)
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""
@@ -266,9 +298,7 @@ class Engine:
         await self._judge.close()  # a finished run can stay on screen for days: unload torch
         notices: list[str] = []
         if self._learner is not None:
-            best = self.state.best
-            text = self.kernel(best.blob) if best else ""
-            notices.append(await self._learner(self.state, text))
+            notices.append(await self._learner(self.state, self.kernel))
         if self._reporter is not None:
             self.live.show("making the report")
             notices.append(await self._reporter(self._folder.path))
@@ -300,7 +330,7 @@ class Engine:
             case fx.CommitSeed():
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
             case fx.RunAgent():
-                self.live.show(f"{self._model.name} is at work")
+                self.live.show(Said("{name} is at work", name=self._model.name))
                 await self._visit_agent()
             case fx.Commit():
                 self._must(cmd.Settle(self._commit_attempt(effect)))
@@ -333,11 +363,11 @@ class Engine:
         """Wait for the model's server; a stop or a pause ends the wait at once."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        self.live.show(f"waiting {seconds:.0f} s for the model's server")
+        self.live.show(Said("waiting {n} s for the model's server", n=f"{seconds:.0f}"))
         while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
             self._changed.clear()
             await self._change(left)
-        self.live.show(f"{self._model.name} is at work")
+        self.live.show(Said("{name} is at work", name=self._model.name))
 
     async def _reaches_model(self, effect: fx.Measure) -> bool:
         """Return whether the model's server answers with this key for this model, asked once.
@@ -347,7 +377,9 @@ class Engine:
         """
         if self._reached or not isinstance(self._model, ReachedModel):
             return True
-        self.live.show(f"asking the server of {self._model.name} for a first reply")
+        self.live.show(
+            Said("asking the server of {model} for a first reply", model=self._model.name)
+        )
         work = asyncio.create_task(_reach(self._model, self._loop.retry))
         changed = asyncio.create_task(self._until_other(effect))
         try:
@@ -384,25 +416,44 @@ class Engine:
             return
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         if effect.purpose is ev.Purpose.COMPILE:
-            self.live.show(f"measuring torch.compile, usually within {USUAL_S['compile']:g} s")
+            self.live.show(
+                Said("measuring torch.compile, usually within {n} s", n=f"{USUAL_S['compile']:g}")
+            )
             await self._measure_compiled("compile")
             return
         if effect.purpose is ev.Purpose.MAX_AUTOTUNE:
             usual = USUAL_S["max-autotune"]
-            self.live.show(f"measuring torch.compile with max-autotune, usually within {usual:g} s")
+            self.live.show(
+                Said(
+                    "measuring torch.compile with max-autotune, usually within {n} s",
+                    n=f"{usual:g}",
+                )
+            )
             await self._measure_compiled("max-autotune")
             return
         eager = effect.purpose is ev.Purpose.EAGER
-        self.live.show("measuring eager" if eager else f"{effect.purpose} evaluation")
+        self.live.show(
+            "measuring eager" if eager else Said("{what} evaluation", what=effect.purpose)
+        )
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
         # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
+        # A seed may be slow: its figure says how far it is known.
+        seed = effect.purpose is ev.Purpose.BASELINE
+        within_s = BASELINE_S if seed else None
+        # A first kernel that a model wrote is kept by its baseline; a KEEP decides itself.
+        kept = not seed or Phase.WRITE in self.state.workflow.rows
         kernel = self.kernel(effect.blob)
         measurement = await self._judge.evaluate(
-            kernel, incumbent, precise=precise, prior=effect.prior
+            kernel,
+            incumbent,
+            precise=precise,
+            within_s=within_s,
+            whole=kept and precise is not None,
+            prior=effect.prior,
         )
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
-            self.live.show(f"the judge was lost: {measurement.message}")
+            self.live.show(Said("the judge was lost: {why}", why=measurement.message))
         self._must(cmd.FinishEval(measurement))
 
     async def _measure_compiled(self, baseline: CompileBaseline) -> None:
@@ -456,15 +507,16 @@ async def _until_done(work: asyncio.Task[Any]) -> None:
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:
     """Return the words that the screen shows for a hold."""
-    following = f", then {hold.due}" if hold.due else ""
     if hold.overlay is Overlay.WAIT_USER:
         if state.question is not None:
-            return f"the agent asks: {one_line(state.question.text, 200)}"
+            return Said("the agent asks: {words}", words=one_line(state.question.text, 200))
         what = {"plan": "the plan", "edit": "the edit", "script": "a script"}
         kind = state.gate.kind if state.gate else "keep"
-        return f"waiting for a review of {what.get(kind, 'the KEEP')}"
-    return {
-        Overlay.PAUSED: f"paused{following}",
-        Overlay.WAIT_STEP: f"waiting for a step{following}",
-        Overlay.WAIT_API: "the model cannot be used",
-    }[hold.overlay]
+        return Said("waiting for a review of {what}", what=what.get(kind, "the KEEP"))
+    if hold.overlay is Overlay.WAIT_API:
+        return "the model cannot be used"
+    paused = hold.overlay is Overlay.PAUSED
+    if hold.due:
+        template = "paused, then {phase}" if paused else "waiting for a step, then {phase}"
+        return Said(template, phase=hold.due)
+    return "paused" if paused else "waiting for a step"

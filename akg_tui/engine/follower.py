@@ -15,7 +15,9 @@ from shlex import quote
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
 from akg_tui.core.events import PlanChange, Record
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.past_states import Past
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached, NotAttached
 from akg_tui.engine.live import Live
@@ -54,7 +56,7 @@ class Followed:
         self.live = Live()
         self._path = path
         self._steer = steer
-        self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
+        self._kernel = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self._attached: Attached | None = None
         self._tail, self.past = _read_through(path)
         self.state = _folded(path, self.past)
@@ -85,7 +87,10 @@ class Followed:
         if self.state.finished:
             run = quote(str(self._path))
             return Rejected(
-                f"the run is over; it goes on with: akg-tui resume {run} --more-rounds N"
+                Said(
+                    "the run is over; it goes on with: akg-tui resume {path} --more-rounds N",
+                    path=run,
+                )
             )
         try:
             if self._attached is None:
@@ -93,17 +98,18 @@ class Followed:
             return self._attached.send(command)
         except NotAttached as error:
             self._attached = None
-            return Rejected(str(error))
+            return Rejected(error.said)
 
-    def kernel(self, blob: str) -> str:
-        """Return the kernel text of a blob id; for a lost kernel, a line with the error."""
+    def kernel(self, blob: str) -> KernelFiles:
+        """Return the kernel of an object id; for a lost kernel, a line with the error."""
         try:
-            return self._kernel_text(blob)
+            return self._kernel(blob)
         except StoreError as error:
-            return f"(this kernel cannot be read: {error})\n"
+            told = f"(this kernel cannot be read: {error})\n"
+            return KernelFiles(dict.fromkeys(self.state.task.files.names, told))
 
-    def _read_kernel(self, blob: str) -> str:
-        return self._history.read_blob(blob).decode(errors="replace")
+    def _read_kernel(self, blob: str) -> KernelFiles:
+        return self._history.read_kernel(blob)
 
     @cached_property
     def _history(self) -> History:
@@ -149,15 +155,18 @@ class Followed:
             return ""
         pid = self.pid
         if pid is None:
-            return f"nobody is at work on it; go on with: akg-tui resume {quote(str(self._path))}"
+            return Said(
+                "nobody is at work on it; go on with: akg-tui resume {run}",
+                run=quote(str(self._path)),
+            )
         if not self._steer:
-            return f"process {pid} is at work on it"
+            return Said("process {n} is at work on it", n=pid)
         if self._attached is None:
             try:
                 self._attached = await asyncio.to_thread(Attached.to, self._path)
             except NotAttached:
-                return f"process {pid} is at work on it, and takes no commands from here"
-        return f"attached to process {pid}"
+                return Said("process {n} is at work on it, and takes no commands from here", n=pid)
+        return Said("attached to process {n}", n=pid)
 
     async def close(self) -> None:
         """Detach; the run itself goes on."""
@@ -184,6 +193,8 @@ def _folded(path: Path, past: Past) -> RunState:
     try:
         return past.extend()
     except (ValueError, KeyError, AssertionError) as error:
-        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
+        what = Said(
+            "an event breaks the rules of a run: {why}", why=str(error) or type(error).__name__
+        )
         number = past.folded + 1
         raise JournalDamaged(path / JOURNAL, number, what) from error

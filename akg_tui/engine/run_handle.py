@@ -11,6 +11,7 @@ from typing import Protocol
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
 from akg_tui.core.events import PlanChange, Record
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
 
@@ -53,8 +54,8 @@ class RunHandle(Protocol):
 
     def send(self, command: Command) -> Rejected | None: ...
 
-    def kernel(self, blob: str) -> str:
-        """Return the kernel text of a blob id in the journal."""
+    def kernel(self, blob: str) -> KernelFiles:
+        """Return the kernel of an object id in the journal."""
         ...
 
     def plan_change(self, kept: str) -> PlanChange:

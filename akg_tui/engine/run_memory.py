@@ -12,13 +12,15 @@ from functools import partial
 
 from akg_tui.agent.react_loop import Recall
 from akg_tui.agent.recollection import recollect
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
 from akg_tui.memory.memory_config import memory_settings
 from akg_tui.memory.shelf import Shelf
 from akg_tui.store.errors import StoreError
 
-Learner = Callable[[RunState, str], Awaitable[str]]
-"""Keeps what a finished run found, with its best kernel's text; returns why it is not, or ""."""
+Learner = Callable[[RunState, Callable[[str], KernelFiles]], Awaitable[str]]
+"""Keeps what a finished run found, with its best kernel by its id; returns why it is not, or ""."""
 
 
 def memory_of_runs() -> tuple[Recall | None, Learner | None]:
@@ -30,9 +32,9 @@ def memory_of_runs() -> tuple[Recall | None, Learner | None]:
     return partial(recollect, shelf=shelf), partial(_learned, shelf) if settings.learn else None
 
 
-async def _learned(shelf: Shelf, state: RunState, kernel: str) -> str:
+async def _learned(shelf: Shelf, state: RunState, kernel: Callable[[str], KernelFiles]) -> str:
     try:
-        await asyncio.to_thread(shelf.learn, state, lambda blob: kernel)
+        await asyncio.to_thread(shelf.learn, state, kernel)
     except StoreError as error:
-        return f"the run was not learned: {error}"
+        return Said("the run was not learned: {why}", why=error)
     return ""

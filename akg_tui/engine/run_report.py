@@ -16,7 +16,7 @@ from typing import Any
 
 from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.tools.run_access import HostTool
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.evaluate.targets.cpu import base_environment
 
@@ -36,7 +36,11 @@ def reporter(channel: Channel) -> Reporter:
         if not fault:
             return ""
         what = one_line(fault, WIDTH)
-        return f"no report was made ({what}); try: akg-tui report {quote(one_line(str(run)))}"
+        return Said(
+            "no report was made ({why}); try: akg-tui report {run}",
+            why=what,
+            run=quote(one_line(str(run))),
+        )
 
     return report
 

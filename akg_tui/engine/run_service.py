@@ -19,29 +19,31 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import defstruct
 from msgspec.structs import replace
 
 from akg_tui import __version__
 from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
-from akg_tui.core.stopping.automation import AutomationPolicy, never_met
+from akg_tui.core.sanitize import Said
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
-from akg_tui.core.stopping.goals import Goal
+from akg_tui.core.stopping.goals import Goal, unmeasured
+from akg_tui.core.stopping.limit_table import LIMITS, WHOLE
+from akg_tui.core.stopping.limits import with_limits
 from akg_tui.core.task import (
     AGENT_FILES,
     MCP,
-    PACKAGE,
     SWEEP,
     Act,
     Agent,
-    BadAgent,
     Policy,
     Task,
     is_makers,
-    stated_agent,
 )
 from akg_tui.engine.trust import Untrusted, acts_in, allow, insist, may_have_own_key
 from akg_tui.store.errors import RunFolderError, StoreError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
+from akg_tui.store.task_toml import BadAgent, stated_agent
 
 if TYPE_CHECKING:
     from akg_tui.agent.chat import ChatModel
@@ -61,12 +63,12 @@ class RunFault(ValueError):
     `about` the file, task folder or model concerned.
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
-    `times` (the DSL's kernels cannot be timed), `estimate` (it cannot be made), `workflow` (the
+    `times` (the DSL's kernels cannot be timed), `estimate` (none is made), `workflow` (the
     agent cannot follow it), `kernel` (a knob is wrong), `knobs` (there is none), `api` (its SDK is
     missing), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no
-    price), `driver` (the run needs one), `package` (none offers the agent), `limits`, `goals`
-    (about the position of a stated goal), `finished` (the run's reason), and `require_sandbox` or,
-    where the task demands it, `sandbox` (the protections that are missing).
+    price), `driver` (the run needs one), `packages` (an earlier run has tools of some), `limits`,
+    `goals` (about the position of a stated goal), `finished` (the run's reason), and
+    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -76,20 +78,22 @@ class RunFault(ValueError):
         self.about = about
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits that a person states. A limit that is None stays as the task or the run has it.
+_Stated = defstruct(
+    "_Stated",
+    [(each.field, (int if each.unit in WHOLE else float) | None, None) for each in LIMITS],
+    frozen=True,
+    kw_only=True,
+)
 
-    `automation` is the whole of a policy file; the other limits override it. Cost is in USD.
-    `more_rounds` is relative to a run, and overrides `max_rounds`.
+
+class Limits(_Stated, frozen=True, kw_only=True):  # type: ignore[call-arg, misc, valid-type]
+    """Limits that a person states, by their fields. One that is None is as in the task or the run.
+
+    `automation` is the whole of a policy file; the other limits override it. `more_rounds` is
+    relative to a run, and overrides `max_rounds`.
     """
 
-    max_rounds: int | None = None
     more_rounds: int | None = None
-    max_hours: float | None = None
-    max_experiments: int | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
     goals: tuple[Goal, ...] | None = None
     automation: AutomationPolicy | None = None
 
@@ -97,13 +101,10 @@ class Limits:
         """Return `policy` overridden by these limits."""
         if self.automation is not None:
             policy = replace(policy, automation=self.automation)
-        if changes := self._stated("max_experiments", "max_tokens", "max_cost_usd", "goals"):
-            automation = policy.automation or AutomationPolicy()
-            policy = replace(policy, automation=replace(automation, **changes))
-        return replace(policy, **self._stated("max_rounds", "max_hours"))
-
-    def _stated(self, *names: str) -> dict[str, object]:
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        values = {each: getattr(self, each.field) for each in LIMITS}
+        stated = {each: value for each, value in values.items() if value is not None}
+        goals = {} if self.goals is None else {"goals": self.goals}
+        return with_limits(policy, stated, **goals)
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ class RunRequest:
 
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
     task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
-    replies from a tape, and needs no key. `estimate` is the arch of an estimate run, else the
-    task's. With `trust` the user allows what the folder does outside the sandbox. Without
-    `own_settings` the settings are not the user's own, but a file's.
+    replies from a tape, and needs no key. With `trust` the user allows what
+    the folder does outside the sandbox. Without `own_settings` the settings are not the user's own,
+    but a file's.
     """
 
     folder: Path
@@ -122,7 +123,6 @@ class RunRequest:
     mode: str = "auto"
     limits: Limits = field(default_factory=Limits)
     workflow: WorkflowName | None = None
-    estimate: str | None = None
     agent: Agent | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     require_sandbox: bool = False
@@ -187,13 +187,11 @@ def prepare(request: RunRequest) -> PreparedRun:
     if server and (named or (not request.own_settings and may_have_own_key(folder.path, server))):
         allowed |= {Act("own-key", server)}
     texts = tuple((folder.path / name, text) for name, text in folder.tools)
-    tools = _check_tools(texts, task)
+    tools = _check_tools(texts, task.agent)
     if task.agent.model == MCP and not request.driven:
         raise RunFault("driver", DRIVEN, place)
     task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
-    if request.estimate is not None:
-        task = replace(task, estimate=request.estimate)
-    check_estimate(task)
+    _check_estimate(task)
     check_agent(task, folder, allowed, with_key=not request.replayed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
         _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
@@ -204,7 +202,7 @@ def _workflow(stated: WorkflowName | None, agent: Agent) -> WorkflowName:
     """Return the workflow of a new run: the stated one, or the one that fits the agent."""
     searches = agent.model == SWEEP
     if searches and writes(stated):
-        why = f"{stated}: the sweep agent cannot write a kernel; name a model"
+        why = Said("{name}: the sweep agent cannot write a kernel; name a model", name=stated)
         raise RunFault("workflow", why)
     return stated or (TUNE.name if searches else WRITE_THEN_TUNE.name)
 
@@ -232,7 +230,9 @@ def _copied(origin: Path, place: Path) -> TaskFolder:
             copied = shutil.copytree(origin, Path(made) / place.name, ignore=ignored)
             copied.rename(place)
     except OSError as error:
-        raise RunFolderError(f"cannot write {place}: {error.strerror}") from error
+        raise RunFolderError(
+            "cannot write {path}: {why}", path=place, why=error.strerror
+        ) from error
     return load_task(place)
 
 
@@ -300,7 +300,7 @@ def resume(
     run = open_trusted(path, trust=trust, allowed=allowed)
     try:
         task = run.state.task
-        _check_tools(task_files(run.path / TASK, task), task)
+        _check_tools(task_files(run.path / TASK, task), task.agent)
         limits = limits or Limits()
         if not run.state.finished or limits != Limits():
             check_target(task, run.path / TASK)
@@ -373,9 +373,10 @@ def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
 
 
 def _check_goals(limits: Limits, task: Task) -> None:
-    """Raise `RunFault` if a stated goal is on a metric that the task does not measure."""
-    for at, why in never_met(limits.over(Policy()).automation, task.metrics):
-        raise RunFault("goals", why, at)
+    """Raise `RunFault` if a goal that was typed is on a metric that the task does not measure."""
+    for at, goal in enumerate(limits.goals or ()):
+        if why := unmeasured(goal, task.metrics):
+            raise RunFault("goals", why, at)
 
 
 def check_sandbox(task: Task, *, required: bool = False) -> None:
@@ -392,29 +393,17 @@ def check_sandbox(task: Task, *, required: bool = False) -> None:
         raise RunFault("require_sandbox" if required else "sandbox", ", ".join(map(str, lost)))
 
 
-def check_estimate(task: Task) -> None:
-    """Raise `RunFault` if the task wants estimates, and this machine cannot make them."""
-    if not task.estimate:
-        return
-    from akg_tui.evaluate.estimate.estimator import UnknownArch, estimator_for
-
-    try:
-        why = estimator_for(task.estimate).lacking(task)
-    except UnknownArch as unknown:
-        why = str(unknown)
-    if why:
-        raise RunFault("estimate", why)
+def _check_estimate(task: Task) -> None:
+    """Raise `RunFault` for a task, or a run of an earlier version, that ranks by estimates."""
+    if task.estimate:
+        raise RunFault("estimate", "kernels are not ranked by an estimate: only times decide")
 
 
 def check_target(task: Task, path: Path) -> None:
-    """Raise `RunFault` unless this machine can evaluate the kernels of the task at `path`: time
-    them, or estimate them in an estimate run.
-    """
+    """Raise `RunFault` unless this machine can evaluate the kernels of the task at `path`."""
     from akg_tui.evaluate.targets.adapters import adapters, target_lacking
 
-    if task.estimate:
-        check_estimate(task)
-        return
+    _check_estimate(task)
     target, dsl = adapters(task)
     if why := target_lacking(target, dsl):
         raise RunFault("backend", why)
@@ -431,15 +420,13 @@ def check_agent(
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
-        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, knobs_in
+        from akg_tui.core.kernel.knobs import HOW_TO_DECLARE, BadKnob, knobs_in
 
         try:
-            if not knobs_in(folder.task.files.names, folder.kernel):
+            if not knobs_in(folder.kernel):
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
-    elif task.agent.model.startswith(PACKAGE):
-        _agent_of_package(task.agent)
     elif task.agent.model != MCP and with_key:
         from akg_tui.agent.models.endpoint import (
             KEY_VARIABLES,
@@ -476,13 +463,20 @@ def _check_price(policy: Policy, model: str) -> None:
         raise RunFault("cost", fault)
 
 
-def _check_tools(files: tuple[tuple[Path, str], ...], task: Task) -> Tools:
+def _check_tools(files: tuple[tuple[Path, str], ...], agent: Agent) -> Tools:
     """Return the tools of a task with these files; none, unread, where it has none of its own."""
-    if not files and not task.agent.packages:
+    if agent.packages:
+        why = Said(
+            "tools of installed packages ({names}) are not taken any more: put their functions "
+            "into a Python file of the task and name it under [agent] functions",
+            names=", ".join(agent.packages),
+        )
+        raise RunFault("packages", why)
+    if not files:
         return {}
     from akg_tui.agent.tools.registry import tools_with
 
-    return tools_with(files, task.agent.packages)
+    return tools_with(files)
 
 
 def engine_for(
@@ -514,7 +508,7 @@ def engine_for(
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.run_memory import memory_of_runs
     from akg_tui.engine.run_report import reporter, write_report
-    from akg_tui.evaluate.evidence.asking import evidence
+    from akg_tui.evidence.asking import evidence
     from akg_tui.store.context_files import context_listing
     from akg_tui.store.run_folder import TASK
 
@@ -532,8 +526,6 @@ def engine_for(
     rules = "" if searches else system_text(task, run.reference, files)
     host = Host(tools={"write_report": write_report(run.path)})
     recall, learner = memory_of_runs() if memory else (None, None)
-    if task.estimate:
-        learner = None  # an estimate is nothing that a later run should know
 
     def opened(task: Task) -> ChatModel:
         plainly = partial(model_of, allowed=run.allowed)
@@ -565,14 +557,12 @@ def engine_for(
 def model_of(task: Task, allowed: frozenset[Act]) -> ChatModel:
     """Return the model of a task's agent, which gets the environment's key if that is allowed.
 
-    Raises `akg_tui.agent.models.endpoint.KeyMissing`, and `RunFault` if no package offers it.
+    Raises `akg_tui.agent.models.endpoint.KeyMissing`.
     """
     if task.agent.model == SWEEP:
         from akg_tui.agent.models.sweep import Sweep
 
         return Sweep(task.agent.seed)
-    if task.agent.model.startswith(PACKAGE):
-        return _agent_of_package(task.agent)(task.agent)
     from akg_tui.agent.models.endpoint import endpoint_of
     from akg_tui.agent.models.served import Served
 
@@ -580,25 +570,12 @@ def model_of(task: Task, allowed: frozenset[Act]) -> ChatModel:
     return Served(task.agent, endpoint_of(task.agent, os.environ, own_server=own))
 
 
-def _agent_of_package(agent: Agent) -> Callable[[Agent], ChatModel]:
-    """Return what makes a package's agent. Raises `RunFault` if no package offers it."""
-    from akg_tui.agent.extensions import agent_of
-
-    try:
-        return agent_of(agent)
-    except BadAgent as error:
-        raise RunFault("package", error.why) from error
-
-
 def _judge(run: RunFolder, leases: bool, on_progress: Callable[[Progress], None]) -> Evaluator:
     from akg_tui.evaluate import Judge
     from akg_tui.evaluate.targets.lease import lease_of
+    from akg_tui.evidence.compile_gate import refusal
 
     task = run.state.task
     scratch = run.path / "scratch"
-    if task.estimate:
-        from akg_tui.evaluate.estimate.estimating_judge import EstimatingJudge
-
-        return EstimatingJudge(task, run.reference, scratch, on_progress=on_progress)
     lease = lease_of(task) if leases else None
-    return Judge(task, run.reference, scratch, on_progress=on_progress, lease=lease)
+    return Judge(task, run.reference, scratch, on_progress=on_progress, lease=lease, gate=refusal)

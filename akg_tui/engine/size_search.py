@@ -5,19 +5,22 @@ Decides by figures only; the reference runs in confined children of that process
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from akg_tui.core.task import ReferenceChanges, Task
-from akg_tui.evaluate.processes.process_watch import usable_memory
-from akg_tui.evaluate.sizing.needs import Needs, Question
-from akg_tui.evaluate.sizing.size_probe import ReferenceRefused, SizeProbe
+from akg_tui.core.task import Task
+from akg_tui.evaluate.reference_fault import Fault, FaultKind
+from akg_tui.evaluate.sandbox.process_watch import usable_memory
 from akg_tui.evaluate.targets.cpu import caches
-from akg_tui.problems.fitting import shrunk, sizes_of
-from akg_tui.store.reference_constants import Constant
+from akg_tui.sizing.fitting import Found, Role, role, shrunk, sizes_of
+from akg_tui.sizing.needs import Answer, Needs, Question
+from akg_tui.sizing.size_probe import ReferenceRefused, SizeProbe
+from akg_tui.store.reference_constants import constants
 
 DRAWN_TIMES = 12
 """How many times its tensors a process of the judge holds that draws several items of a fitted
@@ -42,11 +45,19 @@ LARGE_SHARE = 1 / 4
 LEAST_GB = 1.0
 """Torch itself does not run in less."""
 
-SLOW_ESTIMATE_S = 5.0
+SLOW_ESTIMATE_S = 2.0
 """The CPU time of an estimate from which on real calls are quicker."""
 
+LONGEST_S = {"shapes": 5.0, "estimate": 5.0, "measure": 5.0}
+"""The longest time that a question may take while sizes are fitted; longer is too large."""
+
+SLOW_TRIED = 2
+"""The most questions in succession that may take longer: a reference may loop for ever."""
+
+QUIET_S = 3.0
+"""After this time a line tells what is tried."""
+
 GIB = 1 << 30
-OUT_OF_MEMORY = ("can't allocate", "MemoryError", "GiB, more than", "size calculation overflowed")
 
 Values = Mapping[str, int | float]
 
@@ -54,28 +65,31 @@ Values = Mapping[str, int | float]
 class SizeSearch:
     """The needs of one reference under different sizes; raises `ReferenceRefused` for its faults.
 
-    `task` has the limits and rules; `known` are the constants of `source`, of which `fixed` are
-    never changed if sizes are fitted, which is done if `fit` is set.
+    `task` has the limits and rules; `source` returns the text of the reference, which may change.
+    Of its constants those `fixed` are never changed if sizes are fitted, which is done if `fit` is
+    set. `tell` is told from time to time what is tried.
     """
 
     def __init__(
         self,
         probe: SizeProbe,
         task: Task,
-        source: str,
+        source: Callable[[], str],
         filename: str,
-        known: Mapping[str, Constant],
         *,
         fixed: Collection[str] = (),
         fit: bool = True,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._probe = probe
         self._task = task
         self._source = source
         self._filename = filename
-        self._known = known
         self._fixed = fixed if fit else ()
-        self._found: dict[tuple[tuple[str, int | float], ...], Needs | ReferenceRefused] = {}
+        self._fits = fit
+        self._tell, self._told_at = tell, time.monotonic()
+        self._slow: list[ReferenceRefused] = []
+        self._found: dict[tuple[object, ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
         self.limit = min(self.free, usable_memory(task.sandbox.memory_gb)) / DRAWN_TIMES
         """The most bytes of tensors with which an evaluation does not run out of memory."""
@@ -86,18 +100,16 @@ class SizeSearch:
         self._inputs_alone = False
         """Whether sizes were refused for the bytes of their inputs, without a call."""
         self._most = self.fit_limit if fit else self.limit
-
-    def use(self, source: str, known: Mapping[str, Constant]) -> None:
-        """Go on with another text of the reference and its constants."""
-        self._source, self._known = source, known
-        self._found.clear()
+        self._roles: dict[tuple[object, ...], dict[str, Role]] = {}
+        self.original: Needs | None = None
+        """What the problem needs as it is stated, if known: a fitted one stays near it."""
 
     def needs(self, values: Values) -> Needs:
         """Return the needs under some sizes, without allocating anything if possible.
 
         Raises `ReferenceRefused` for sizes that the reference refuses, with fake tensors too.
         """
-        key = tuple(sorted(values.items()))
+        key = (self._source(), *sorted(values.items()))
         if key not in self._found:
             try:
                 self._found[key] = self._needs(values)
@@ -114,7 +126,7 @@ class SizeSearch:
         try:
             found = self._ask("estimate", values)
             if found.failed and self._estimated:
-                raise ReferenceRefused(found.failed)
+                raise ReferenceRefused(found.failed, self._filename)
         except ReferenceRefused:
             if self._estimated:
                 raise
@@ -139,22 +151,32 @@ class SizeSearch:
     def measured(self, values: Values) -> Needs:
         """Return the needs found by a real call, which may hold no more than half of what is free.
 
-        Raises `ReferenceRefused` also for a call that needs more; see `is_out_of_memory`.
+        Raises `ReferenceRefused` also for a call that needs more; see `is_too_large`.
         """
         most_gb = max(self.free * HOPELESS_SHARE / GIB, LEAST_GB)
         most = replace(self._task.sandbox, memory_gb=most_gb)
         return self._ask("measure", values, replace(self._task, sandbox=most))
 
-    def examine(self, task: Task) -> None:
+    def examine(self, task: Task) -> Answer:
         """Let the judge's own examination pass over the reference with the rules of `task`."""
-        self._probe.ask("examine", task, self._source, self._filename)
+        return self._probe.examine(task, self._source(), self._filename)
 
     def _ask(self, question: Question, values: Values, task: Task | None = None) -> Needs:
-        changed = ReferenceChanges(constants=dict(values))
+        changed = replace(self._task.reference, constants=dict(values))
         asked = replace(task or self._task, reference=changed)
-        found = self._probe.ask(question, asked, self._source, self._filename)
+        if self._fits:
+            timing = replace(asked.timing, build_timeout_s=LONGEST_S[question])
+            asked = replace(asked, timing=timing)
+            if len(self._slow) >= SLOW_TRIED:
+                raise self._slow[-1]
+        try:
+            found = self._probe.ask(question, asked, self._source(), self._filename)
+            self._slow.clear()
+        except ReferenceRefused as error:
+            self._slow += [error] if error.fault.kind is FaultKind.SLOW else []
+            raise
         if found is None:
-            raise ReferenceRefused(f"{self._filename}: its needs were not told")
+            raise ReferenceRefused(Fault(reason="its needs were not told"), self._filename)
         return found
 
     @property
@@ -241,45 +263,74 @@ class SizeSearch:
         def work(needs: Needs) -> float:
             return needs.work if needs.call_s is None else needs.held
 
-        return self._shrunk(values, work, work(self.needs(values)) * LARGEST_STEP)
+        limit = work(self.needs(values)) * LARGEST_STEP
+        return self._shrunk(values, work, limit, in_regime=False)
 
     def _shrunk(
-        self, values: Values, measure: Callable[[Needs], float], limit: float
+        self,
+        values: Values,
+        measure: Callable[[Needs], float],
+        limit: float,
+        *,
+        in_regime: bool = True,
     ) -> dict[str, int | float] | None:
         """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
         start = self._start(values)
 
-        def cost(sizes: Mapping[str, int]) -> float | None:
+        def look(sizes: Mapping[str, int]) -> Found | None:
             changed = {name: value for name, value in sizes.items() if value != start[name]}
+            if time.monotonic() - self._told_at > QUIET_S:
+                tried = ", ".join(f"{name} {value}" for name, value in changed.items())
+                self._tell(f"looking for sizes: {tried or 'as stated'}")
+                self._told_at = time.monotonic()
             try:
-                return measure(self.needs({**values, **changed}))
+                needs = self.needs({**values, **changed})
             except ReferenceRefused as error:
-                return math.inf if is_out_of_memory(error) else None
+                return Found(math.inf) if is_too_large(error) else None
+            return Found(measure(needs), needs.intensity if in_regime else 0.0)
 
-        found = shrunk(start, cost, limit)
+        roles = self._roles_of(values, start) if in_regime else {}
+        found = shrunk(start, look, limit, roles, self.original.intensity if self.original else 0.0)
         if found is None:
             return None
         changed = {name: value for name, value in found.items() if value != start[name]}
         return self._in_order({**values, **changed})
 
+    def _roles_of(self, values: Values, start: Mapping[str, int]) -> dict[str, Role]:
+        """Return the roles of sizes, by the shapes that inputs have with each of them halved."""
+        key = (self._source(), *start)
+        if key not in self._roles:
+            self._roles[key] = {}
+            with contextlib.suppress(ReferenceRefused):
+                whole = self._ask("shapes", values)
+                self._roles[key] = {n: self._role(values, n, start[n], whole) for n in start}
+        return self._roles[key]
+
+    def _role(self, values: Values, name: str, size: int, whole: Needs) -> Role:
+        try:
+            half = self._ask("shapes", {**values, name: size // 2})
+        except ReferenceRefused:
+            return Role.WIDTH
+        return role(whole.shapes, half.shapes, trained=half.weights != whole.weights)
+
     def _start(self, values: Values) -> dict[str, int]:
         """Return the sizes that may be changed."""
-        start = sizes_of(self._known)
+        start = sizes_of(constants(self._source()))
         start |= {name: value for name, value in values.items() if isinstance(value, int)}
         return {name: value for name, value in start.items() if name not in self._fixed}
 
     def _in_order(self, values: Values) -> dict[str, int | float]:
         """Return sizes in the order of the file."""
-        return {name: v for name in self._known if (v := values.get(name))}
+        return {name: v for name in constants(self._source()) if (v := values.get(name))}
 
 
 def _work(needs: Needs) -> float:
     return needs.work if needs.call_s is None else needs.call_s
 
 
-def is_out_of_memory(error: ReferenceRefused) -> bool:
+def is_too_large(error: ReferenceRefused) -> bool:
     """Return whether a call failed only because its sizes are too large for this machine."""
-    return any(words in str(error) for words in OUT_OF_MEMORY)
+    return error.fault.kind in (FaultKind.MEMORY, FaultKind.SLOW)
 
 
 def free_memory() -> int:

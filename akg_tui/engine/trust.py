@@ -21,7 +21,7 @@ from akg_tui.store.errors import RunFolderError, StoreError, reading, writing
 from akg_tui.store.filesystem import is_file, is_folder, replace_file
 from akg_tui.store.run_folder import RUNS
 from akg_tui.store.task_folder import TASK_FILE
-from akg_tui.store.user_folders import config_folder
+from akg_tui.store.user_files.user_folders import config_folder
 
 
 class Trusted(Struct, frozen=True):
@@ -47,7 +47,11 @@ class Untrusted(StoreError):
 
     def __init__(self, folder: Path, acts: tuple[Act, ...]) -> None:
         what = "; ".join(map(str, acts))
-        super().__init__(f"{folder}: is not trusted; --trust allows what it would do: {what}")
+        super().__init__(
+            "{path}: is not trusted; --trust allows what it would do: {acts}",
+            path=folder,
+            acts=what,
+        )
         self.folder = folder
         self.acts = acts
 
@@ -153,7 +157,9 @@ def read_trust() -> dict[str, Trusted]:
         content = msgspec.json.decode(data, type=_Content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RunFolderError(
-            f"{path}: is damaged, so no folder is trusted; mend it or remove it: {error}"
+            "{path}: is damaged, so no folder is trusted; mend it or remove it: {fault}",
+            path=path,
+            fault=error,
         ) from None
     return content.folders
 

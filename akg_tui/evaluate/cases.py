@@ -32,10 +32,9 @@ class JudgedCase:
         try:
             yield
         except ChildFailed as failed:
-            raise ChildFailed(failed.kind, self.told(failed.message), failed.detail) from failed
+            raise failed.saying(self.told(failed.message)) from failed
         except EvaluationError as broken:
-            message = self.told(broken.message)
-            raise EvaluationError(broken.kind, message, broken.detail) from broken
+            raise broken.saying(self.told(broken.message)) from broken
 
     def told(self, text: str) -> str:
         """Return a text about this case, with the name of the case if it has one."""

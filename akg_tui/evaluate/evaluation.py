@@ -16,16 +16,27 @@ from pathlib import Path
 
 import torch
 
-from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import (
+    NOT_VERIFIED,
+    FailureKind,
+    Interval,
+    Measurement,
+    Outcome,
+    Progress,
+    RaceOutcome,
+)
 from akg_tui.core.sanitize import strip_to_line
-from akg_tui.evaluate import kernel_text
+from akg_tui.dsl import kernel_text, torch_headers
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
-from akg_tui.evaluate.device.device_side import fault_of_device
-from akg_tui.evaluate.dsls import torch_headers
-from akg_tui.evaluate.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.device_side import fault_of_device
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
+from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.protocol.engine_protocol import Race as RaceRequest
+from akg_tui.evaluate.race import Race
 from akg_tui.evaluate.reference import metrics_in
+from akg_tui.evaluate.reference_fault import FaultKind
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
@@ -33,26 +44,12 @@ from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
-from akg_tui.kernel_files import split_files
 
-VERIFICATION_SPARES = 2
-"""Children that verification needs: one to build in, one to compare in."""
-
-RESERVED = 2
-"""Clusters whose children are confined while the candidate is verified. Fewer decide nothing, and
-more are often not needed: a much slower candidate is abandoned after two."""
-
-LEAST_LOAD_LIMIT_S = 1.0
-"""A kernel may take this long to load however small the timing budget: a busy machine delays it."""
-
-NOT_OF_A_CANDIDATE = {FailureKind.GUARD, FailureKind.REFERENCE, FailureKind.JUDGE}
+NOT_OF_A_CANDIDATE = {FailureKind.REFERENCE, FailureKind.JUDGE}
 """Kinds of failure that a candidate's process can't have, although it may claim them."""
 
 MAY_HARM_A_DEVICE = {FailureKind.CALL, FailureKind.CRASH, FailureKind.TIMEOUT}
 """Kinds of failure after which it is tried whether a device still works."""
-
-READY_SPARES = VERIFICATION_SPARES + SPARES
-"""The fewest children that an evaluation needs if all inputs were prefetched."""
 
 
 class Evaluations:
@@ -68,16 +65,19 @@ class Evaluations:
         self.memory = Memory()
         self.lease = begin.lease
         self._spares = 0
-        self._failed: str | None = None
+        self._failed: KernelFiles | None = None
         """The candidate of the last evaluation, if it failed."""
 
     def prepare(self) -> None:
         """Prefetch the children and inputs of the next evaluation; can be interrupted anywhere."""
         # A reference that fails here fails again in the evaluation, which reports it.
-        self.pool.release_reserved()
         with contextlib.suppress(EvaluationError):
-            for case in self.cases:
-                case.prefetched.fill()
+            try:
+                for case in self.cases:
+                    case.prefetched.fill()
+            finally:
+                for case in self.cases:
+                    case.reference.close()
             self.pool.fork_spares_singly(self._spares)
 
     def run(
@@ -85,11 +85,28 @@ class Evaluations:
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
         evaluation = Evaluation(self, request, report, started)
-        self.pool.release_reserved()
-        self._spares = READY_SPARES if evaluation.timed else VERIFICATION_SPARES
+        # One to build in, one to compare in, and those that are timed.
+        self._spares = 2 + (SPARES if evaluation.timed else 0)
         found = evaluation.run()
         self._failed = request.kernel if found.outcome is Outcome.FAILED else None
         return found
+
+    def race(self, request: RaceRequest, report: Callable[[Progress], None]) -> RaceOutcome:
+        """Time verified kernels in turns."""
+
+        def tell(what: str) -> None:
+            report(Progress(stage="time", message=what))
+
+        report(Progress(stage="reference", message=request.label))
+        rng = random.Random(secrets.randbits(64))
+        race = Race(self.pool, self.cases, request.kernels, request.within_s, rng, report)
+        try:
+            for case in self.cases:
+                case.reference.examine()
+            with lease.held(self.lease, self.pool.wait, tell):
+                return race.run()
+        except (ChildFailed, EvaluationError) as failed:
+            return RaceOutcome(message=strip_to_line(failed.message))
 
     def clean_up(self, *, keep: bool) -> None:
         """Wait until no process is left that has seen a kernel; then remove builds nobody needs.
@@ -97,8 +114,8 @@ class Evaluations:
         With `keep`, children without a kernel wait for the next evaluation, and used memory is
         freed later, while the judge is idle.
         """
-        if self._failed is not None:
-            self.pool.release_reserved()
+        for case in self.cases:
+            case.reference.close()
         if keep:
             self.pool.await_gone()
         else:
@@ -109,8 +126,8 @@ class Evaluations:
         self._failed = None
         # What was removed must be built again before it is timed as an incumbent.
         for known in list(self.memory.call_s):
-            _, source = known
-            if source is not None and not self.pool.holds_build(source):
+            _, kernel = known
+            if kernel is not None and not self.pool.holds_build(kernel):
                 del self.memory.call_s[known]
 
 
@@ -141,8 +158,8 @@ class Evaluation:
         self._metrics: list[dict[str, float | None]] = []
         """The numbers of the task's metrics, for each ordinary input of each case."""
         self._timing = TimingResult()
-        self._verified = 0
-        """The cases that are verified."""
+        self._verifications: list[Verification] = []
+        """Those of the cases that are verified."""
 
     def run(self) -> Measurement:
         """Run all stages; return the measurement, failed or not."""
@@ -153,24 +170,28 @@ class Evaluation:
                 with case.named():
                     case.reference.examine()
             self._precompile_headers()
-            self._pool.reserve([self._kernel], builds=True)
             with contextlib.ExitStack() as kept:
+                # They report to this object: in a circle their inputs' memory would not be freed.
+                kept.callback(self._verifications.clear)
                 verified = [self._verify(case, kept) for case in self.shared.cases]
                 if self.timed:
                     with lease.held(self.shared.lease, self._pool.wait, self._tell):
                         self._time(verified)
+                    if self._timing.confirmation and self._timing.confirmation.agrees:
+                        self._complete()
         except ChildFailed as failed:
             return self._failed(failed)
         except EvaluationError as broken:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
-        return self._measurement(Outcome.CORRECT, message=self._untimed)
+        told = ("" if self.request.verified else NOT_VERIFIED, self._untimed)
+        return self._measurement(Outcome.CORRECT, message="; ".join(filter(None, told)))
 
     def _precompile_headers(self) -> None:
         """Precompile torch's headers for the builds that follow, at no kernel's cost."""
         headers = self._pool.headers
         told = Progress(stage="build", message=torch_headers.TOLD)
-        for source in filter(None, (self._kernel, self.request.incumbent)):
-            for flags in headers.missing(source):
+        for kernel in filter(None, (self._kernel, self.request.incumbent)):
+            for flags in headers.missing(kernel.page):
                 headers.precompile(flags, lambda: self.report(told))
 
     def _verify(self, case: JudgedCase, kept: contextlib.ExitStack) -> TimedCase:
@@ -178,24 +199,35 @@ class Evaluation:
         self._errors.begin_case(case.name)
         with case.named():
             # The stage goes on: a bar that went back to the first case would tell of lost work.
-            self._stage("verify" if self._verified else "build")
+            self._stage("verify" if self._verifications else "build")
             verification = self._build(case)
-            last = case is self.shared.cases[-1]
-            if self.timed and last:
+            if self.timed:
                 # Forked on another CPU while the candidate computes.
-                self._pool.fork_spares(SPARES)
+                self._pool.fork_spares(1 + SPARES)
+            if not self.request.verified:
+                call_s = verification.seconds_of_call()
+                self._check_load(verification.load_s)
+                self._verifications.append(verification)
+                return TimedCase(case, (), call_s)
             self._stage("verify")
             drawn = case.prefetched.verification_inputs()
             kept.callback(drawn.close)
-            call_s = verification.verify(drawn, meanwhile=self._reserve if last else _nothing)
+            call_s = verification.verify(drawn)
             if verification.outputs is not None:
                 with contextlib.closing(verification.outputs) as outputs:
                     of_case = drawn.ordinary.draw
                     self._metrics += case.reference.metrics(of_case, outputs, self._kernel)
             if self.timed:
                 self._check_load(verification.load_s)
-            self._verified += 1
+            self._verifications.append(verification)
             return TimedCase(case, verification.held, call_s, drawn.like_ordinary())
+
+    def _complete(self) -> None:
+        """Try the inputs that slow verifications put off, before a kernel is kept."""
+        for case, verification in zip(self.shared.cases, self._verifications, strict=True):
+            self._errors.begin_case(case.name)
+            with case.named():
+                verification.complete()
 
     def _build(self, case: JudgedCase) -> Verification:
         """Load the candidate and call it once, with extra time for a compiler."""
@@ -208,9 +240,11 @@ class Evaluation:
             self._stage,
             warmups=self.request.warmups,
             allowance=self._allowance,
+            brief=self.timed and not self.request.whole,
+            compares=self.request.verified,
         )
         try:
-            verification.build(meanwhile=self._reserve_verifier)
+            verification.build()
         finally:
             self._sandbox = verification.sandbox
             self._sandbox_missing = self._pool.sandbox_missing
@@ -219,32 +253,14 @@ class Evaluation:
 
     def _check_load(self, load_s: float) -> None:
         """Refuse a kernel that takes too long to load for the processes of a comparison."""
-        limit_s = max(self._task.timing.budget_s, LEAST_LOAD_LIMIT_S)
+        # A busy machine delays it, however small the budget.
+        limit_s = max(self._task.timing.budget_s, 1.0)
         if load_s > limit_s:
             why = (
                 f"loading took {load_s:.1f} s, the limit is {limit_s:g} s (the timing budget), "
                 "because a comparison loads the kernel many times: do less work at import"
             )
             raise ChildFailed(FailureKind.TIMEOUT, why)
-
-    def _reserve_verifier(self) -> None:
-        """Confine a child for verification: after the build, because many kernels fail to load."""
-        self._pool.fork_spares(1)
-        self._pool.reserve([self._kernel])
-
-    def _reserve(self) -> None:
-        """Confine waiting spares for the timing stage."""
-        if not self.timed:
-            return
-        wanted = []
-        incumbent, first = self.request.incumbent, self.shared.cases[0]
-        pair = [self._kernel, first.reference.source if incumbent is None else incumbent]
-        for _ in range(RESERVED):
-            self._rng.shuffle(pair)
-            wanted += pair
-        # An idle process on a device has access to its caches, as a child that builds.
-        self._pool.reserve([""] * len(self.shared.cases), builds=bool(self._target.device))
-        self._pool.reserve(wanted)
 
     def _time(self, cases: list[TimedCase]) -> None:
         TimingStage(
@@ -253,7 +269,7 @@ class Evaluation:
             self._timing,
             kernel=self._kernel,
             incumbent=self.request.incumbent,
-            levels=self._target.levels(),
+            levels=self._target.levels() if self.request.verified else [],
             report=self._stage,
             precise=self.request.precise,
             within_s=self.request.within_s,
@@ -264,13 +280,13 @@ class Evaluation:
         ).run()
 
     def _tell(self, what: str) -> None:
-        self.report(Progress(stage="time", message=what))
+        self.report(Progress(stage="time", message=what, waits=True))
 
     def _stage(
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
     ) -> None:
-        cases = self.shared.cases
-        verifies = name == "verify" and self._verified < len(cases)
+        cases, verified = self.shared.cases, len(self._verifications)
+        verifies = name == "verify" and verified < len(cases)
         self.report(
             Progress(
                 stage=name,
@@ -280,8 +296,8 @@ class Evaluation:
                 ratio=ratio,
                 noise=self._timing.noise,
                 detectable=self._timing.detectable,
-                case=cases[self._verified].name if verifies else "",
-                cases_done=self._verified if verifies else 0,
+                case=cases[verified].name if verifies else "",
+                cases_done=verified if verifies else 0,
                 cases=len(cases) if verifies else 1,
             )
         )
@@ -296,10 +312,8 @@ class Evaluation:
         if kind in NOT_OF_A_CANDIDATE:
             kind = FailureKind.CALL
         message = failed.message
-        if kind is FailureKind.CRASH and "SIGSEGV" in message:
-            names = self._task.files.names
-            first = split_files(names, self._kernel)[names[0]]
-            message = kernel_text.with_untyped_call(message, first)
+        if failed.fault is not None and failed.fault.kind is FaultKind.SEGFAULT:
+            message = kernel_text.with_untyped_call(message, self._kernel.text)
         if self._target.device and kind in MAY_HARM_A_DEVICE:
             if why := fault_of_device(self._pool, self.shared.cases[0].reference):
                 message = f"the device can't be used any more: {why} (after: {message})"
@@ -316,21 +330,27 @@ class Evaluation:
         detail: str = "",
     ) -> Measurement:
         errors, timed = self._errors, vars(self._timing)
+        first = self.shared.cases[0].reference
+        nearest = errors.nearest
         if outcome is not Outcome.CORRECT:
             timed = {name: timed[name] for name in ("noise", "clusters", "samples", "sampled_s")}
         threads = self._task.timing.threads
+        of_cases = [each.reference for each in self.shared.cases]
+        told = dict.fromkeys(each.note for each in of_cases if each.examined and each.note)
         environment = self._target.fingerprint(str(torch.__version__), threads)
         return Measurement(
             outcome=outcome,
             failure=failure,
             message=strip_to_line(message),
             detail=detail,
-            max_error=errors.worst if errors.worst != float("inf") else None,
-            tolerance=errors.tolerance,
-            tolerance_from=errors.origin,
+            max_error=nearest.error if nearest and nearest.error != float("inf") else None,
+            tolerance=nearest.tolerance if nearest else None,
+            tolerance_from=nearest.origin if nearest else "",
             errors=errors.by_name,
+            notes=(*told, *errors.notes),
+            contract=first.contract if first.examined else (),
             metrics=metrics_in(self._task.metrics, self._metrics)
-            if outcome is Outcome.CORRECT
+            if outcome is Outcome.CORRECT and self.request.verified
             else (),
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,
@@ -341,7 +361,3 @@ class Evaluation:
             timed=not self._untimed,
             **timed,
         )
-
-
-def _nothing() -> None:
-    return

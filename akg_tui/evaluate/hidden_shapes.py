@@ -62,7 +62,8 @@ def with_extents(shapes: Shapes, extents: Sequence[tuple[Dimension, int]]) -> Sh
 
 
 def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], rng: random.Random) -> list[Shapes]:
-    """Return shapes to try: odd ones, one with an extent of 1, one larger than declared.
+    """Return shapes to try: odd ones, one with an extent of 1, and each dimension once larger than
+    declared, because a kernel may have the extent of any one in its text.
 
     All dimensions but the longest are shortened to save time; the longest stays long enough for
     errors of vectors and blocks to show.
@@ -75,10 +76,10 @@ def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], rng: random.Random)
         one = rng.choice(several)
         rest = [(d, _odd(d.extent, rng)) for d in free if d is not one]
         found.append(small(shapes, [*rest, (one, 1)]))
-    grown = rng.choice(free)
-    rest = [(d, _odd(d.extent, rng)) for d in free if d is not grown]
-    larger = grown.extent + (rng.randint(1, GROWTH) if grown.extent > 1 else 1)
-    found.append(small(shapes, [*rest, (grown, larger)], keep=grown))
+    for grown in rng.sample(free, len(free)):
+        rest = [(d, _odd(d.extent, rng)) for d in free if d is not grown]
+        larger = grown.extent + (rng.randint(1, GROWTH) if grown.extent > 1 else 1)
+        found.append(small(shapes, [*rest, (grown, larger)], keep=grown))
     return [other for index, other in enumerate(found) if other not in found[:index]]
 
 

@@ -14,6 +14,10 @@ import akg_tui
 
 _ROOT = Path(akg_tui.__file__).parent
 
+FOLDERS = ("core", "dsl", "evaluate")
+FILES = ("store/reference_constants.py", "store/user_files/user_folders.py")
+"""The files that a judge and its children load besides those of `FOLDERS`."""
+
 
 def harness(root: Path = _ROOT) -> dict[str, str]:
     """Return the digest of every source file that takes part in a verdict, by its name."""
@@ -58,23 +62,19 @@ def _stamps(root: Path) -> dict[str, tuple[int, int, int]]:
 
 def _names(root: Path) -> list[str]:
     """Return the source files that take part in a verdict."""
-    folders = [*os.walk(root / "core"), *os.walk(root / "evaluate")]
     start = len(f"{root}/")
     names = [
         f"{folder}/{file}"[start:]
-        for folder, _, files in folders
+        for top in FOLDERS
+        for folder, _, files in os.walk(root / top)
         for file in files
         if file.endswith(".py")
     ]
-    return sorted([*names, *(path.name for path in root.glob("dsl.py"))])
+    return sorted([*names, *(name for name in FILES if (root / name).exists())])
 
 
 def _digest(root: Path, name: str) -> str:
     return hashlib.sha256((root / name).read_bytes()).hexdigest()
-
-
-BESIDE_A_VERDICT = tuple(f"evaluate/{folder}/" for folder in ("estimate", "evidence", "sizing"))
-"""The folders whose files neither time a kernel nor compare its results."""
 
 
 def judge_digest() -> str:
@@ -82,8 +82,7 @@ def judge_digest() -> str:
     decides = {
         name: digest
         for name, digest in harness().items()
-        if name == "core/verdict.py"
-        or (name.startswith(("dsl", "evaluate/")) and not name.startswith(BESIDE_A_VERDICT))
+        if name == "core/verdict.py" or name.startswith(("dsl/", "evaluate/"))
     }
     return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
 

@@ -18,14 +18,22 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
-from akg_tui.evaluate import engine_protocol, integrity
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress, RaceOutcome
+from akg_tui.evaluate import integrity
 from akg_tui.evaluate.child.zygote import fork_zygote
-from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.evaluation import Evaluations
-from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
-from akg_tui.evaluate.sandbox import confinement, protections
+from akg_tui.evaluate.protocol import engine_protocol
+from akg_tui.evaluate.protocol.engine_protocol import (
+    Begin,
+    Cancel,
+    Evaluate,
+    Race,
+    Raced,
+    Result,
+    Step,
+)
+from akg_tui.evaluate.sandbox import confinement, process_watch, protections
 
 CHILDREN = Path("children")
 """The folder of the children's files, in the judge's current folder."""
@@ -153,19 +161,21 @@ def _refusal(begin: Begin, message: str) -> Measurement:
 
 def _evaluate(
     channel: EngineChannel,
-    request: Evaluate,
+    request: Evaluate | Race,
     begin: Begin,
     sources: integrity.Sources,
     evaluations: Evaluations,
-) -> Measurement | None:
-    """Return the measurement, or None if it was cancelled.
+) -> Measurement | RaceOutcome | None:
+    """Return the measurement, or the outcome of a race; None if it was cancelled.
 
     After a cancellation no process of the candidate is left; otherwise the processes have been
     killed, and the caller waits until they are gone.
     """
     started = time.monotonic()
+    races = isinstance(request, Race)
     if request.task_sha256 != begin.sha256():
-        return _refusal(begin, "the judge holds another task or reference than the run does")
+        why = "the judge holds another task or reference than the run does"
+        return RaceOutcome(message=why) if races else _refusal(begin, why)
     sent_at: dict[str, float] = {}
 
     def report(progress: Progress) -> None:
@@ -179,14 +189,20 @@ def _evaluate(
 
     try:
         channel.begin(request.number)
-        found = evaluations.run(request, report, started)
+        found: Measurement | RaceOutcome
+        if isinstance(request, Race):
+            found = evaluations.race(request, report)
+        else:
+            found = evaluations.run(request, report, started)
     except Cancelled:
         evaluations.clean_up(keep=False)
         return None
     finally:
         channel.current = None
     changed = sources.difference()
-    return _refusal(begin, changed) if changed else found
+    if changed:
+        return RaceOutcome(message=changed) if races else _refusal(begin, changed)
+    return found
 
 
 def _serve(channel: EngineChannel, zygote: Zygote) -> None:
@@ -202,12 +218,17 @@ def _serve(channel: EngineChannel, zygote: Zygote) -> None:
         evaluations = Evaluations(begin, Path.cwd(), zygote, offered)
         while True:
             request = channel.next()
-            if not isinstance(request, Evaluate):
+            if not isinstance(request, Evaluate | Race):
                 continue
             found = _evaluate(channel, request, begin, sources, evaluations)
             if found is not None and not begin.prefetch:
                 evaluations.clean_up(keep=False)
-            channel.answer(Result(request.number, found))
+            if isinstance(request, Race):
+                outcome = found if isinstance(found, RaceOutcome) else None
+                channel.answer(Raced(request.number, outcome))
+            else:
+                measured = found if isinstance(found, Measurement) else None
+                channel.answer(Result(request.number, measured))
             # After a cancellation another evaluation is less likely, so nothing is prefetched.
             prefetch = begin.prefetch and found is not None
             if prefetch:

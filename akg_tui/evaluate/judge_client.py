@@ -8,32 +8,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.kernel.kernel_files import Kernel, KernelFiles, files_of
+from akg_tui.core.measurement import (
+    PRECISE,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Progress,
+    RaceOutcome,
+)
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import CompileBaseline, Task
-from akg_tui.evaluate import engine_protocol, static_guard
-from akg_tui.evaluate.dsls import compiled_reference
-from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
-from akg_tui.evaluate.kernel_text import syntax_fault
-from akg_tui.evaluate.targets import compile_gate
+from akg_tui.dsl import compiled_reference
+from akg_tui.dsl.kernel_text import syntax_fault
+from akg_tui.evaluate import static_guard
+from akg_tui.evaluate.protocol import engine_protocol
+from akg_tui.evaluate.protocol.engine_protocol import (
+    Begin,
+    Cancel,
+    Evaluate,
+    Race,
+    Raced,
+    Result,
+    Step,
+)
 from akg_tui.evaluate.targets.adapters import adapters, lacking
-from akg_tui.evaluate.targets.lease import TOLD
+from akg_tui.evaluate.targets.lease import lease_of
 
 CANCEL_S = 10.0
 CLOSE_S = 12.0
 LOG_TAIL = 4096
+
+Gate: TypeAlias = Callable[[Task, str, KernelFiles], Awaitable[str]]
+"""Called with a task and the texts of its reference and a kernel. Returns why the kernel cannot run
+on the device, or "" if it may."""
 
 
 class EvaluationCancelled(Exception):
@@ -64,6 +83,8 @@ class Judge:
         forks processes that have seen no kernel.
     lease
         The lock file that the judge holds while it times; None: it times at any moment.
+    gate
+        Asked before a process runs a kernel; a kernel that it refuses fails to build.
     modules, environment
         What kernels' processes have loaded and set besides what the target and the DSL need.
 
@@ -80,6 +101,7 @@ class Judge:
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
         lease: Path | None = None,
+        gate: Gate | None = None,
         modules: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -93,6 +115,7 @@ class Judge:
             prefetch=prefetch,
             lease=str(lease) if lease else "",
         )
+        self._gate = gate
         self._modules = modules
         self._environment = environment or {}
         self._log = self._scratch / "judge.log"
@@ -104,8 +127,8 @@ class Judge:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._current: int | None = None
-        self._compiling: asyncio.Task[str] | None = None
-        self._passed = b""  # the digest of the last kernel that the compiler did not refuse
+        self._gating: asyncio.Future[str] | None = None
+        self._passed: KernelFiles | None = None  # the last kernel that the gate did not refuse
         self._ready = False  # whether the judge has sent a message since its start
 
     async def __aenter__(self) -> Judge:
@@ -145,12 +168,13 @@ class Judge:
 
     async def evaluate(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: Kernel,
+        incumbent: Kernel | None = None,
         *,
         label: str = "",
         precise: float | None = None,
         within_s: float | None = None,
+        whole: bool = False,
         prior: tuple[float, ...] = (),
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
@@ -158,6 +182,7 @@ class Judge:
         With `precise` there is no verdict: clusters are run until half of the ratio's interval
         is this fraction of the ratio (0.02: ± 2 %; more for a ratio far from 1), or the task's
         time budget, or `within_s` seconds of it, are spent.
+        `whole`: verify a slow kernel on all inputs, also where no KEEP depends on them.
         `prior` are the log ratios of earlier measurements of this kernel against this incumbent.
 
         Every behaviour of the kernel gives a Measurement. Cancelling the task that awaits this
@@ -170,10 +195,11 @@ class Judge:
         """
         return await self._evaluate(
             kernel,
-            incumbent=incumbent,
+            incumbent,
             label=label,
             precise=precise,
             within_s=within_s,
+            whole=whole,
             prior=prior,
         )
 
@@ -191,7 +217,7 @@ class Judge:
             """Stop the clock of the limit while another run times."""
             self._on_progress(progress)
             now, until = asyncio.get_running_loop().time(), limit.when()
-            if progress.message == TOLD and until is not None:
+            if progress.waits and until is not None:
                 left.append(until - now)
                 limit.reschedule(None)
             elif left:
@@ -225,34 +251,90 @@ class Judge:
 
     async def probe(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: Kernel,
+        incumbent: Kernel | None = None,
         *,
         timed: bool = True,
         samples: int = 0,
         warmups: int = 0,
+        verified: bool = True,
+        reference: str = "",
+        device: int = 0,
     ) -> Measurement:
         """Verify a kernel and, if `timed`, time it, for information.
 
-        It is compared with `incumbent`, or with the reference.
+        It is compared with `incumbent`, or with the reference. Not `verified`, no result is looked
+        at: the outcome says only that the kernel runs, and the message is `NOT_VERIFIED`.
 
         Sampling ends after about `samples` timed samples of each side, though never before
-        four pairs of processes (0: when the ratio is decided); `warmups` untimed calls
-        come first. Raises as `evaluate` does.
+        `LEAST_CLUSTERS` pairs of processes, or two that leave no doubt (0: when the ratio is
+        decided); `warmups` untimed calls come first. With another `reference` or `device` a judge
+        of its own answers, by the task's limits and the usual rules. Raises as `evaluate` does.
         """
-        return await self._evaluate(
-            kernel,
-            incumbent=incumbent,
-            label="probe",
-            timed=timed,
-            samples=samples,
-            warmups=warmups,
+        terms: dict[str, Any] = {
+            "timed": timed,
+            "samples": samples,
+            "warmups": warmups,
+            "verified": verified,
+        }
+        own = reference in ("", self._begin.reference)
+        if own and not device:
+            return await self._evaluate(kernel, incumbent, label="probe", **terms)
+        target, lease = adapters(self._task)[0], self._begin.lease
+        if lease and device:
+            lease = str(lease_of(self._task, device))
+        judge = Judge(
+            self._task if own else self._task.with_other_reference(),
+            self._begin.reference if own else reference,
+            self._scratch / "asked",
+            on_progress=self._on_progress,
+            prefetch=False,
+            lease=Path(lease) if lease else None,
+            gate=self._gate,
+            environment={target.device_variable: target.device_name(device)} if device else {},
         )
+        async with self._evaluating:
+            try:
+                return await judge.probe(kernel, **terms)
+            finally:
+                await judge.close()
 
-    async def _evaluate(self, kernel: str, **options: Any) -> Measurement:
+    async def race(self, kernels: Sequence[Kernel], *, within_s: float) -> RaceOutcome:
+        """Time kernels in turns with each other, for information. They must have been verified.
+
+        Raises as `evaluate` does.
+        """
+        request = Race(
+            number=next(self._numbers),
+            kernels=tuple(files_of(each, self._task.files.kernel) for each in kernels),
+            within_s=within_s,
+            label=f"a race of {len(kernels)}",
+            task_sha256=self._begin.sha256(),
+        )
+        async with self._evaluating:
+            self._on_progress(Progress(stage="start", message=request.label))
+            try:
+                await self._ensure()
+                answer = await self._ask(request)
+            except (JudgeLost, ConnectionError) as lost:
+                await self._discard()
+                return RaceOutcome(message=strip_to_line(str(lost) or "the judge was lost"))
+        if not isinstance(answer, Raced) or answer.outcome is None:
+            raise EvaluationCancelled(request.label)
+        return answer.outcome
+
+    async def _evaluate(
+        self, given: Kernel, incumbent: Kernel | None, **options: Any
+    ) -> Measurement:
         start = time.monotonic()
+        files = self._task.files
+        kernel = files_of(given, files.kernel)
         request = Evaluate(
-            number=next(self._numbers), task_sha256=self._begin.sha256(), kernel=kernel, **options
+            number=next(self._numbers),
+            task_sha256=self._begin.sha256(),
+            kernel=kernel,
+            incumbent=None if incumbent is None else files_of(incumbent, files.kernel),
+            **options,
         )
 
         def without_judge(
@@ -269,45 +351,44 @@ class Judge:
 
         if why := lacking(self._task):
             return without_judge(Outcome.ERROR, FailureKind.TOOLCHAIN, why)
-        files = self._task.files.names
+        if kernel.names != files.names:
+            why = f"the kernel's files are {', '.join(kernel.names)}, not {', '.join(files.names)}"
+            return without_judge(Outcome.FAILED, FailureKind.SYNTAX, why)
         # In a thread: a large file takes about a second, and the event loop must not wait.
-        if (fault := await asyncio.to_thread(syntax_fault, kernel, files=files)) is not None:
+        if (fault := await asyncio.to_thread(syntax_fault, kernel)) is not None:
             return without_judge(Outcome.FAILED, FailureKind.SYNTAX, fault)
         findings = await asyncio.to_thread(static_guard.findings, kernel, self._task)
         refused = next((finding for finding in findings if finding.refused), None)
         if refused is not None:
-            message = static_guard.located(refused, self._task)
+            message = refused.located(files.kernel)
             detail = strip_escapes("\n".join(str(finding) for finding in findings))
             return without_judge(
                 Outcome.FAILED, FailureKind.GUARD, message, detail=detail, findings=findings
             )
         async with self._evaluating:
             self._on_progress(Progress(stage="start", message=request.label))
-            if refused_by_compiler := await self._refused_by_compiler(request):
+            if why := await self._refused_by_gate(request):
                 failure = FailureKind.BUILD
-                return without_judge(
-                    Outcome.FAILED, failure, refused_by_compiler, findings=findings
-                )
+                return without_judge(Outcome.FAILED, failure, why, findings=findings)
             try:
                 await self._ensure()
-                found = await self._ask(request)
+                answer = await self._ask(request)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 message, tail = str(lost) or "the judge was lost", self._log_tail()
                 return without_judge(Outcome.ERROR, FailureKind.JUDGE, message, detail=tail)
-        if found is None:
+        if not isinstance(answer, Result) or answer.measurement is None:
             raise EvaluationCancelled(request.label)
-        return msgspec.structs.replace(found, findings=findings)
+        return msgspec.structs.replace(answer.measurement, findings=findings)
 
-    async def _refused_by_compiler(self, request: Evaluate) -> str:
-        """Return why a kernel cannot run on the device, by its compiler; "" if it may run."""
-        digest = hashlib.sha256(request.kernel.encode("utf-8", "surrogateescape")).digest()
-        if digest == self._passed:
+    async def _refused_by_gate(self, request: Evaluate) -> str:
+        """Return why the gate refuses a kernel; "" if it may run."""
+        if self._gate is None:
             return ""
-        gate = asyncio.ensure_future(
-            compile_gate.refusal(self._task, self._begin.reference, request.kernel)
-        )
-        self._compiling = gate
+        if request.kernel == self._passed:
+            return ""
+        asked = self._gate(self._task, self._begin.reference, request.kernel)
+        self._gating = gate = asyncio.ensure_future(asked)
         try:
             await asyncio.wait([gate])
             # Only `cancel` ends it alone.
@@ -315,17 +396,17 @@ class Judge:
                 raise EvaluationCancelled(request.label)
             refused = gate.result()
         finally:
-            self._compiling = None
+            self._gating = None
             gate.cancel()
             await asyncio.wait([gate])
         if not refused:
-            self._passed = digest
+            self._passed = request.kernel
         return refused
 
     async def cancel(self) -> None:
         """End the running evaluation, if any."""
-        if self._compiling is not None:
-            self._compiling.cancel()
+        if self._gating is not None:
+            self._gating.cancel()
         if self._current is None or self._writer is None:
             return
         with contextlib.suppress(ConnectionError):
@@ -370,7 +451,7 @@ class Judge:
         self._writer.write(engine_protocol.encode(self._begin))
         self._ready = False
 
-    async def _ask(self, request: Evaluate) -> Measurement | None:
+    async def _ask(self, request: Evaluate | Race) -> Result | Raced:
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = request.number
@@ -393,8 +474,8 @@ class Judge:
         finally:
             self._current = None
 
-    async def _result(self, number: int) -> Measurement | None:
-        """Report progress until the result arrives; return None if it was cancelled."""
+    async def _result(self, number: int) -> Result | Raced:
+        """Report progress until the result arrives, and return it."""
         if self._reader is None:
             raise JudgeLost("the judge is not running")
         try:
@@ -404,8 +485,8 @@ class Judge:
                 self._ready = True
                 if message.number != number:
                     continue
-                if isinstance(message, Result):
-                    return message.measurement
+                if not isinstance(message, Step):
+                    return message
                 self._on_progress(message.progress)
         except asyncio.IncompleteReadError as error:
             raise JudgeLost("the judge's process ended") from error

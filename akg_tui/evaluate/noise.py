@@ -24,8 +24,9 @@ STOLEN = 0.02
 WAITED = 0.05
 CLOCK_RANGE = 0.1
 DRIFT = 0.05
-DRIFT_CLUSTERS = 6
-DRIFT_DEVIATIONS = 4.0
+"""The shares above which a disturbance is told: of CPU time that a hypervisor kept, of time that
+kernels waited for a CPU, and of a change of the clock or of the baseline."""
+
 WARM_UP_S = 6.0
 
 
@@ -143,7 +144,7 @@ def warm_up(
 def drift(seconds: Sequence[float]) -> float:
     """Return the relative change of times from first to last third; 0 within noise."""
     count = len(seconds)
-    if count < DRIFT_CLUSTERS:
+    if count < 6:
         return 0.0
     logs = [math.log(value) for value in seconds]
     third = count // 3
@@ -152,6 +153,6 @@ def drift(seconds: Sequence[float]) -> float:
     # Neighbours differ by noise at any trend; a median ignores a jump.
     deviation = 1.4826 * statistics.median(steps) / math.sqrt(2)
     moved = statistics.median(last) - statistics.median(first)
-    if abs(moved) < DRIFT_DEVIATIONS * deviation * math.sqrt(2 / third):
+    if abs(moved) < 4 * deviation * math.sqrt(2 / third):
         return 0.0
     return math.expm1(moved)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn, Self
 
 import msgspec
@@ -21,41 +22,39 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Metric
+from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.protocol import (
+from akg_tui.evaluate.child.input_structure import words_of
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
+from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate.hidden_shapes import Dimension
+from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
+from akg_tui.evaluate.processes.problem_check import ProblemCheck
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import (
     FEW,
     KIND_SHIFT,
     REPORT_BYTES,
     VARIANT_SHIFT,
     ConstantSlot,
+    Contract,
     Description,
     Layout,
     Op,
     Plan,
-    TensorSlot,
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.unusual_values import (
-    VARIANTS,
-    Alteration,
-    InputChange,
-    ValueKind,
-    possible,
-    same_value,
-)
-from akg_tui.evaluate.correctness import Alternatives, Bound
-from akg_tui.evaluate.hidden_shapes import Dimension
-from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
-from akg_tui.evaluate.processes.process_watch import CpuDeadline
-from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
-from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.reference_fault import Fault
+from akg_tui.evaluate.sandbox.process_watch import CpuDeadline
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import reference_threads
 from akg_tui.evaluate.task_lint import Effect
-from akg_tui.store.reference_constants import with_constants
+from akg_tui.store.reference_constants import with_constants, with_gradients
 
 RESULTS_SHARE = 0.5
 ALTERED_CPU_S = 1.0
@@ -67,12 +66,14 @@ POOLED_CPU_S = 0.5
 Not for each thread that draws: drawing more than a few long inputs says little more.
 """
 
-HALVINGS = 10
-"""Halvings of an input that must leave the result as it is: a maximum survives every second one."""
+CHANGES = 12
+"""Draws with other values of an input that must all leave the result as it is: a flag may concern
+indices that come twice, the larger of two numbers often stays that, and the mean of many squares,
+in 16 bits, is near that of others by chance."""
 
-CHANGES = 4 * VARIANTS
-"""Other values of an input that must all leave the result as it is: the mean of many squares, in 16
-bits, is near that of others by chance."""
+STEPS = (1, 2, 2, 1, 2, 2)
+"""The draws between the first of these: they meet each phase of inputs that alternate in twos and
+threes, whether or not an alteration draws too."""
 
 PARTS = 8
 """The largest number of axes of one extent that are probed one by one."""
@@ -82,6 +83,9 @@ DRAW_S = 1.0
 
 LINTED_AGAIN = 6
 """The further draws of a task that seems to have a fault."""
+
+NAMES_TOLD = 12
+"""The most names of values in a sentence."""
 
 COPIES_DRAWN = 3
 """The draws of each kind of values that decide whether a reference copies an input."""
@@ -102,9 +106,18 @@ class Draw:
     exact: SharedMemory | None
     cut_short: bool = False
     """Fewer items were drawn than requested, because drawing took too long."""
+    check: ProblemCheck | None = None
+    """The task's own check, which judges results in place of a comparison."""
 
     @classmethod
-    def allocate(cls, description: Description, count: int, *, exact: bool) -> Self:
+    def allocate(
+        cls,
+        description: Description,
+        count: int,
+        *,
+        exact: bool,
+        check: ProblemCheck | None = None,
+    ) -> Self:
         """Return a draw with memory for `count` items, and for their exact results if wanted."""
         wide = layouts.result_layout(description.outputs, exact=True).size
         each = cls.exact_count(description)
@@ -116,6 +129,7 @@ class Draw:
             SharedMemory(count * description.inputs.size),
             SharedMemory(count * description.outputs.size),
             SharedMemory(each * count * wide) if exact and useful else None,
+            check=check,
         )
 
     @classmethod
@@ -137,18 +151,19 @@ class Draw:
         """Return the results in double precision, or None if the reference can't compute them."""
         return self._exact(item, [0])[0] if self.exact is not None else None
 
-    def alternatives(self, item: int) -> Alternatives:
-        """Return results that a candidate may return instead, because rounding decides.
+    def alternatives(self, item: int) -> list[list[torch.Tensor]]:
+        """Return results whose integers a candidate may return instead, because rounding decides.
 
         Those in double precision, and in a kernel's precision for inputs that differ by a few
         roundings.
         """
+        known = self.description
+        return self._exact(item, range(self.exact_count(known))) if known.ties else []
+
+    def decided(self, item: int) -> list[list[torch.Tensor]]:
+        """Return results for nudged inputs that show which inexact numbers rounding decides."""
         known, count = self.description, self.exact_count(self.description)
-        decisions = range(count - known.ties - known.decisions, count - known.ties)
-        return Alternatives(
-            self._exact(item, range(count)) if known.ties else (),
-            self._exact(item, [0, *decisions]) if known.decisions else (),
-        )
+        return self._exact(item, range(count - known.ties - known.decisions, count - known.ties))
 
     def _exact(self, item: int, numbers: Sequence[int]) -> list[list[torch.Tensor]]:
         if self.exact is None:
@@ -164,17 +179,53 @@ class Draw:
         self, item: int, tolerance: float | None, pooled: Sequence[Bound | None]
     ) -> list[Bound]:
         """Return the bounds of a candidate's results; `tolerance` is the task's own."""
+        if self.check is not None:
+            return [Bound(0.0)] * len(self.description.outputs.tensors)
         known, results, exact = self.description, self.results(item), self.exact_results(item)
-        held = correctness.bounds(
-            results,
-            exact,
-            tolerance,
-            known.terms,
-            roundings=known.roundings,
-            pooled=pooled,
-            decided=self.alternatives(item).inexact if self.exact is not None else (),
+        decided = self.decided(item)
+        return correctness.bounds(
+            results, exact, tolerance, known.terms, pooled=pooled, decided=decided
         )
-        return correctness.with_slices(results, exact, held)
+
+    def compare(
+        self,
+        item: int,
+        results: Sequence[torch.Tensor],
+        held: Sequence[Bound],
+        *,
+        exact: bool = True,
+    ) -> Comparison:
+        """Compare a candidate's results for an item with the reference's; with `exact` ones first.
+
+        The task's own check, if it has one, decides in place of that: it must accept the
+        reference's results where it refuses others, or `EvaluationError` is raised.
+        """
+        if self.check is not None:
+            found = self.checked(item, results)
+            if found.message and (own := self.checked(item, self.results(item)).message):
+                what = f"{self.check.file}: the reference's own result is not accepted: {own}"
+                raise EvaluationError(FailureKind.REFERENCE, what)
+            return found
+        wide = self.exact_results(item) if exact else None
+        alternatives = self.alternatives(item)
+        names = self.description.outputs.names
+        return correctness.compare(
+            results, self.results(item), wide, held, alternatives, names=names
+        )
+
+    def checked(self, item: int, results: Sequence[torch.Tensor]) -> Comparison:
+        """Return what the task's own check says of results for an item."""
+        if self.check is None:
+            raise ValueError("the task has no check of its own")
+        known = self.description
+        return self.check.compare(known, self.inputs, self.outputs, item, results)
+
+    def accepts(self, item: int, results: Sequence[torch.Tensor], held: Sequence[Bound]) -> bool:
+        """Return whether `compare` finds no fault; sooner, because it need not tell which."""
+        if self.check is not None:
+            return not self.compare(item, results, held).message
+        exact, alternatives = self.exact_results(item), self.alternatives(item)
+        return correctness.accepts(results, self.results(item), exact, held, alternatives)
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -216,27 +267,35 @@ class Loaded:
     _item_s: float
     """The seconds that drawing one item may take."""
 
-    def draw(
-        self,
-        item: int,
-        count: int,
-        wanted: int,
-        fds: tuple[int, ...] = (),
-        activity: str = "drawing inputs",
-    ) -> int:
+    def draw(self, item: int, count: int, wanted: int, fds: tuple[int, ...] = ()) -> int:
         """Draw items from a fresh secret seed; return the `Want` bits of the results written."""
         seed = secrets.randbits(63)
         self.worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate runs now, so the child need not be stopped.
-        return self.worker.answer(count * self._item_s, activity, stop=False)
+        return self.worker.answer(count * self._item_s, "drawing inputs", stop=False)
+
+    def draw_kind(
+        self,
+        item: int,
+        kind: ValueKind,
+        argument: int | None,
+        wanted: int,
+        fds: tuple[int, ...] = (),
+    ) -> int:
+        """Draw an item with values of a kind; only those of the input `argument`, if there is one.
+
+        Return as `alter` does.
+        """
+        place = 0 if argument is None else argument + 1
+        return self.draw(item, 1, wanted | kind << KIND_SHIFT | place << VARIANT_SHIFT, fds)
 
     def alter(self, item: int, change: InputChange, wanted: int, fds: tuple[int, ...] = ()) -> int:
-        """Write the last ordinary item with one input altered into `item`.
+        """Write the last item of the declared shapes with one input altered into `item`.
 
         Return the `Want` bits of the results written, 0 if the reference refuses the inputs, or
-        `Want.UNALTERED` if the alteration changes nothing.
+        `Want.UNALTERED` if no input can change so.
         """
-        bits = wanted | change.alteration << KIND_SHIFT | change.variant << VARIANT_SHIFT
+        bits = wanted | change.alteration << KIND_SHIFT | change.axis << VARIANT_SHIFT
         seed = secrets.randbits(63)
         self.worker.send(
             Op.ALTER, count=change.argument, seed=seed, item=item, wanted=bits, fds=fds
@@ -305,9 +364,8 @@ class Reference:
     """The dimensions that can differ; none if the task fixes its shape."""
     free_inputs: Set[int]
     """The positions of the inputs that need not influence the result."""
-    unvaried_inputs: Set[int]
-    """The positions of the tensors that hold one value, such as a mask that is all true, or the
-    values of every other draw, such as a triangle of ones."""
+    structures: tuple[tuple[str, ...], ...]
+    """The structure of each input, which every changed input keeps."""
 
     def __init__(
         self,
@@ -318,7 +376,9 @@ class Reference:
     ) -> None:
         self._pool = pool
         self._target, _ = adapters(pool.task)
-        self.source = with_constants(source, constants or {})
+        changed = with_constants(source, constants or {})
+        changed = with_gradients(changed, pool.task.reference.gradients)
+        self.files = KernelFiles({filename: changed})
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._refused: EvaluationError | None = None
@@ -329,17 +389,61 @@ class Reference:
         """The threads of a process that draws inputs."""
         self.memory_bytes = pool.memory_bytes // max(1, len(pool.task.cases))
         """A case's share of the memory that a process may use."""
-        self.excluded_kinds: set[ValueKind] = set()
-        """Kinds of values on which the reference's process ended; they are not tried again."""
-        self.excluded_changes: set[InputChange] = set()
-        """The same for inputs of which one is altered."""
+        self.excluded: set[ValueKind | InputChange] = set()
+        """Kinds of values, and changes of an input, on which the reference's process ended."""
+        named = self.rules.check
+        self.check = ProblemCheck(pool, self.files.text, self._item_s) if named else None
+        """The task's own check of results."""
+        judged = f"results are judged by {named} of the task, not element by element"
+        self.note = judged if named else ""
+        """A sentence on what judges results where that is not the judge's own bound, or ""."""
+
+    def close(self) -> None:
+        """End the process of the task's check."""
+        if self.check is not None:
+            self.check.close()
+
+    @property
+    def named_structures(self) -> dict[str, tuple[str, ...]]:
+        """The structures of the inputs that have one, by name, or by position as text."""
+        names = self.description.parameters
+        return {
+            task_lint.name_of(at, names) or str(at): words
+            for at, words in enumerate(self.structures)
+            if words
+        }
+
+    @property
+    def contract(self) -> tuple[str, ...]:
+        """Sentences on how the model is called, where that is not with tensors one by one."""
+        known, found = self.description, list[str]()
+        contract, given = known.contract, known.parameters
+        results = known.outputs.names
+        returned = results[: len(results) - len(contract.changed)]
+        if contract.inputs is not None:
+            found.append(f"the arguments are nested or passed by name: {_listed(given)}")
+        if len(returned) > 1 and any(" " not in name for name in returned):
+            found.append(f"the results are nested: {_listed(returned)}")
+        if contract.changed:
+            changed = [task_lint.name_of(at, given) or f"input {at}" for at in contract.changed]
+            found.append(
+                f"forward() changes its arguments {_listed(changed)}: what they are after the call "
+                "is compared as a result"
+            )
+        if contract.gradients:
+            found.append("forward() calls autograd, so it is called with gradients")
+        if known.stateful:
+            found.append(
+                f"forward() changes the module's own {_listed(known.stateful)}: that is not "
+                "compared, and results must not depend on earlier calls"
+            )
+        return tuple(strip_to_line(each) for each in found)
 
     def plan(self, inputs: Layout | None = None, outputs: Layout | None = None) -> Plan:
         """Return the plan of a reference child; with layouts it can be called like a kernel."""
         return Plan(
             kind="reference",
-            source=self.source,
-            filename=self._filename,
+            files=self.files,
             seed=self._seed,
             inputs=inputs,
             outputs=outputs,
@@ -347,22 +451,23 @@ class Reference:
             sealing=self._target.sealing,
             results_on=self._target.device if inputs is None else "",
             threads=self.threads if inputs is None else 0,
+            contract=self.description.contract if self.examined else Contract(),
             queues=self._target.queues,
         )
 
-    def kernel_plan(self, source: str) -> Plan:
+    def kernel_plan(self, kernel: KernelFiles) -> Plan:
         """Return the plan of a kernel with the reference's arguments and weights."""
-        known, files = self.description, self._pool.task.files
+        known = self.description
         return Plan(
             kind="kernel",
-            source=source,
-            filename=files.kernel,
-            files=files.names,
+            files=kernel,
             seed=self._seed,
             arguments=known.arguments,
+            constructor=known.constructor,
             weights=known.weights,
             inputs=known.inputs,
             outputs=known.outputs,
+            contract=known.contract,
             strides=known.strides if self.rules.strides != "any" else (),
             trained=known.trained,
             device=self._target.device,
@@ -370,11 +475,15 @@ class Reference:
             queues=self._target.queues,
         )
 
-    def examine(self, altered_cpu_s: float = ALTERED_CPU_S, margin: float = 1.0) -> None:
+    def idle_plan(self) -> Plan:
+        """Return the plan of a child without a kernel, which shows the fixed cost of a call."""
+        name = self._pool.task.files.kernel
+        return msgspec.structs.replace(self.kernel_plan(KernelFiles({name: ""})), kind="idle")
+
+    def examine(self, altered_cpu_s: float = ALTERED_CPU_S) -> None:
         """Load the reference once and check that the task tells right results from wrong ones.
 
-        `altered_cpu_s` is the CPU time to find inputs that decide nothing. A half of an input must
-        change the results by `margin` times the tolerance.
+        `altered_cpu_s` is the CPU time to find inputs that decide nothing.
 
         Raises
         ------
@@ -396,7 +505,7 @@ class Reference:
             # Every kernel's process maps this memory, so no process may change it.
             state.finish()
             # The sample, its second result, and two more items for the task's lint.
-            sample = Draw.allocate(description, 4, exact=True)
+            sample = Draw.allocate(description, 4, exact=True, check=self.check)
             wanted = Want.EXACT if sample.exact is not None else 0
             twice = Want.OUTPUT | Want.TWICE | wanted
             made = loaded.draw(0, 1, twice, sample.fds)
@@ -405,16 +514,24 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             last = self._lint(loaded, sample, pooled)
+            structures = self._structures(sample)
+            loaded.vary(Variation((), structures=structures))
             held = sample.bounds(0, self.rules.tolerance, pooled)
+            if self.check is None:
+                self.note = _wider(self.rules.tolerance, sample.bounds(0, None, ()))
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
-            free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
             free_inputs = self._free_inputs(description)
-            self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s, margin)
+            self._refuse_undecided(loaded, last, free_inputs, altered_cpu_s)
+            free_dimensions = []
+            if not self.rules.fixed_shape:
+                free_dimensions = self._free_dimensions(loaded, structures)
         self.sample_held, self.pooled, self.free_dimensions = held, pooled, free_dimensions
         self.free_inputs = free_inputs
-        self.unvaried_inputs = _unvaried(sample)
+        self.structures = structures
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
+        if self.check is not None:
+            self.check.bound()
         # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 
@@ -437,9 +554,7 @@ class Reference:
                 wide = one.exact_results(0) if made & Want.EXACT else None
                 copied = [each.clone() for each in wide] if wide is not None else None
                 draws.append(([each.clone() for each in one.results(0)], copied))
-        return correctness.pooled_bounds(
-            draws, rules.tolerance, known.terms, roundings=known.roundings
-        )
+        return correctness.pooled_bounds(draws, rules.tolerance, known.terms)
 
     def _lint(self, loaded: Loaded, sample: Draw, pooled: Sequence[Bound | None]) -> task_lint.Item:
         """Refuse a task that tells nothing apart; return the item that the child drew last."""
@@ -453,28 +568,32 @@ class Reference:
             return drawn[-1]
         # Results of one number each, such as losses, can be near each other by chance.
         exact = sample.exact is not None
-        with closing(Draw.allocate(sample.description, LINTED_AGAIN, exact=exact)) as more:
+        known, check = sample.description, self.check
+        with closing(Draw.allocate(known, LINTED_AGAIN, exact=exact, check=check)) as more:
             loaded.draw(0, LINTED_AGAIN, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
             drawn += [_item(more, at, pooled) for at in range(LINTED_AGAIN)]
-        if fault := task_lint.fault(drawn, again, self.rules.tolerance, copied):
-            self._refuse(self._filename, fault)
-        return drawn[-1]
+            if fault := task_lint.fault(drawn, again, self.rules.tolerance, copied):
+                self._refuse(fault)
+            # A check reads an item's memory, so the last one is drawn again in the sample's.
+            loaded.draw(3, 1, Want.OUTPUT | (Want.EXACT if exact else 0), sample.fds)
+        return _item(sample, 3, pooled)
 
     def _copies(self, loaded: Loaded, sample: Draw, position: int) -> bool:
         """Return whether the result is the input at a position for values of either sign and size.
 
         Then a right kernel copies. One that returns the input gains nothing: its results lie in one
-        place, so the judge has each of them copied, at its cost.
+        place, so each of them is copied, and the copying counts as the kernel's time.
         """
-        kinds = (ValueKind.NEGATIVE, ValueKind.LARGE, ValueKind.MIXED, ValueKind.TINY)
+        kinds = (ValueKind.NEGATIVE, ValueKind.LARGE, ValueKind.MIXED, ValueKind.SMALL)
         dtypes = [layouts.DTYPES[slot.dtype] for slot in sample.description.inputs.tensors]
         allowed = possible(self.rules.values, dtypes)
         negative = False
         with closing(Draw.allocate(sample.description, 1, exact=False)) as unusual:
             # Several draws of each: the values of the smaller inputs are changed by chance.
             for kind in kinds * COPIES_DRAWN:
-                bits = Want.OUTPUT | kind << KIND_SHIFT
-                if kind not in allowed or loaded.draw(0, 1, bits, unusual.fds) != Want.OUTPUT:
+                if kind not in allowed:
+                    return False
+                if loaded.draw_kind(0, kind, None, Want.OUTPUT, unusual.fds) != Want.OUTPUT:
                     return False
                 item = _item(unusual, 0, ())
                 value = item.inputs[position]
@@ -483,130 +602,91 @@ class Reference:
                     return False
         return negative
 
-    def _refuse(self, filename: str, fault: task_lint.Fault) -> NoReturn:
-        message = f"{filename}: {fault.reason}"
-        self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail)
+    def _refuse(self, fault: Fault) -> NoReturn:
+        message = fault.located(self._filename)
+        self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail, fault)
         raise self._refused
 
     def _free_inputs(self, description: Description) -> Set[int]:
-        count = len(description.inputs.slots)
-        found = task_lint.free_positions(self.rules.free_inputs, description.parameters, count)
-        if isinstance(found, task_lint.Fault):
-            self._refuse("task.toml", found)
+        count, free = len(description.inputs.slots), self.rules.free_inputs
+        found = task_lint.positions(free, "free_inputs", description.parameters, count)
+        if isinstance(found, Fault):
+            self._refuse(found)
         return found
 
-    def _refuse_undecided(
-        self, loaded: Loaded, item: task_lint.Item, free: Set[int], cpu_s: float, margin: float
-    ) -> None:
-        """Refuse the task if an input can be altered without an effect on the result.
+    def _structures(self, sample: Draw) -> tuple[tuple[str, ...], ...]:
+        """Return the words for each input: those of the task, or those that three draws show."""
+        known = sample.description
+        stated: dict[int, tuple[str, ...]] = {}
+        for name, words in self.rules.inputs.items():
+            key = int(name) if name.isdecimal() else name
+            at = task_lint.positions([key], "inputs", known.parameters, len(known.inputs.slots))
+            if isinstance(at, Fault):
+                self._refuse(at)
+            stated |= dict.fromkeys(at, (words,) if isinstance(words, str) else words)
+        # The second item was not drawn: it has the first one's result again.
+        draws = zip(*(_inputs(sample, at) for at in (0, 2, 3)), strict=True)
+        return tuple(stated.get(at) or words_of(each) for at, each in enumerate(draws))
 
-        `item` is the last ordinary one that the child drew. Inputs come in random order, until
-        each thread of the reference has worked for `cpu_s`; what was not tried is not refused.
-        An input of one element must decide nothing in further items too: a flag may concern indices
-        that come twice, and an item may have none. So must an input with few elements where a
-        result has few: the larger of two numbers often stays that.
+    def _refuse_undecided(
+        self, loaded: Loaded, item: task_lint.Item, free: Set[int], cpu_s: float
+    ) -> None:
+        """Refuse the task if an input can have other values without an effect on the result.
+
+        `item` is the last that the child drew. Inputs come in random order, until each thread of
+        the reference has worked for `cpu_s`; what was not tried is not refused.
         """
         description = loaded.description
-        slots = description.inputs.slots
-        wanted = [
-            InputChange(at, alteration, axis)
-            for at, slot in enumerate(slots)
-            if at not in free and not isinstance(slot, ConstantSlot)
-            for alteration, axes in (
-                (Alteration.CHANGED, 1),
-                (Alteration.HALVED, len(slot.shape) if isinstance(slot, TensorSlot) else 0),
-            )
-            for axis in range(axes)
-        ]
+        slots = enumerate(description.inputs.slots)
+        wanted = [at for at, slot in slots if at not in free and not isinstance(slot, ConstantSlot)]
         random.shuffle(wanted)
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
-        exact = item.exact is not None
-        few_results = any(0 < result.numel() < FEW for result in item.results)
-        sizes = [math.prod(slot.shape) if isinstance(slot, TensorSlot) else 1 for slot in slots]
-        by_luck = {at for at, size in enumerate(sizes) if size == 1 or (few_results and size < FEW)}
+        bits = Want.OUTPUT | (Want.EXACT if item.exact is not None else 0)
         with (
-            closing(Draw.allocate(description, 1, exact=False)) as drawn,
-            closing(Draw.allocate(description, 1, exact=exact)) as more,
-        ):
-
-            def effect(change: InputChange) -> Effect | None:
-                """Return the effect of a change on the item; None where the time is up."""
-                found = None
-                halves = change.alteration is Alteration.HALVED
-                for variant in [change.variant] * HALVINGS if halves else range(CHANGES):
-                    if deadline.exceeded():
-                        return None
-                    one = change._replace(variant=variant if halves else variant % VARIANTS)
-                    made = loaded.alter(0, one, Want.OUTPUT, drawn.fds)
-                    if made == Want.UNALTERED:
-                        if halves:
-                            return Effect.DECIDES
-                        continue
-                    if not made:
-                        return Effect.DECIDES
-                    one_effect = task_lint.effect(
-                        item,
-                        drawn.results(0),
-                        self.rules.tolerance,
-                        margin if halves else 1.0,
-                    )
-                    if one_effect is Effect.DECIDES:
-                        return one_effect
-                    found = one_effect if found is None else max(found, one_effect)
-                return Effect.DECIDES if found is None else found
-
+            closing(NudgedDraw.allocate(description, 1, exact=True)) as drawn,
+            closing(
+                Draw.allocate(description, 1, exact=item.exact is not None, check=self.check)
+            ) as more,
             # A reference whose process dies of altered inputs depends on them.
-            with suppress(ChildFailed):
-                loaded.vary(Variation(()))  # items have the declared shapes again
-                for change in wanted:
-                    found = effect(change)
-                    if found is None:
+            suppress(ChildFailed),
+        ):
+            for at in wanted:
+                change, found = InputChange(at, Alteration.CHANGED), None
+                for attempt in range(CHANGES):
+                    if deadline.exceeded():
                         return
-                    for _ in range(LINTED_AGAIN if change.argument in by_luck else 0):
+                    made = loaded.alter(0, change, Want.OUTPUT, drawn.fds)
+                    if made != Want.UNALTERED:
+                        effect = Effect.DECIDES
+                        if made:
+                            effect = task_lint.effect(item, drawn.results(0), self.rules.tolerance)
+                        found = effect if found is None else max(found, effect)
                         if found is Effect.DECIDES:
                             break
-                        loaded.draw(0, 1, Want.OUTPUT | (Want.EXACT if exact else 0), more.fds)
-                        item = _item(more, 0, item.pooled)
-                        further = effect(change)
-                        if further is None:  # what the earlier items showed counts
-                            break
-                        found = further
-                    if found is not Effect.DECIDES:
-                        whole = InputChange(change.argument, Alteration.CHANGED)
-                        of_all = effect(whole)
-                        if of_all is Effect.LITTLE and self._only_rounds(loaded, item, whole):
-                            of_all = Effect.ROUNDING
-                        told = (change, found)
-                        if of_all is not None and of_all is not Effect.DECIDES:
-                            told = (whole, of_all)
-                        fault = task_lint.undecided(*told, description.parameters)
-                        self._refuse(self._filename, fault)
-
-    @staticmethod
-    def _only_rounds(loaded: Loaded, item: task_lint.Item, change: InputChange) -> bool:
-        """Return whether a change of an input moves the exact results by rounding alone."""
-        with closing(NudgedDraw.allocate(loaded.description, 1, exact=True)) as drawn:
-            fds, bits = drawn.fds, Want.OUTPUT | Want.EXACT
-            altered = False
-            for variant in range(VARIANTS):
-                made = loaded.alter(0, change._replace(variant=variant), bits, fds)
-                fds = ()
-                if made == Want.UNALTERED:
+                    # Draws may alternate, in steps of two or three.
+                    for _ in range(
+                        STEPS[attempt] if attempt < len(STEPS) else random.randint(1, 2)
+                    ):
+                        loaded.draw(0, 1, bits, more.fds)
+                    item = _item(more, 0, item.pooled)
+                if found is None or found is Effect.DECIDES:
                     continue
+                made = loaded.alter(0, change, bits, drawn.fds)
                 exact = drawn.exact_results(0) if made & Want.EXACT else None
-                if exact is None or not task_lint.only_rounds(item, exact):
-                    return False
-                altered = True
-        return altered
+                if found is Effect.LITTLE and exact and task_lint.only_rounds(item, exact):
+                    found = Effect.ROUNDING
+                self._refuse(task_lint.undecided(at, found, description.parameters))
 
-    def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
+    def _free_dimensions(
+        self, loaded: Loaded, structures: tuple[tuple[str, ...], ...]
+    ) -> list[Dimension]:
         """Return the dimensions for which the reference accepts other extents."""
         declared = loaded.description.shapes
 
         def accepts(dimension: Dimension) -> bool:
             extents = [(dimension, hidden_shapes.probe(dimension))]
             other = hidden_shapes.with_extents(declared, extents)
-            return loaded.vary(Variation(other)) is not None
+            return loaded.vary(Variation(other, structures=structures)) is not None
 
         free_dimensions: list[Dimension] = []
         # A reference whose process dies of another shape accepts only the dimensions found so far.
@@ -635,7 +715,8 @@ class Reference:
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
             )
-        memory = Draw.allocate(description, count, exact=exact or description.ties > 0)
+        wide = exact or description.ties > 0
+        memory = Draw.allocate(description, count, exact=wide, check=self.check)
         start = time.monotonic()
         done = with_results = 0
         every, batch, fds = True, 1, memory.fds
@@ -663,7 +744,7 @@ class Reference:
         )
 
     def metrics(
-        self, draw: Draw, outputs: SharedMemory, kernel: str
+        self, draw: Draw, outputs: SharedMemory, kernel: KernelFiles
     ) -> list[dict[str, float | None]]:
         """Return the numbers that the reference's `metrics` tells of a kernel, for each item.
 
@@ -677,13 +758,17 @@ class Reference:
         """
         known = draw.description
         plan = msgspec.structs.replace(
-            self.plan(known.inputs, known.outputs), kind="metrics", device="", sealing=""
+            self.plan(known.inputs, known.outputs),
+            kind="metrics",
+            function="metrics",
+            device="",
+            sealing="",
         )
         with (
             closing(SharedMemory(REPORT_BYTES)) as report,
-            closing(shared_memory_of(kernel.encode())) as text,
+            closing(shared_memory_of(kernel.page.encode())) as text,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._pool.child(self.source, builds=True) as worker,
+            self._pool.child(self.files, builds=True) as worker,
         ):
             worker.send_content(Op.LOAD, plan, report)
             self._pool.await_load(worker)
@@ -710,7 +795,7 @@ class Reference:
         with (
             closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._pool.child(self.source, builds=builds) as worker,
+            self._pool.child(self.files, builds=builds) as worker,
         ):
             worker.send_content(Op.LOAD, self.plan(), report)
             size = self._pool.await_load(worker)
@@ -728,29 +813,32 @@ class Reference:
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
 
 
-def _unvaried(sample: Draw) -> Set[int]:
-    """Return the tensors among the inputs that hold one value, or equal values in three draws."""
+def _wider(given: float | None, own: Sequence[Bound]) -> str:
+    """Return a sentence on a task's tolerance that is wider than the judge's own bounds, or ""."""
+    widest = max((each.tolerance for each in own), default=0.0)
+    if given is None or given <= widest:
+        return ""
+    return f"the task's tolerance of {given:.2g} is wider than the judge's own bound, {widest:.2g}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return ", ".join(names[:NAMES_TOLD]) + more
+
+
+def _inputs(sample: Draw, at: int) -> list[object]:
     layout = sample.description.inputs
-    # The second item was not drawn: it has the first one's result again.
-    drawn = [layouts.load(layout, sample.inputs.map, at * layout.size) for at in (0, 2, 3)]
-    found: set[int] = set()
-    for at, (value, *others) in enumerate(zip(*drawn, strict=True)):
-        if isinstance(value, torch.Tensor) and value.numel() > 1:
-            known = layouts.computable(value)
-            constant = bool((known == known.flatten()[0]).all())
-            if constant or all(same_value(value, other) for other in others):
-                found.add(at)
-    return found
+    return layouts.load(layout, sample.inputs.map, at * layout.size)
 
 
 def _item(sample: Draw, at: int, pooled: Sequence[Bound | None]) -> task_lint.Item:
     """Return a drawn item for the task's lint."""
-    layout = sample.description.inputs
     return task_lint.Item(
-        layouts.load(layout, sample.inputs.map, at * layout.size),
+        _inputs(sample, at),
         sample.results(at),
         sample.exact_results(at),
         sample.description.terms,
-        sample.description.roundings,
         pooled,
+        changed=sample.description.contract.changed,
+        check=partial(sample.checked, at) if sample.check is not None else None,
     )

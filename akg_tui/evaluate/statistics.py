@@ -4,14 +4,16 @@ Pure. The unit of observation is the *cluster*: one pair of fresh processes, who
 over its samples is one value. Samples inside a process are not independent, so their number adds
 no confidence.
 
-A group-sequential design: a comparison has several interim looks, each with a one-sided error rate;
-the rates add up to at most `TOTAL_ALPHA`. A KEEP takes two comparisons: the main comparison, and a
-confirmation on new inputs and new processes, with a separate schedule. Values of an earlier,
+A KEEP takes two comparisons: the main comparison, and a confirmation on new inputs and in new
+processes. Each has a schedule of looks at its values, with one-sided error rates that add up to its
+total (a group-sequential design). At a look it is FASTER if the lower bound of the trimmed-t
+interval exceeds the goal, FUTILE if a gain is excluded, and else goes on. Values of an earlier,
 undecided comparison of the same two kernels come first in the main comparison.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
@@ -21,57 +23,33 @@ from enum import Enum
 
 from scipy.special import ndtri, stdtrit
 
-from akg_tui.core.measurement import Interval
+from akg_tui.core.measurement import LEAST_CLUSTERS, STEADY_CLUSTERS, Interval
 
-TOTAL_ALPHA = 0.01
-CONFIRM_ALPHA = 0.05
+TRIM = 0.1
+FUTILITY_ALPHA = 0.02
+"""The error rate of each upper bound that excludes a gain. It can only end a comparison without a
+gain, so it takes nothing from the error rate of a KEEP."""
+
+WORTHWHILE = 0.05
+"""A comparison in which a gain of this size is not excluded is undecided."""
+
+KNOWN_DEVIATION = 0.17
+"""The largest standard deviation of log ratios between clusters that was measured: a memory-bound
+kernel beside a noisy neighbour (docs/benchmarks.md)."""
+
+DECISIVE = 3.0
+DECISIVE_ALPHA = 1e-5
+"""A ratio beyond this factor, at this error rate, ends a comparison after two or three values."""
+
+RACE_ALPHA = 0.005
+"""The error rate at which a kernel of a race is slower than the fastest."""
+
 POOLED_ALPHA = 2e-5
 """The error rate of each look at the values of both comparisons together. The main comparison has
 selected its values, so only a very low rate may use them again."""
 
-TRIM = 0.1
-FUTILITY_ALPHA = 0.02
-HOPELESS_CLUSTERS = (2, 3)
-HOPELESS_ALPHA = 0.01
-"""The error rate of abandoning a kernel before the first look. This test can only end a comparison
-without a gain, so it takes nothing from the error rate of a KEEP."""
-
-KNOWN_DEVIATION = 0.17
-"""The largest standard deviation of log ratios between clusters that was measured: a memory-bound
-kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly estimate a spread; with this
-known deviation they suffice to recognise a kernel that is far slower."""
-
-WORTHWHILE = 0.05
-"""A comparison in which a gain of this size is not excluded (at `FUTILITY_ALPHA`) is undecided."""
-
 CASE_ALPHA = 0.002
 """The error rate of each look at whether a kernel is slower in one case of a task."""
-
-HOPELESS_LEAST = 8
-"""The least clusters for a projected FUTILE: stopping early costs power, never a false KEEP."""
-
-SPENT_ALPHA = 0.005
-"""The error rate of reporting a gain if the time ended before a look."""
-
-PRECISE_ALPHA = 0.005
-PRECISE_LEAST = 6
-PRECISE_MOST = 160
-FAR_SHARE = 0.02
-"""Half of a precise interval may be this share of the squared logarithm of the ratio.
-
-That is 2.4 % for three times as fast, and 14 % for 14 times as slow, where 2 % decide nothing."""
-
-DISTURBED_MARGIN = 0.2
-"""With fewer than `STEADY_CLUSTERS` on a disturbed machine, a gain must exceed the goal by this."""
-
-AUTOCORRELATION_LEAST = 6
-AUTOCORRELATION_DEVIATIONS = 1.0
-AUTOCORRELATION_MOST = 0.8
-
-POWER_DEVIATIONS = 2.5
-"""A gain this many standard errors beyond the bound is found 95 times in 100.
-
-The factor is 1.645 for a known spread; a spread of one or two dozen values is itself uncertain."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +85,15 @@ class Schedule:
         """The final look, at which every comparison ends."""
         return self.looks[-1]
 
-    def at(self, clusters: int) -> Look | None:
-        """Return the look due after `clusters` values, or None between looks."""
-        return next((look for look in self.looks if look.clusters == clusters), None)
+    def at(self, clusters: int, *, disturbed: bool = False) -> Look | None:
+        """Return the look due after `clusters` values, or None between looks.
+
+        On a `disturbed` machine the margin of the first look holds until `STEADY_CLUSTERS`.
+        """
+        look = next((look for look in self.looks if look.clusters == clusters), None)
+        if look is not None and disturbed and clusters < STEADY_CLUSTERS:
+            return dataclasses.replace(look, margin=self.looks[0].margin)
+        return look
 
     def next(self, clusters: int) -> Look:
         """Return the first look that needs more than `clusters` values, or the last look."""
@@ -118,20 +102,20 @@ class Schedule:
     def final(self, clusters: int) -> Look:
         """Return the look of a comparison that ends after `clusters` values, decided or not.
 
-        No look follows, so this look has all of the error rate that earlier looks have not used.
+        No look follows, so it has the error rate that earlier looks have not used; half of it,
+        because few values don't show how far neighbours are correlated.
         """
         spent = math.fsum(look.alpha for look in self.looks if look.clusters < clusters)
-        alpha = max(self.alpha - spent, self.last.alpha)
-        return Look(clusters, alpha, self.next(clusters - 1).margin)
+        return Look(clusters, max((self.alpha - spent) / 2, self.last.alpha))
 
 
 MAIN = Schedule(
     (
-        Look(4, 0.0002, 0.2), Look(6, 0.0004, 0.02), Look(8, 0.0006), Look(12, 0.0008),
+        Look(LEAST_CLUSTERS, 0.0002, 0.2), Look(6, 0.0004, 0.02), Look(8, 0.0006), Look(12, 0.0008),
         Look(16, 0.001), Look(24, 0.0012), Look(32, 0.0013), Look(48, 0.0014),
         Look(64, 0.0015), Look(96, 0.0016),
     ),
-    TOTAL_ALPHA,
+    alpha=0.01,
 )  # fmt: skip
 
 CONFIRMING = Schedule(
@@ -139,7 +123,7 @@ CONFIRMING = Schedule(
         Look(3, 0.002, 0.1), Look(4, 0.004, 0.01), Look(8, 0.009), Look(12, 0.01),
         Look(20, 0.0125), Look(40, 0.0125),
     ),
-    CONFIRM_ALPHA,
+    alpha=0.05,
 )  # fmt: skip
 
 
@@ -153,8 +137,15 @@ class TrimmedMean:
     dof: int
 
     def reach(self, alpha: float) -> float:
-        """Return how far a one-sided bound at level `alpha` lies from the mean."""
-        return float(stdtrit(self.dof, 1 - alpha)) * self.error
+        """Return how far a one-sided bound at level `alpha` lies from the mean.
+
+        By Student's t. Two or three values agree by chance too often for that: for them by a normal
+        distribution with their deviation, but at least `KNOWN_DEVIATION`.
+        """
+        if self.count > 3:
+            return float(stdtrit(self.dof, 1 - alpha)) * self.error
+        deviation = max(self.deviation, KNOWN_DEVIATION)
+        return float(ndtri(1 - alpha)) * deviation / math.sqrt(self.count)
 
     @property
     def deviation(self) -> float:
@@ -196,7 +187,7 @@ def autocorrelation_factor(values: Sequence[float]) -> float:
     median deviations, and a correlation that chance alone could produce counts as 0.
     """
     count = len(values)
-    if count < AUTOCORRELATION_LEAST:
+    if count < 6:
         return 1.0
     middle = statistics.median(values)
     reach = 3 * 1.4826 * statistics.median(abs(value - middle) for value in values)
@@ -207,9 +198,9 @@ def autocorrelation_factor(values: Sequence[float]) -> float:
     if square == 0:
         return 1.0
     found = math.fsum(a * b for a, b in itertools.pairwise(steps)) / square + 1 / count
-    if found < AUTOCORRELATION_DEVIATIONS / math.sqrt(count):
+    if found < 1 / math.sqrt(count):
         return 1.0
-    found = min(found, AUTOCORRELATION_MOST)
+    found = min(found, 0.8)
     return math.sqrt((1 + found) / (1 - found))
 
 
@@ -230,10 +221,7 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
 
 def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
     """Return the ratio of times with its interval, from log ratios; `alpha` is one-sided."""
-    return _interval(*trimmed_bounds(log_ratios, alpha), alpha)
-
-
-def _interval(mean: float, low: float, high: float, alpha: float) -> Interval:
+    mean, low, high = trimmed_bounds(log_ratios, alpha)
     return Interval(
         ratio=_exp(mean), low=_exp(low), high=_exp(high), confidence=round(1 - 2 * alpha, 6)
     )
@@ -244,27 +232,24 @@ def standing(
     look: Look,
     min_gain: float,
     schedule: Schedule = MAIN,
-    *,
-    least: int = 0,
 ) -> Standing:
     """Return whether a comparison is decided at a look of its schedule.
 
-    FASTER: the lower bound of the ratio exceeds ``1 + min_gain``, and with fewer than `least`
-    values by far. FUTILE: the upper bound does not reach ``1 + min_gain``; or, in the main
-    schedule, a worthwhile gain is excluded, and the last look can't find FASTER even if all later
-    values lie at the upper bound.
+    FASTER: the lower bound of the ratio exceeds ``1 + min_gain`` by the look's margin. FUTILE: the
+    upper bound does not reach ``1 + min_gain``; or, in the main schedule, a worthwhile gain is
+    excluded, and the last look can't find FASTER even if all later values lie at the upper bound.
     """
     goal = math.log1p(min_gain)
     found = trimmed_mean(log_ratios)
-    margin = look.margin if look.clusters >= least else max(look.margin, DISTURBED_MARGIN)
-    if found.mean - found.reach(look.alpha) > goal + math.log1p(margin):
+    if found.mean - found.reach(look.alpha) > goal + math.log1p(look.margin):
         return Standing.FASTER
     upper = found.mean + found.reach(FUTILITY_ALPHA)
     if upper < goal:
         return Standing.FUTILE
-    last = schedule.last
-    if schedule is not MAIN or look.clusters < HOPELESS_LEAST or is_open(log_ratios, min_gain):
+    # Looks with a margin are too early for a projection.
+    if schedule is not MAIN or look.margin or is_open(log_ratios, min_gain):
         return Standing.OPEN
+    last = schedule.last
     to_come = max(last.clusters - found.count, 0)
     hoped = (found.count * found.mean + to_come * upper) / (found.count + to_come)
     reach = float(stdtrit(last.clusters - 1, 1 - last.alpha))
@@ -275,19 +260,74 @@ def standing(
 def is_precise(found: Interval, most: float) -> bool:
     """Return whether half of an interval is at most the fraction `most` of its ratio.
 
-    Of a ratio far from 1 it may be `FAR_SHARE` of its squared logarithm.
+    Of a ratio far from 1 it may be 2 % of its squared logarithm: 2.4 % for three times as fast, and
+    14 % for 14 times as slow, where 2 % decide nothing.
     """
     half = (found.high - found.low) / 2 / found.ratio
-    return half <= max(most, FAR_SHARE * math.log(found.ratio) ** 2)
+    return half <= max(most, 0.02 * math.log(found.ratio) ** 2)
+
+
+def excluded_gain(log_ratios: Sequence[float]) -> float:
+    """Return the gain that the values exclude at `FUTILITY_ALPHA`: their upper bound."""
+    if len(log_ratios) < 2:
+        return math.inf
+    found = trimmed_mean(log_ratios)
+    return _exp(found.mean + found.reach(FUTILITY_ALPHA)) - 1
+
+
+def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
+    """Return whether to abandon a comparison before its first look: a gain is out of reach."""
+    return len(log_ratios) < MAIN.looks[0].clusters and excluded_gain(log_ratios) < min_gain
+
+
+def is_decisive(log_ratios: Sequence[float]) -> bool:
+    """Return whether two or three values leave no doubt of a ratio above `DECISIVE`.
+
+    For a loss they are the logarithms of the inverse ratio.
+    """
+    if not 1 < len(log_ratios) < MAIN.looks[0].clusters:
+        return False
+    found = trimmed_mean(log_ratios)
+    return found.mean - found.reach(DECISIVE_ALPHA) > math.log(DECISIVE)
+
+
+def race_standing(logs: Sequence[Sequence[float]], fastest: int) -> list[TrimmedMean]:
+    """Return how far each kernel of a race is behind the `fastest`: means of log ratios.
+
+    `logs` are the logarithms of times, by kernel and round; a kernel that left has fewer rounds.
+    """
+    best = logs[fastest]
+    return [
+        trimmed_mean([ours - theirs for ours, theirs in zip(each, best, strict=False)])
+        for each in logs
+    ]
+
+
+def race_contenders(logs: Sequence[Sequence[float]]) -> list[bool]:
+    """Return for each kernel of a race whether it may be the fastest. `logs` as there."""
+    fastest = min(range(len(logs)), key=lambda each: statistics.fmean(logs[each]))
+    behind = race_standing(logs, fastest)
+    return [each.mean - each.reach(RACE_ALPHA) <= 0 for each in behind]
+
+
+def race_groups(logs: Sequence[Sequence[float]]) -> list[int]:
+    """Return the group of each kernel of a race, from 1, in the order of their mean times.
+
+    A kernel that is slower than the first of a group beyond doubt begins the next group. Each has
+    at least two rounds.
+    """
+    groups, first, number = [0] * len(logs), 0, 0
+    for kernel in sorted(range(len(logs)), key=lambda each: statistics.fmean(logs[each])):
+        behind = race_standing([logs[kernel], logs[first]], 1)[0] if number else None
+        if behind is None or behind.mean - behind.reach(RACE_ALPHA) > 0:
+            first, number = kernel, number + 1
+        groups[kernel] = number
+    return groups
 
 
 def is_open(log_ratios: Sequence[float], min_gain: float) -> bool:
     """Return whether the values do not exclude a worthwhile gain."""
-    if len(log_ratios) < 2:
-        return True
-    found = trimmed_mean(log_ratios)
-    upper = found.mean + found.reach(FUTILITY_ALPHA)
-    return upper >= math.log1p(max(min_gain, WORTHWHILE))
+    return excluded_gain(log_ratios) >= max(min_gain, WORTHWHILE)
 
 
 def case_interval(log_ratios: Sequence[float]) -> Interval:
@@ -325,46 +365,14 @@ def is_confirmed_together(
     return agrees and found.mean - found.reach(POOLED_ALPHA) > math.log1p(min_gain)
 
 
-def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
-    """Return whether a comparison that ran out of time justifies a confirmation.
-
-    No margin is needed here, unlike at a look, because the confirming looks have margins.
-    """
-    found = trimmed_mean(log_ratios)
-    return found.mean - found.reach(SPENT_ALPHA) > math.log1p(min_gain)
-
-
-def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
-    """Return whether to abandon a comparison before its first look: the gain is out of reach."""
-    if len(log_ratios) not in HOPELESS_CLUSTERS:
-        return False
-    found = trimmed_mean(log_ratios)
-    return found.mean + _early_reach(found) < math.log1p(min_gain)
-
-
-def early_interval(log_ratios: Sequence[float]) -> Interval:
-    """Return the ratio of a comparison that `is_hopeless`; `HOPELESS_ALPHA` is one-sided."""
-    found = trimmed_mean(log_ratios)
-    reach = _early_reach(found)
-    return _interval(found.mean, found.mean - reach, found.mean + reach, HOPELESS_ALPHA)
-
-
-def _early_reach(found: TrimmedMean) -> float:
-    """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
-
-    From a normal distribution with the values' deviation, but at least `KNOWN_DEVIATION`; for three
-    values from Student's t if that is nearer. Two values agree by chance too often for t.
-    """
-    deviation = max(found.deviation, KNOWN_DEVIATION)
-    known = float(ndtri(1 - HOPELESS_ALPHA)) * deviation / math.sqrt(found.count)
-    return min(found.reach(HOPELESS_ALPHA), known) if found.count > 2 else known
-
-
 def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:
-    """Return the gain that clusters of this number and spread would find 95 times in 100."""
+    """Return the gain that clusters of this number and spread would find 95 times in 100.
+
+    It lies 2.5 standard errors beyond the bound: 1.645 for a known spread, and more because that of
+    one or two dozen values is itself uncertain.
+    """
     found = trimmed_mean(log_ratios)
-    far = math.log1p(min_gain) + found.reach(alpha) + POWER_DEVIATIONS * found.error
-    return _exp(far) - 1
+    return _exp(math.log1p(min_gain) + found.reach(alpha) + 2.5 * found.error) - 1
 
 
 def _exp(value: float) -> float:

@@ -2,66 +2,61 @@
 
 Runs in the judge, once for each reference, before any candidate. Pure: reads the items
 that the reference drew. Tries the known cheap answers: zeros, an input, a constant, an earlier
-result, half of the digits, and the result for inputs of which one is altered.
+result, and the result for inputs of which one is altered; and whether a task's own check tells
+right results from wrong ones.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 import torch
 
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
-from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, same_value
-from akg_tui.evaluate.correctness import FLOORS, Bound
+from akg_tui.evaluate.child.unusual_values import same_value
+from akg_tui.evaluate.correctness import FLOORS, Bound, Comparison
+from akg_tui.evaluate.protocol.tensor_layout import FLOAT8, computable
+from akg_tui.evaluate.protocol.value_tree import NAME
+from akg_tui.evaluate.reference_fault import Fault, FaultKind
 
-PERTURBATION = 0.1
 ROUNDED = 1e-9
 """The difference of two results in double precision that comes from rounding alone."""
-WIDE = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class Item:
     """One draw: the arguments, their results, and the results in double precision.
 
-    The reference adds `terms` for an element of a result, and makes `roundings` in half precision.
-    `pooled` are the bounds of results with few elements.
+    The reference adds `terms` for an element of a result. `pooled` are the bounds of results with
+    few elements. `check` is the task's own, which judges results in place of a comparison.
+    `changed` are the positions of inputs that are results, after all others.
     """
 
     inputs: Sequence[object]
     results: Sequence[torch.Tensor]
     exact: Sequence[torch.Tensor] | None
     terms: int = 1
-    roundings: int = 1
     pooled: Sequence[Bound | None] = ()
+    changed: Sequence[int] = ()
+    check: Callable[[Sequence[torch.Tensor]], Comparison] | None = None
     _known: dict[float | None, list[Bound]] = field(default_factory=dict, compare=False, repr=False)
 
     def bounds(self, given: float | None) -> list[Bound]:
         """Return the bounds of a candidate's results; `given` is the task's own tolerance."""
         if given not in self._known:
             self._known[given] = correctness.bounds(
-                self.results,
-                self.exact,
-                given,
-                self.terms,
-                roundings=self.roundings,
-                pooled=self.pooled,
+                self.results, self.exact, given, self.terms, pooled=self.pooled
             )
         return self._known[given]
 
-
-@dataclass(frozen=True)
-class Fault:
-    """The reason to refuse a task."""
-
-    reason: str
-    detail: str = ""
-    copied: int | None = None
-    """The position of an input that a kernel could return as its result."""
+    def accepts(self, results: Sequence[torch.Tensor], given: float | None) -> bool:
+        """Return whether a candidate's results are accepted."""
+        if self.check is not None:
+            return not self.check(results).message
+        return correctness.accepts(results, self.results, self.exact, self.bounds(given))
 
 
 Answer = Callable[[int], Sequence[torch.Tensor] | None]
@@ -81,7 +76,8 @@ def fault(
     result is a copy whatever their values are (`is_copy`).
     """
     return (
-        _unsteady(items[0], again, given)
+        _unsound_check(items)
+        or _unsteady(items[0], again, given)
         or _undefined(items)
         or _undrawn(items)
         or _too_easy(items, given, copied)
@@ -91,23 +87,35 @@ def fault(
 
 def input_name(position: int, parameters: Sequence[str]) -> str:
     """Return the name of an input for a message: its parameter in quotes, or its position."""
-    known = position < len(parameters) and parameters[position].isidentifier()
-    return repr(parameters[position]) if known else f"input {position}"
+    name = name_of(position, parameters)
+    return repr(name) if name else f"input {position}"
 
 
-def free_positions(
-    free: Sequence[str | int], parameters: Sequence[str], count: int
+def name_of(position: int, parameters: Sequence[str]) -> str:
+    """Return the name of the input at a position, or ""."""
+    known = position < len(parameters) and NAME.fullmatch(parameters[position])
+    return parameters[position] if known else ""
+
+
+def positions(
+    stated: Sequence[str | int], field: str, parameters: Sequence[str], count: int
 ) -> set[int] | Fault:
-    """Return the positions of a task's `free_inputs`, or a fault that names an unknown one."""
-    found = set()
-    for each in free:
-        at = list(parameters).index(each) if isinstance(each, str) and each in parameters else each
-        if not isinstance(at, int) or at >= count:
+    """Return the positions of the inputs that a field of [correctness] names, or a fault.
+
+    The name of a container stands for all that it holds.
+    """
+    found: set[int] = set()
+    for each in stated:
+        if isinstance(each, int):
+            at = {each} & {*range(count)}
+        else:
+            inside = re.compile(rf"{re.escape(each)}([.\[].*)?")
+            at = {place for place, name in enumerate(parameters) if inside.fullmatch(name)}
+        if not at:
             known = ", ".join(input_name(each, parameters) for each in range(count)) or "none"
-            return Fault(
-                f"correctness.free_inputs: forward() has no input {each!r}, it has: {known}"
-            )
-        found.add(at)
+            why = f"correctness.{field}: forward() has no input {each!r}, it has: {known}"
+            return Fault(reason=why, file="task.toml")
+        found |= at
     return found
 
 
@@ -120,16 +128,12 @@ class Effect(enum.IntEnum):
     DECIDES = 3
 
 
-def effect(
-    item: Item, altered: Sequence[torch.Tensor], given: float | None, margin: float = 1.0
-) -> Effect:
+def effect(item: Item, altered: Sequence[torch.Tensor], given: float | None) -> Effect:
     """Return what altered inputs of an item have done to its results.
 
-    But for `DECIDES` a kernel may return the item's results for the altered inputs too. An effect
-    below `margin` times the tolerance is little.
+    But for `DECIDES` a kernel may return the item's results for the altered inputs too.
     """
-    held = correctness.widened(item.bounds(given), margin)
-    if not correctness.accepts(altered, item.results, item.exact, held):
+    if not item.accepts(altered, given):
         return Effect.DECIDES
     same = all(map(same_value, altered, item.results))
     return Effect.NONE if same else Effect.LITTLE
@@ -146,55 +150,44 @@ def only_rounds(item: Item, altered: Sequence[torch.Tensor]) -> bool:
     return correctness.accepts(altered, item.exact, None, held)
 
 
-def undecided(change: InputChange, found: Effect, parameters: Sequence[str]) -> Fault:
+def undecided(position: int, found: Effect, parameters: Sequence[str]) -> Fault:
     """Return the fault of a task with an input that decides nothing."""
-    name = input_name(change.argument, parameters)
-    free = name.removeprefix("input ").replace("'", '"')
-    if change.alteration is Alteration.HALVED:
-        return Fault(
-            f"half of {name} decides nothing: without a random half of its elements the result "
-            "stays within the tolerance, so a kernel could leave them out; draw it so that they "
-            "matter (both signs, rows of mixed scale, fewer elements), or declare [correctness] "
-            f"free_inputs = [{free}]"
-        )
-    if found is Effect.NONE:
-        return Fault(
-            f"{name} decides nothing: with other values the result is the same in every bit, so a "
-            "kernel could ignore it; draw it so that it matters, remove it, or declare "
-            f"[correctness] free_inputs = [{free}]"
-        )
-    if found is Effect.ROUNDING:
-        return Fault(
-            f"{name} decides nothing: with other values the result is the same but for rounding, "
-            "so a kernel could ignore it; draw it so that it matters, remove it, or declare "
-            f"[correctness] free_inputs = [{free}]"
-        )
-    return Fault(
-        f"{name} decides nothing: with other values the result stays within the tolerance, so a "
-        "kernel could ignore it; draw it so that it matters, remove it, or declare [correctness] "
-        f"free_inputs = [{free}]"
+    name = input_name(position, parameters)
+    moved = {
+        Effect.NONE: "the result is the same in every bit",
+        Effect.ROUNDING: "the result is the same but for rounding",
+    }.get(found, "the result stays within the tolerance")
+    why = (
+        f"{name} decides nothing: with other values {moved}, so a kernel could ignore it; draw it "
+        "so that it matters, remove it"
     )
+    ignored = found in (Effect.NONE, Effect.ROUNDING)
+    named = name_of(position, parameters) or position
+    return Fault(reason=why, kind=FaultKind.UNDECIDED, input=named, ignored=ignored)
 
 
 def _unsteady(item: Item, again: Sequence[torch.Tensor], given: float | None) -> Fault | None:
-    held = item.bounds(given)
-    found = correctness.compare(again, item.results, None, correctness.loosened(held))
+    if item.check is not None:
+        found = item.check(again)
+    else:
+        held = correctness.loosened(item.bounds(given))
+        found = correctness.compare(again, item.results, None, held)
     if not found.message:
         return None
-    return Fault(
+    why = (
         "Model is not deterministic: called twice on the same input it gave different "
-        f"results ({found.message})",
-        found.detail,
+        f"results ({found.message})"
     )
+    return Fault(reason=why, kind=FaultKind.UNSTEADY, detail=found.detail)
 
 
 def _undefined(items: Sequence[Item]) -> Fault | None:
     for index, results in enumerate(zip(*(item.results for item in items), strict=True)):
         inexact = results[0].dtype in FLOORS and results[0].numel() > 0
         if inexact and all(bool(torch.isnan(result).all()) for result in results):
-            return Fault(f"output {index} is NaN everywhere, so nothing can be checked")
+            return Fault(reason=f"output {index} is NaN everywhere, so nothing can be checked")
     if not any(result.numel() for result in items[0].results):
-        return Fault("every output is empty, so nothing can be checked")
+        return Fault(reason="every output is empty, so nothing can be checked")
     return None
 
 
@@ -211,7 +204,38 @@ def _undrawn(items: Sequence[Item]) -> Fault | None:
         else "get_inputs() returns the same values every time, so a kernel could remember the "
         "answer: draw them from torch's, NumPy's or Python's global generator, and seed none"
     )
-    return Fault(why)
+    return Fault(reason=why)
+
+
+def _unsound_check(items: Sequence[Item]) -> Fault | None:
+    """Return a fault if the task's own check refuses right results, or accepts wrong ones."""
+    for check, item in [(item.check, item) for item in items if item.check is not None]:
+        own = check(item.results)
+        if own.message:
+            why = f"the check does not accept the reference's own result: {own.message}"
+            return _fault_of_check(own, why, own.detail)
+        zeros = [torch.zeros_like(result) for result in item.results]
+        wrong = [("zeros", zeros), ("a permuted result", _permuted(item.results))]
+        for what, results in wrong:
+            same = all(map(same_value, results, item.results))
+            if not same and not check(results).message:
+                why = f"the check accepts {what} in place of a result, so it checks nothing"
+                return _fault_of_check(own, why)
+    return None
+
+
+def _fault_of_check(found: Comparison, why: str, detail: str = "") -> Fault:
+    file = found.judged_by.partition(":")[0]
+    return Fault(reason=why, kind=FaultKind.CHECK, file=file, detail=detail)
+
+
+def _permuted(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return results whose elements have other places; each result has its own order."""
+    order = torch.Generator().manual_seed(1)
+    return [
+        result.reshape(-1)[torch.randperm(result.numel(), generator=order)].reshape(result.shape)
+        for result in results
+    ]
 
 
 def is_copy(item: Item, index: int) -> bool:
@@ -226,71 +250,61 @@ def _too_easy(
         ("zeros", lambda at: [torch.zeros_like(r) for r in items[at].results]),
         ("the mean of the results, everywhere", lambda at: [_mean(r) for r in items[0].results]),
         ("ones", lambda at: [torch.ones_like(r) for r in items[at].results]),
+        ("nothing and changes no argument", lambda at: _unchanged(items[at])),
     ]
     for what, answer in answers:
         if all(_passes(answer(at), items[at], given) for at in range(len(items))):
-            return Fault(
+            why = (
                 f"a kernel would pass that returns {what}: the results must differ from place to "
                 "place by more than the tolerance"
             )
+            return Fault(reason=why, kind=FaultKind.TOO_EASY, answer=what)
     for index in sorted(set(range(len(items[0].inputs))) - copied):
         answer = _passing_on(items, index)
         if all(_passes(answer(at), items[at], given) for at in range(len(items))):
-            return Fault(
+            why = (
                 f"a kernel would pass that returns input {index} itself: draw inputs of both signs "
-                "and of more than one kind, or it is no task",
-                copied=index,
+                "and of more than one kind, or it is no task"
             )
+            what = f"input {index} itself"
+            return Fault(reason=why, kind=FaultKind.TOO_EASY, answer=what, copied=index)
     # The first result is correct for the first input.
     if all(_passes(items[0].results, items[at], given) for at in range(1, len(items))):
-        return Fault(
+        why = (
             "a kernel would pass that returns its first result, for every other input: the results "
             "hardly depend on the inputs"
         )
+        what = "its first result, for every other input"
+        return Fault(reason=why, kind=FaultKind.TOO_EASY, answer=what)
     return None
 
 
 def _too_loose(item: Item, given: float | None) -> Fault | None:
-    """Return a fault if the task's tolerance hides half of the digits, or a tenth of the value.
-
-    A bound that the task does not set is derived from roundings: one number of 16 bits, such as the
-    mean of a million terms, may lie within it by chance.
-    """
-    if given is None:
-        return None
+    """Return a fault if the task's tolerance hides a tenth of the value."""
     # A step of 8 bits is more than a tenth of the value.
-    fine = [r for r in item.results if r.dtype in FLOORS and r.dtype not in FLOAT8]
-    if not fine:
+    fine = [r.dtype in FLOORS and r.dtype not in FLOAT8 for r in item.results]
+    if given is None or not any(fine):
         return None
+    wrong = [r * 1.1 if each else r for r, each in zip(item.results, fine, strict=True)]
     held = item.bounds(given)
-    widest = max(bound.tolerance for bound in held)
-    weakened = [
-        (
-            "is wrong by 10 %",
-            [
-                r * (1 + PERTURBATION) if r.dtype in FLOORS and r.dtype not in FLOAT8 else r
-                for r in item.results
-            ],
-        ),
-        ("has only 16 bits of the result", [_halved(r) for r in item.results]),
-    ]
-    for what, results in weakened:
-        if correctness.compare(results, item.results, item.exact, held).message:
-            continue
-        lost = correctness.compare(results, item.results, None, held).error
-        # Small whole numbers lose nothing in 16 bits.
-        if lost > max(FLOORS[r.dtype] for r in fine):
-            return Fault(
-                f"the tolerance of {widest:.2g} is too loose: a kernel would pass that {what} "
-                f"(error {lost:.2g})"
-            )
-    return None
+    if correctness.compare(wrong, item.results, item.exact, held).message:
+        return None
+    why = f"the tolerance of {given:.2g} is too loose: a kernel would pass that is wrong by 10 %"
+    return Fault(reason=why, kind=FaultKind.TOO_LOOSE)
 
 
 def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
     if answer is None:
         return False
-    return correctness.accepts(answer, item.results, item.exact, item.bounds(given))
+    return item.accepts(answer, given)
+
+
+def _unchanged(item: Item) -> list[torch.Tensor] | None:
+    """Return the arguments of a call that changes none; None if other results are wanted."""
+    values = [item.inputs[at] for at in item.changed]
+    found = [each for each in values if isinstance(each, torch.Tensor)]
+    alike = [each.shape for each in found] == [each.shape for each in item.results]
+    return found if alike else None
 
 
 def _passing_on(items: Sequence[Item], index: int) -> Answer:
@@ -309,10 +323,3 @@ def _mean(result: torch.Tensor) -> torch.Tensor:
         return result.reshape(-1)[0].expand(result.shape) if result.numel() else result
     wide = torch.nan_to_num(computable(result)) if not result.is_complex() else result
     return torch.full_like(result, wide.mean().item())
-
-
-def _halved(result: torch.Tensor) -> torch.Tensor:
-    if result.dtype not in WIDE:
-        return result
-    rounded = result.half().to(result.dtype)
-    return torch.where(torch.isfinite(rounded), rounded, result)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from statistics import median
 
-import msgspec
-
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     STEADY_CLUSTERS,
     CaseTiming,
@@ -28,7 +27,7 @@ from akg_tui.core.measurement import (
 from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.device.device_side import around_a_call_s, side_of
+from akg_tui.evaluate.device_side import around_a_call_s, side_of
 from akg_tui.evaluate.noise import Machine, Watch, warm_up
 from akg_tui.evaluate.prefetch import Need
 from akg_tui.evaluate.processes.child_pool import ChildPool
@@ -40,27 +39,21 @@ from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.evaluate.targets.target import Monitor
 from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoy, IdleProcess, Memory, Side
 
-LEAST_CLUSTERS = 4
-CALIBRATING_CALLS = 3
 CHECKABLE = 0.5
-"""The share of the inputs with known results, so that a timed call can be checked."""
+CHECKABLE_LEAST = 4
+"""The share of the inputs with known results, and their least number, so that a timed call can be
+checked."""
 
-CONFIRM_SHARE = 0.5
-"""The extra budget of a confirmation, as a share of the budget of the comparison."""
+EXTRA_SHARE = 0.5
+"""The extra budget of a confirmation, and of finding out whether a faster kernel is slower in a
+case, as a share of the budget of the comparison."""
 
-CASE_SHARE = 0.5
-"""The extra budget to find out whether a faster kernel is slower in a case, as such a share."""
-
-CASE_CLUSTERS = (8, 12, 16, 24, 32, 48)
-"""The clusters after which a case that seems to be slower is looked at."""
-
-PRECISE_EVERY = 4
-FORKED_AHEAD = 8
-"""The number of clusters whose children are forked at once, which is faster, after a look that left
-the ratio undecided."""
+PRECISE_ALPHA = 0.005
+PRECISE_LEAST = 6
+"""The one-sided error rate of a ratio that is quoted, and its least number of values."""
 
 SPARES = 1 + 2 * MAIN.looks[0].clusters
-"""The least number of children for a comparison: the idle process, and those of its clusters."""
+"""The children that are forked ahead: the idle process, and those of the clusters up to a look."""
 
 
 @dataclass
@@ -75,6 +68,7 @@ class TimingResult:
     undecided: bool = False
     deviation: float | None = None
     detectable: float | None = None
+    excluded: float | None = None
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
     cases: tuple[CaseTiming, ...] = ()
@@ -87,8 +81,9 @@ class TimingResult:
 class TimedCase:
     """One case of a comparison: what verification has found, and the values so far.
 
-    `held` are the bounds of the candidate's results, `call_s` the approximate seconds of its call,
-    and `decoys` inputs for calls between the timed calls, whose results are checked.
+    `held` are the bounds of the candidate's results (empty: no result is looked at), `call_s` the
+    approximate seconds of its call, and `decoys` inputs for calls between the timed calls, whose
+    results are checked.
     """
 
     judged: JudgedCase
@@ -133,8 +128,8 @@ class TimingStage:
     cases: Sequence[TimedCase]
     found: TimingResult
     _: KW_ONLY
-    kernel: str
-    incumbent: str | None
+    kernel: KernelFiles
+    incumbent: KernelFiles | None
     levels: Sequence[Level]
     report: Callable[[str, int, int, Interval | None], None]
     precise: float | None
@@ -148,6 +143,8 @@ class TimingStage:
         self._timing = self.pool.task.timing
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
+        self._extremes: list[tuple[float, float]] = []
+        """The least and the largest log ratio of each cluster since the last new inputs."""
 
     def run(self) -> None:
         """Time both kernels, and confirm a gain on new inputs.
@@ -159,7 +156,9 @@ class TimingStage:
         """
         self.report("time", 0, MAIN.looks[0].clusters, None)
         with contextlib.ExitStack() as running:
-            idle = [running.enter_context(self._idle_process(case)) for case in self.cases]
+            self.pool.fork_spares(SPARES)
+            references = [case.judged.reference for case in self.cases]
+            idle = [running.enter_context(idle_process(self.pool, each)) for each in references]
             with self._runners(idle, strict=self.precise is not None) as runners:
                 if self.precise:
                     self._run_until_precise(runners)
@@ -184,31 +183,47 @@ class TimingStage:
         for values, spent in self._rounds(runners, MAIN, self._timing.budget_s):
             count = len(values)
             self.report("time", count, MAIN.next(count).clusters, self.found.ratio)
-            if statistics.is_hopeless(values, goal) and not self._noise():
-                self.found.ratio = statistics.early_interval(values)
-                self._record_noise(values)
+            noise = self._noise()
+            if self._is_decisive_loss or (not noise and statistics.is_hopeless(values, goal)):
+                self._record_spread(values, noise)
+                self.found.ratio = statistics.ratio_interval(values, statistics.FUTILITY_ALPHA)
                 return Standing.FUTILE
-            look = MAIN.final(count) if spent else MAIN.at(count)
+            if self._is_decisive_gain:
+                self._record_spread(values, noise)
+                self.found.ratio = statistics.ratio_interval(values, PRECISE_ALPHA)
+                return Standing.FASTER
+            look = MAIN.final(count) if spent else MAIN.at(count, disturbed=bool(noise))
             if look is None:
                 continue
-            self._record_noise(values)
+            self._record_spread(values, noise)
             if self._slower_case():
                 self.found.ratio = statistics.ratio_interval(values, look.alpha)
                 return Standing.FUTILE
-            least = STEADY_CLUSTERS if self.found.noise else 0
-            standing = statistics.standing(values, look, goal, least=least)
+            standing = statistics.standing(values, look, goal)
             if standing is Standing.FASTER:
                 self.found.ratio = statistics.ratio_interval(values, look.alpha)
                 return standing
-            if spent and statistics.is_faster_so_far(values, goal):
-                return Standing.FASTER
             if standing is Standing.FUTILE:
                 return standing
             if spent or look is MAIN.last:
                 self.found.undecided = statistics.is_open(values, goal)
                 return Standing.FUTILE
-            self._fork_ahead(MAIN.next(count).clusters - count)
+            # All at once, which is faster than one by one.
+            self.pool.fork_spares(SPARES - 1)
         return Standing.FUTILE
+
+    @property
+    def _is_decisive_gain(self) -> bool:
+        """Whether a few clusters prove a large gain, even without the baseline's waits."""
+        return statistics.is_decisive([least for least, _ in self._extremes])
+
+    @property
+    def _is_decisive_loss(self) -> bool:
+        return statistics.is_decisive([-most for _, most in self._extremes])
+
+    @property
+    def _is_decisive_either_way(self) -> bool:
+        return self._is_decisive_gain or self._is_decisive_loss
 
     def _slower_case(self) -> bool:
         """Return whether the candidate is slower in a case than the task allows, beyond doubt."""
@@ -224,22 +239,17 @@ class TimingStage:
         prevents no KEEP.
         """
         most = self._timing.max_regression
-        stop = time.monotonic() + CASE_SHARE * self._timing.budget_s
+        stop = time.monotonic() + EXTRA_SHARE * self._timing.budget_s
         for case, runner in runners if len(runners) > 1 else ():
             while (
                 statistics.seems_slower(case.log_ratios, most)
-                and len(case.log_ratios) < CASE_CLUSTERS[-1]
+                and len(case.log_ratios) < MAIN.last.clusters
                 and time.monotonic() < stop
             ):
                 self._run_cluster(case, runner)
-                looked_at = len(case.log_ratios) in CASE_CLUSTERS
-                if looked_at and statistics.is_slower(case.log_ratios, most):
+                if MAIN.at(len(case.log_ratios)) and statistics.is_slower(case.log_ratios, most):
                     return Standing.FUTILE
         return Standing.FASTER
-
-    def _fork_ahead(self, rounds: int) -> None:
-        """Fork the children of some clusters to come, which is faster than one by one."""
-        self.pool.fork_spares(2 * min(rounds * len(self.cases), FORKED_AHEAD))
 
     def _confirm(self, runners: Runners) -> None:
         """Measure a gain again, on new inputs.
@@ -248,18 +258,20 @@ class TimingStage:
         doubt. It is undecided if the budget ends before that, and the new values do not exclude it.
         """
         main, found = self.found.log_ratios, self.found
-        least = STEADY_CLUSTERS if found.noise else 0
+        disturbed = bool(found.noise)
         found.confirmation = Confirmation(None, agrees=False)
-        budget_s = CONFIRM_SHARE * self._timing.budget_s
+        budget_s = EXTRA_SHARE * self._timing.budget_s
         for values, spent in self._rounds(runners, CONFIRMING, budget_s):
             count = len(values)
             self.report("confirm", count, CONFIRMING.next(count).clusters, found.ratio)
-            look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
+            look = CONFIRMING.final(count) if spent else CONFIRMING.at(count, disturbed=disturbed)
+            if self._is_decisive_gain:
+                interval = statistics.ratio_interval(values, PRECISE_ALPHA)
+                found.confirmation = Confirmation(interval, agrees=True)
+                return
             if look is None:
                 continue
-            standing = statistics.standing(
-                values, look, 0.0, CONFIRMING, least=0 if spent else least
-            )
+            standing = statistics.standing(values, look, 0.0, CONFIRMING)
             if statistics.is_confirmed_together(main, values, self._timing.min_gain):
                 standing = Standing.FASTER
             interval = statistics.ratio_interval(values, look.alpha)
@@ -269,21 +281,24 @@ class TimingStage:
             if spent or look is CONFIRMING.last:
                 found.undecided = True
                 return
-            self._fork_ahead(CONFIRMING.next(count).clusters - count)
+            self.pool.fork_spares(SPARES - 1)
 
     def _run_until_precise(self, runners: Runners) -> None:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
         budget_s = min(self._timing.budget_s, self.within_s or math.inf)
         for values, spent in self._rounds(runners, None, budget_s):
             count = len(values)
-            due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
+            # Looked at every four clusters, so that the progress has a next aim.
+            due = max(PRECISE_LEAST, -(-count // 4) * 4)
             self.report("time", count, due, self.found.ratio)
-            if count == due or spent:
-                self._record_noise(values)
+            # The interval of two or three values is that of the largest spread that was measured.
+            if count in {2, 3, due} or spent:
+                self._record_spread(values, self._noise())
                 found = self.found.ratio
                 sharp = found is not None and statistics.is_precise(found, self.precise or 0.0)
                 steady = not self.found.noise or count >= STEADY_CLUSTERS
-                if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
+                steady = steady or self._is_decisive_either_way
+                if (sharp and steady) or spent or count >= MAIN.last.clusters:
                     break
 
     def _rounds(
@@ -297,10 +312,12 @@ class TimingStage:
         stop = time.monotonic() + budget_s
         self._watch, self._watched_s = Watch(Machine(), device), 0.0
         values = list(self.prior) if schedule is MAIN else []
-        found = self.found
+        self._extremes.clear()
+        found, least = self.found, 2 if schedule is None else MAIN.looks[0].clusters
         while True:
             cluster = self._run_round(runners)
             values.append(cluster.log_ratio)
+            self._extremes.append((cluster.least_log_ratio, cluster.most_log_ratio))
             if schedule is not None:
                 found.log_ratios = (*(found.log_ratios or self.prior), cluster.log_ratio)
             self._candidate_s.append(cluster.candidate_s)
@@ -308,10 +325,10 @@ class TimingStage:
             found.candidate_ms = median(self._candidate_s) * 1e3
             found.baseline_ms = median(self._baseline_s) * 1e3
             if schedule is not CONFIRMING and len(values) > 1:
-                alpha = schedule.final(len(values)).alpha if schedule else statistics.PRECISE_ALPHA
+                alpha = schedule.final(len(values)).alpha if schedule else PRECISE_ALPHA
                 found.ratio = statistics.ratio_interval(values, alpha)
             enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
-            yield values, len(values) >= LEAST_CLUSTERS and enough
+            yield values, len(values) >= least and enough
 
     def _warmed_device(self, runners: Runners) -> Monitor | None:
         """Return what watches the device, whose clock has come to rest; None on the host."""
@@ -339,6 +356,8 @@ class TimingStage:
 
         return Cluster(
             mean(lambda each: each.log_ratio),
+            mean(lambda each: each.least_log_ratio),
+            mean(lambda each: each.most_log_ratio),
             sum(each.pairs for each in clusters),
             math.exp(mean(lambda each: math.log(each.baseline_s))),
             math.exp(mean(lambda each: math.log(each.candidate_s))),
@@ -376,13 +395,13 @@ class TimingStage:
             if case.judged.name and len(case.log_ratios) > 1
         )
 
-    def _record_noise(self, values: Sequence[float]) -> None:
-        """Record the disturbances of the machine, and the detectable gain."""
-        found = self.found
+    def _record_spread(self, values: Sequence[float], noise: tuple[str, ...]) -> None:
+        """Record the disturbances of the machine, and which gains the values find and exclude."""
+        found, alpha = self.found, MAIN.final(len(values)).alpha
+        found.noise = noise
         found.deviation = statistics.trimmed_mean(values).deviation
-        alpha = MAIN.final(len(values)).alpha
         found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
-        found.noise = self._noise()
+        found.excluded = statistics.excluded_gain(values)
 
     def _noise(self) -> tuple[str, ...]:
         return self._watch.disturbances(self._baseline_s)
@@ -429,25 +448,19 @@ class TimingStage:
         self, case: TimedCase, idle: IdleProcess, *, strict: bool
     ) -> Iterator[ClusterRunner]:
         """Yield a runner with inputs drawn for this runner only."""
-        self.pool.fork_spares(SPARES - 1, reserved=True)
+        self.pool.fork_spares(SPARES - 1)
         reference, prefetched = case.judged.reference, case.judged.prefetched
         known = reference.description
-        pairs, turns = timing_samples.cluster_size(
+        size = timing_samples.cluster_size(
             self._baseline_seconds(case),
             case.call_s,
             known.inputs.size + known.outputs.size,
             share=prefetched.share,
             around_s=around_a_call_s(reference.plan(known.inputs, known.outputs)),
         )
-        need = Need(
-            turns,
-            # A kernel can't tell for which inputs the result is known.
-            checkable=int(CHECKABLE * turns),
-            at_least=timing_samples.PAIRS_LEAST + timing_samples.WARMUPS,
-        )
         plan = reference.kernel_plan(self.kernel)
         with (
-            contextlib.closing(prefetched.timed(need)) as draw,
+            contextlib.closing(prefetched.timed(inputs_needed(size))) as draw,
             contextlib.closing(self._baseline_side(reference)) as baseline,
             contextlib.closing(side_of(self.pool, "candidate", plan)) as candidate,
         ):
@@ -455,30 +468,14 @@ class TimingStage:
                 self.pool,
                 draw,
                 case.held,
-                baseline=baseline,
-                candidate=candidate,
+                sides=(baseline, candidate),
                 idle=idle,
                 state=reference.state,
-                pairs=pairs,
+                size=size,
                 strict=strict,
                 rng=self.rng,
-                memory_pool=prefetched.memory_pool,
                 decoys=case.decoys,
             )
-
-    @contextlib.contextmanager
-    def _idle_process(self, case: TimedCase) -> Iterator[IdleProcess]:
-        """Yield a process that shows the fixed cost of a call."""
-        self.pool.fork_spares(SPARES, reserved=True)
-        reference = case.judged.reference
-        plan = msgspec.structs.replace(reference.kernel_plan(""), kind="idle")
-        side = side_of(self.pool, "idle process", plan, FailureKind.JUDGE)
-        with contextlib.closing(side), self.pool.child("", builds=bool(plan.device)) as worker:
-            with side.blamed():
-                side.send_plan(worker, reference.state)
-                self.pool.await_load(worker)
-                worker.await_stop()
-            yield IdleProcess(side, reference.sample)
 
     def _baseline_side(self, reference: Reference) -> Side:
         if self.incumbent is None:
@@ -493,17 +490,42 @@ class TimingStage:
         known, baseline = self.memory.call_s, (case.judged.name, self.incumbent)
         reference = case.judged.reference
         if baseline not in known:
-            with (
-                contextlib.closing(self._baseline_side(reference)) as side,
-                side.blamed(),
-                # The baseline may not have been built since this judge started.
-                self.pool.child(side.plan.source, builds=True) as worker,
-            ):
-                side.send_plan(worker, reference.state)
-                self.pool.await_load(worker)
-                taken = []
-                for _ in range(CALIBRATING_CALLS):
-                    side.fill(reference.sample, 0)
-                    taken.append(side.timed_call(self._timing.call_timeout_s).seconds)
-                known[baseline] = min(taken)
+            with contextlib.closing(self._baseline_side(reference)) as side:
+                known[baseline] = call_seconds(self.pool, reference, side)
         return known[baseline]
+
+
+@contextlib.contextmanager
+def idle_process(pool: ChildPool, reference: Reference) -> Iterator[IdleProcess]:
+    """Yield a process that shows the fixed cost of a call."""
+    plan = reference.idle_plan()
+    side = side_of(pool, "idle process", plan, FailureKind.JUDGE)
+    with contextlib.closing(side), pool.child(plan.files, builds=bool(plan.device)) as worker:
+        with side.blamed():
+            side.send_plan(worker, reference.state)
+            pool.await_load(worker)
+            worker.await_stop()
+        yield IdleProcess(side, reference.sample)
+
+
+def call_seconds(pool: ChildPool, reference: Reference, side: Side) -> float:
+    """Return the approximate seconds of a call: the least of three short ones."""
+    taken: list[float] = []
+    # The kernel may not have been built since this judge started.
+    with side.blamed(), pool.child(side.plan.files, builds=True) as worker:
+        side.send_plan(worker, reference.state)
+        pool.await_load(worker)
+        while len(taken) < 3 and sum(taken) < timing_samples.CLUSTER_MOST_S:
+            side.fill(reference.sample, 0)
+            taken.append(side.timed_call(pool.task.timing.call_timeout_s).seconds)
+    return min(taken)
+
+
+def inputs_needed(size: timing_samples.ClusterSize) -> Need:
+    """Return the inputs that the turns of a cluster need."""
+    return Need(
+        size.turns,
+        # A kernel can't tell for which inputs the result is known.
+        checkable=max(int(CHECKABLE * size.turns), min(size.turns, CHECKABLE_LEAST)),
+        at_least=size.warmups + min(size.pairs, timing_samples.PAIRS_LEAST),
+    )

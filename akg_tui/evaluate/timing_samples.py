@@ -14,45 +14,54 @@ import math
 import os
 import random
 import statistics
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import torch
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
+from akg_tui.dsl.interpretation import MOST_CONFIGURATIONS
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.kernel_server import CHANGED_RESULTS
-from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan, TensorSlot
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
-from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, TimedCall, Worker
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import (
+    REMARK_BYTES,
+    REPORT_BYTES,
+    Layout,
+    Op,
+    Plan,
+    TensorSlot,
+)
 from akg_tui.evaluate.reference import Draw
-from akg_tui.evaluate.statistics import HOPELESS_CLUSTERS
+from akg_tui.evaluate.sandbox import process_watch
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.verification_inputs import VerificationInput
 
 PAIRS = 11
-PAIRS_LEAST = 3
 PAIRS_MOST = 40
-SAMPLED_S = 0.044
-"""The approximate time for the calls of a cluster, in seconds, if `PAIRS` pairs take less."""
+CLUSTER_S = 0.05
+"""The time for the calls of a cluster, in seconds, within these numbers of pairs."""
 
-CLUSTER_S = 0.25
-"""The most time for the calls of a cluster, in seconds, if more than `PAIRS_LEAST` pairs fit."""
+PAIRS_LEAST = 3
+CLUSTER_MOST_S = 0.25
+"""If `PAIRS` pairs would take more seconds, there are fewer, but not fewer than these."""
+
+SLOW_S = 1.0
+"""If `PAIRS_LEAST` pairs, the calls that warm up, or the spare turns would take more seconds, there
+are fewer: long calls differ little within a process."""
 
 AROUND_A_CALL_S = 1e-4
 """The approximate time between two calls: filling in an input, stopping, checking."""
 
-WARMUPS = 2
-WARMUPS_MOST = 8
-WARMING = 0.03
-"""A process is warm once a call is faster than the best earlier call by less than this."""
+WARMUPS = 3
+"""The first calls of a process, which do not count."""
 
 SPARE_TURNS = 8
 """Turns that are drawn beyond a cluster's warm-ups and pairs, to take disturbed calls again."""
@@ -61,60 +70,33 @@ DISTURBED_S = 3e-5
 DISTURBED = 0.03
 """A call that waited longer for a CPU, in seconds and as a share of the call, is taken again."""
 
-WAITING_FACTOR = 2
-WAITING_MORE = 2
-"""Disturbed calls do not count, unless the candidate has more than this multiple of those of the
-baseline, and this many besides."""
-
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
 """The bytes of returned results that are kept for comparison after a cluster."""
 
+LEAST_SHARE = 0.01
+"""The least share of a call that is counted without its waits for a CPU."""
+
 CHECKED = 0.125
-"""The share of calls whose results are checked, beside one that always is."""
-
-HELD_MOST = 6
-HELD_BYTES = 32 << 20
-HELD_SHARE = 1 / 8
-HELD_FROM = 3
-"""Results of earlier calls that a process must keep, at most; their bytes, if there are several;
-the largest, as a share of the memory that a kernel may use; and the first call of which it is
-checked that it did (a kernel with one buffer for its results is found by then)."""
-
-HELD_PARTS = 64
-HELD_PART_BYTES = 4096
-"""Of a result that is larger than `HELD_BYTES` these parts are compared later."""
-
-OVERWRITTEN = 64
-OVERWRITTEN_BYTES = 64
-"""The runs of a result that the judge overwrites before its process may release it. A kernel that
-uses the memory again, and counts on a part that it wrote for an earlier result, is wrong then."""
-
-GLIMPSES = 8
-GLIMPSE_BYTES = 64
+"""The share of calls whose results are checked, beside one that always is; and of turns before
+which a decoy is called."""
 
 IDLE_EVERY = 3
-IDLE_KEPT = 45
-"""The turns between calls of the idle process, and how many of its last times count."""
+"""The turns between calls of the idle process."""
 
-LATE_S = 2e-5
-"""A call after which a process used more CPU time than this, in seconds, beyond that of the idle
-process, ends when it was stopped."""
-
-FIXED_SHARE = 0.5
-"""The largest share of a call that is subtracted as fixed cost."""
-
-DECOYS = 3
-PAIRS_A_DECOY = 4
-FIRST_CLUSTERS = HOPELESS_CLUSTERS[0]
 Decoy = tuple[VerificationInput, ...]
-"""Verification inputs of one or two calls in a row, at random turns of a cluster; their results are
-checked, and their time does not count. There are at least `DECOYS`, and one for each
-`PAIRS_A_DECOY` pairs; in each of the `FIRST_CLUSTERS` before a verdict there is one, because a
-kernel that is slower is dismissed after them, and gains nothing by a wrong result."""
+"""Verification inputs of one or two calls in a row, between the timed calls: their results are
+checked, and their time does not count."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
-LATE_RESULTS = "the kernel went on writing its result after it had returned"
+
+
+class ClusterSize(NamedTuple):
+    """The turns of a cluster that warm up, those that count, and all that inputs are drawn for."""
+
+    warmups: int
+    pairs: int
+    turns: int
 
 
 def cluster_size(
@@ -124,18 +106,21 @@ def cluster_size(
     *,
     share: float = 1.0,
     around_s: float = AROUND_A_CALL_S,
-) -> tuple[int, int]:
-    """Return the pairs of calls that count in a cluster, and the turns to draw inputs for.
+) -> ClusterSize:
+    """Return the turns of a cluster, each of which is a pair of calls.
 
-    Both lie within bounds of time, and of memory, of which the inputs may take a `share`. The
-    further turns are for warming up, and for taking disturbed calls again. Beside a call pass
+    They lie within bounds of time, and of memory, of which the inputs may take a `share`. The
+    turns beyond `warmups` and `pairs` are for taking disturbed calls again. Beside a call pass
     `around_s` seconds.
     """
     pair_s = baseline_s + candidate_s + 2 * around_s
     items = int(share * POOL_BYTES) // max(item_bytes, 1)
-    wanted = min(max(PAIRS, int(SAMPLED_S / pair_s)), PAIRS_MOST)
-    pairs = max(PAIRS_LEAST, min(wanted, int(CLUSTER_S / pair_s), items - WARMUPS))
-    return pairs, pairs + max(WARMUPS, min(WARMUPS_MOST + SPARE_TURNS, items - pairs))
+    fitting = max(1, int(SLOW_S / pair_s))
+    least, warmups = min(PAIRS_LEAST, fitting), min(WARMUPS, fitting)
+    wanted = min(max(PAIRS, int(CLUSTER_S / pair_s)), PAIRS_MOST)
+    pairs = max(least, min(wanted, int(CLUSTER_MOST_S / pair_s), items - warmups))
+    spare = max(0, min(SPARE_TURNS, int(SLOW_S / pair_s), items - pairs - warmups))
+    return ClusterSize(warmups, pairs, warmups + pairs + spare)
 
 
 class Side:
@@ -145,12 +130,11 @@ class Side:
     is the result of the evaluation.
     """
 
-    fixed_share = FIXED_SHARE
+    fixed_share = 0.5
+    """The largest share of a call that is subtracted as fixed cost."""
+
     cold_calls = 0
     """The first calls of a process whose fixed cost is another one."""
-
-    keeps_results = True
-    """Whether results of earlier calls must stay as they were, in memory that the judge reads."""
 
     def __init__(self, name: str, plan: Plan, fault: FailureKind | None = None) -> None:
         if plan.inputs is None or plan.outputs is None:
@@ -160,7 +144,7 @@ class Side:
         self._fault = fault
         self._outputs = plan.outputs
         self._results = Results(plan.outputs, plan.strides)
-        self._report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
+        self._report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else REMARK_BYTES)
         self._inputs = SharedMemory(plan.inputs.size)
         self._addresses = SharedMemory(layouts.address_format(plan.outputs).size)
         self.worker: Worker
@@ -175,6 +159,10 @@ class Side:
         self.worker = worker
         worker.send_content(op, self.plan, self._report, state, self._inputs, self._addresses)
 
+    def remark(self, size: int) -> str:
+        """Return the remark of `size` bytes that a kernel's child wrote as it loaded the plan."""
+        return bytes(self._report.map[: min(size, REMARK_BYTES)]).decode("utf-8", "replace")
+
     def fill(self, draw: Draw, item: int) -> None:
         """Copy an item's arguments to where the child reads them.
 
@@ -182,25 +170,36 @@ class Side:
         """
         self._inputs.bytes[: draw.description.inputs.size] = draw.input_bytes(item)
 
-    def begin(self, draw: Draw, item: int) -> None:
+    def begin(self, draw: Draw, item: int, configuration: int = 0) -> None:
         """Start a call on an item, without waiting for it."""
         self.fill(draw, item)
-        self.worker.send(Op.CALL)
+        self.worker.send(Op.CALL, count=configuration)
 
-    def finish(self, timeout_s: float, *, compile_s: float = 0.0) -> None:
-        """Wait for a call that was begun; see `Worker.answer`."""
-        self.worker.answer(timeout_s, "being called", compile_s=compile_s)
+    def finish(self, timeout_s: float, *, compile_s: float = 0.0) -> int:
+        """Wait for a call that was begun; see `Worker.answer`.
+
+        Return how many configurations the kernel's tuners can take.
+        """
+        count = self.worker.answer(timeout_s, "being called", compile_s=compile_s)
         self.worker.await_stop()
+        return min(count, MOST_CONFIGURATIONS)
 
     def check_calls(self, fixed_s: float) -> None:
         """Check what the child said of the calls since the last check: nothing, on the host."""
 
     def kept_arguments(self, draw: Draw, item: int) -> bool:
-        """Return whether the last call, whose results were read, left its arguments unchanged."""
-        size = draw.description.inputs.size
+        """Return whether the last call, whose results were read, left its arguments unchanged.
+
+        But for those that the reference changes.
+        """
+        known = draw.description
+        theirs = draw.input_bytes(item)
+        ours = self._inputs.bytes[: known.inputs.size]
         # As words: every item is whole words.
-        ours, theirs = self._inputs.bytes[:size], draw.input_bytes(item)
-        return np.array_equal(ours.view(np.uint64), theirs.view(np.uint64))
+        return all(
+            np.array_equal(ours[part].view(np.uint64), theirs[part].view(np.uint64))
+            for part in layouts.without(known.inputs, known.contract.changed)
+        )
 
     def results(self) -> list[torch.Tensor]:
         """Return the results of the stopped child's last call, valid until the next reading.
@@ -209,65 +208,18 @@ class Side:
         """
         return self._results.read(self.worker, self._addresses)
 
-    def places(self) -> list[tuple[int, int]]:
-        """Return the address and the size of each result of the last call."""
-        return self._results.places(self._addresses)
+    def timed_call(self, timeout_s: float) -> TimedCall:
+        """Call the kernel on the item of the last `fill`; see `Worker.timed_call`."""
+        return self.worker.timed_call(timeout_s)
 
-    def parts(self, rng: random.Random) -> list[tuple[int, bytes]]:
-        """Return what must stay of the results that `results` read last, each with its address."""
-        return self._results.parts(self._addresses, rng)
-
-    def timed_call(self, timeout_s: float, *, held: int = 0, pinned: int = 0) -> TimedCall:
-        """Call the kernel on the item of the last `fill`; the child is stopped afterwards.
-
-        See `Worker.timed_call`.
-        """
-        return self.worker.timed_call(timeout_s, held=held, pinned=pinned)
-
-    def watched_call(
-        self, timeout_s: float, *, rng: random.Random, held: int, pinned: int
-    ) -> TimedCall:
-        """Like `timed_call`, for a call whose results are checked.
-
-        Parts of the results are read at random places as soon as the child answers. A kernel that
-        answers early, and goes on inside a system call until it stops, can't know these places.
-
-        Raises
-        ------
-        ChildFailed
-            A part, or the place of a result, changed between the answer and the stop.
-        """
-        places: list[tuple[int, int]] = []
-        seen: list[tuple[int, bytearray]] = []
-
-        def glimpse() -> None:
-            places.extend(self.places())
-            for address, size in places:
-                for _ in range(GLIMPSES if size else 0):
-                    part = bytearray(min(GLIMPSE_BYTES, size))
-                    at = address + rng.randrange(size - len(part) + 1)
-                    # An address that can't be read fails when the whole result is read.
-                    with contextlib.suppress(ChildFailed):
-                        self.worker.copy_out(at, memoryview(part))
-                        seen.append((at, part))
-
-        call = self.worker.timed_call(timeout_s, held=held, pinned=pinned, at_answer=glimpse)
-        if places != self.places():
-            raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
-        for at, part in seen:
-            now = bytearray(len(part))
-            self.worker.copy_out(at, memoryview(now))
-            if now != part:
-                raise ChildFailed(FailureKind.WRONG, LATE_RESULTS)
-        return call
-
-    def move(self, memory_pool: SharedMemoryPool) -> None:
+    def move(self) -> None:
         """Replace the memory, because its addresses can favour one side."""
         self.close()
         # A new process must not read data that the last process left in these blocks.
         self._report = SharedMemory(self._report.size)
         self._addresses = SharedMemory(self._addresses.size)
-        self._inputs = memory_pool.take(self._inputs.size)
+        self._inputs = SharedMemory(self._inputs.size)
+        self._inputs.allocate()
 
     def close(self) -> None:
         """Free the memory."""
@@ -310,66 +262,17 @@ class Returned:
     decoy: VerificationInput | None = None
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Results that a process must keep: the number of their call, and parts by address."""
-
-    number: int
-    parts: list[tuple[int, bytes]]
-
-
 @dataclass
 class RunningSide:
-    """A side in one cluster: the items not yet used, and its calls so far.
+    """A side in one cluster: the items not yet used, and its timed calls so far.
 
-    From turn `due`, the next call with a known result is checked. Of the results that the process
-    must keep, those of call `pinned` stay until the cluster ends. `spoils`: whether the others are
-    overwritten with random bytes before the process may release them.
+    From turn `due`, the next call with a known result is checked.
     """
 
     side: Side
     due: int
     items: list[int]
-    held: int
-    pinned: int
-    spoils: bool
-    calls: int = 0
     timed: list[TimedCall] = field(default_factory=list)
-    kept: deque[Kept] = field(default_factory=deque)
-
-    def kept_results(self, rng: random.Random, *, ended: bool = False) -> bool:
-        """Return whether results that the process may release now are what they were.
-
-        Then they are overwritten at random places, as their owner might do. Without `spoils` the
-        bytes stay the same, so that both sides take as long.
-        """
-        released: list[Kept] = []
-        staying = deque[Kept]()
-        for each in self.kept:
-            if not ended and (each.number == self.pinned or each.number > self.calls - self.held):
-                staying.append(each)
-                continue
-            for address, content in each.parts:
-                now = bytearray(len(content))
-                self.side.worker.copy_out(address, memoryview(now))
-                if now != content:
-                    return False
-            released.append(each)
-        self.kept = staying
-        # After all comparisons: a kernel may return two views of one memory.
-        for each in released if self.held and not ended else ():
-            self._overwrite(each, rng)
-        return True
-
-    def _overwrite(self, kept: Kept, rng: random.Random) -> None:
-        parts = [(address, content) for address, content in kept.parts if content]
-        sizes = [len(content) for _, content in parts]
-        for address, content in rng.choices(parts, sizes, k=OVERWRITTEN) if parts else ():
-            length = min(OVERWRITTEN_BYTES, len(content))
-            at = rng.randrange(len(content) - length + 1)
-            spoiled = rng.randbytes(length)
-            part = spoiled if self.spoils else content[at : at + length]
-            self.side.worker.overwrite(address + at, part)
 
 
 @dataclass(frozen=True)
@@ -377,6 +280,10 @@ class Cluster:
     """The measurement of one pair of processes."""
 
     log_ratio: float
+    least_log_ratio: float
+    most_log_ratio: float
+    """The log ratio without the baseline's waits for a CPU, and without the candidate's."""
+
     pairs: int
     baseline_s: float
     candidate_s: float
@@ -390,10 +297,10 @@ class Cluster:
 class Memory:
     """Sizes that the judge carries from one comparison to the next; results are never carried.
 
-    `call_s`: by a case's name and a baseline's text, the approximate seconds of a call.
+    `call_s`: by a case's name and a baseline, the approximate seconds of a call.
     """
 
-    call_s: dict[tuple[str, str | None], float] = field(default_factory=dict)
+    call_s: dict[tuple[str, KernelFiles | None], float] = field(default_factory=dict)
 
 
 class IdleProcess:
@@ -406,8 +313,7 @@ class IdleProcess:
         self.side = side
         self._draw = draw
         self._cold = side.cold_calls
-        self._calls: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
-        self._disturbed: deque[TimedCall] = deque(maxlen=IDLE_KEPT)
+        self._calls: list[TimedCall] = []
 
     def wake(self, timeout_s: float, side: Side, draw: Draw, item: int) -> None:
         """Run while the judge fills in an item's arguments for the next call of `side`.
@@ -425,24 +331,13 @@ class IdleProcess:
             for _ in range(self._cold):
                 self.side.timed_call(timeout_s)
             self._cold = 0
-            call = self.side.timed_call(timeout_s)
-        (self._disturbed if is_disturbed(call) else self._calls).append(call)
+            self._calls.append(self.side.timed_call(timeout_s))
 
     @property
     def fixed_s(self) -> float:
-        """The fixed cost of a call in seconds; without its waits, if every call was disturbed."""
-        if not self._calls:
-            quiet = [max(0.0, call.seconds - call.waited_s) for call in self._disturbed]
-            return statistics.median(quiet) if quiet else 0.0
-        return self._median(lambda call: call.seconds)
-
-    @property
-    def fixed_late_s(self) -> float:
-        """The CPU time after the answer of a call that does nothing, in seconds."""
-        return self._median(lambda call: call.late_s)
-
-    def _median(self, figure: Callable[[TimedCall], float]) -> float:
-        return statistics.median(map(figure, self._calls)) if self._calls else 0.0
+        """The fixed cost of a call in seconds, without its waits for a CPU."""
+        quiet = [max(0.0, call.seconds - call.waited_s) for call in self._calls]
+        return statistics.median(quiet) if quiet else 0.0
 
 
 def is_disturbed(call: TimedCall) -> bool:
@@ -450,23 +345,20 @@ def is_disturbed(call: TimedCall) -> bool:
     return call.waited_s > max(DISTURBED_S, DISTURBED * call.seconds)
 
 
-def counted(pairs: Sequence[tuple[TimedCall, TimedCall]]) -> Sequence[tuple[TimedCall, TimedCall]]:
-    """Return the pairs of calls, of the baseline and of the candidate, that no waiting disturbed.
-
-    All pairs count if few are left, or if the candidate's calls waited far more often: a kernel
-    could have its slow calls wait, so that they are left out.
-    """
-    theirs, ours = (sum(map(is_disturbed, side)) for side in zip(*pairs, strict=True))
+def counted(
+    pairs: Sequence[tuple[TimedCall, TimedCall]], least: int = PAIRS_LEAST
+) -> Sequence[tuple[TimedCall, TimedCall]]:
+    """Return the pairs of calls that no waiting disturbed; all if fewer than `least` are left."""
     steady = [pair for pair in pairs if not any(map(is_disturbed, pair))]
-    few = len(steady) < PAIRS_LEAST or ours > WAITING_FACTOR * theirs + WAITING_MORE
-    return pairs if few else steady
+    return steady if len(steady) >= least else pairs
 
 
 @dataclass
 class ClusterRunner:
-    """Runs clusters of a candidate and a baseline on one draw of inputs.
+    """Runs clusters of a baseline and a candidate, or rounds of more kernels, on a draw of inputs.
 
-    `state` holds the weights; `pairs` pairs of calls make a cluster, fewer if there are not enough
+    `held` are the bounds of the candidate's results (empty: no result is looked at). `state` holds
+    the weights. A cluster has fewer pairs than `size` says if there are not enough
     inputs. `strict`: check every call whose result is known. `decoys`: inputs for calls whose
     results are checked and whose time does not count.
     """
@@ -475,162 +367,130 @@ class ClusterRunner:
     draw: Draw
     held: Sequence[Bound]
     _: KW_ONLY
-    baseline: Side
-    candidate: Side
+    sides: Sequence[Side]
+    """The baseline and the candidate of a cluster; the kernels of a round."""
+
     idle: IdleProcess
     state: SharedMemory
-    pairs: int
+    size: ClusterSize
     strict: bool
     rng: random.Random
-    memory_pool: SharedMemoryPool
     decoys: Sequence[Decoy] = ()
     sampled_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.held = correctness.loosened(self.held)
-        self.pairs = max(1, min(self.pairs, self.draw.count - WARMUPS))
-        self._warmups = min(WARMUPS_MOST, self.draw.count - self.pairs)
         self._returned: list[Returned] = []
-        self._clusters = 0
-        """The clusters that have ended."""
+        self.attended: Side | None = None
+        """The side that failed, if one did."""
 
     def run_cluster(self) -> Cluster:
-        """Fork both sides, time them in random order, and return the measurement."""
-        sides = [self.baseline, self.candidate]
+        """Time the baseline and the candidate, and return the measurement."""
+        baseline, candidate = self.run_round()
+        return self._summary(baseline, candidate)
+
+    def run_round(self) -> list[RunningSide]:
+        """Fork all sides, time them in random order, and return their calls."""
+        self._warmups = self.size.warmups
+        self._pairs = max(1, min(self.size.pairs, self.draw.count - self._warmups))
+        sides = list(self.sides)
         self.rng.shuffle(sides)
+        self._returned.clear()
         for side in sides:
-            side.move(self.memory_pool)
-        held = self._held_results()
-        with self.pool.children([side.plan.source for side in sides]) as children:
+            side.move()
+        with self.pool.children([side.plan.files for side in sides]) as children:
             # Both load in parallel; afterwards one runs at a time.
             for side, worker in zip(sides, children, strict=True):
-                with side.blamed():
+                with self._attending(side):
                     side.send_plan(worker, self.state)
-            both = [self._running(side, held) for side in sides]
+            running = [self._running(side) for side in sides]
             for side in sides:
-                with side.blamed():
+                with self._attending(side):
                     self.pool.await_load(side.worker)
                     side.worker.await_stop()
             self.pool.await_idle()
             with pinned([*children, self.idle.side.worker], self._cpus()):
-                warm = self._time_pairs(both)
-                for each in both:
-                    with each.side.blamed():
+                self._time_turns(running)
+                for each in running:
+                    with self._attending(each.side):
                         each.side.worker.check_stopped()
-                        self._check_kept(each, ended=True)
                         each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
-        candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
-        self._clusters += 1
-        return self._summary(baseline, candidate, warm)
+        return sorted(running, key=lambda each: self.sides.index(each.side))
 
-    def _running(self, side: Side, held: int) -> RunningSide:
-        # A kernel can't tell which of its results stays to the end.
-        pinned = self.rng.randrange(HELD_FROM, HELD_FROM + max(1, self.pairs // 2)) if held else 0
-        due = 0 if self.strict else self.rng.randrange(WARMUPS + self.pairs)
-        # A reference may return a part of a weight.
-        spoils = side is self.candidate
-        return RunningSide(side, due, self._order(), held, pinned, spoils)
+    @contextlib.contextmanager
+    def _attending(self, side: Side) -> Iterator[None]:
+        """Attribute a failure inside the block to this side."""
+        self.attended = side
+        with side.blamed():
+            yield
 
-    def _held_results(self) -> int:
-        """Return how many results each process keeps; equal for both, because it takes time."""
-        size = self.draw.description.outputs.size
-        if not self.candidate.keeps_results or size > HELD_SHARE * self.pool.memory_bytes:
-            return 0
-        return self.rng.randint(1, max(1, min(HELD_MOST, HELD_BYTES // max(size, 1))))
+    def _running(self, side: Side) -> RunningSide:
+        # The checked call is one that counts.
+        due = 0 if self.strict else self._warmups + self.rng.randrange(self._pairs)
+        return RunningSide(side, due, self._order())
 
-    def _time_pairs(self, both: list[RunningSide]) -> int:
-        """Time both sides in turns; return how many of their calls warmed up.
+    def _time_turns(self, running: list[RunningSide]) -> None:
+        """Time the sides in turns.
 
-        A pair with a disturbed call is followed by another one, as long as there are inputs.
+        A turn with a disturbed call is followed by another one, as long as there are inputs.
         """
-        turn = warm = pairs = 0
-        turns = self.draw.count
-        decoys = self._drawn_decoys()
-        while turn < turns and pairs < self.pairs:
+        pairs = 0
+        for turn in range(min(self.draw.count, self.size.turns)):
             if turn % IDLE_EVERY == 0:
                 self.idle.call(self._timeout_s)
-            if decoys and self.rng.random() < len(decoys) / max(self.pairs - pairs, 1):
-                self._call_decoy(both, decoys.pop())
-            self._take_turn(both, turn)
-            turn += 1
-            if turn == warm + 1 and warm < self._warmups and _is_warming(both, turn):
-                warm = turn
-                # The checked call is one that counts, for any length of the warm-up.
-                for each in both:
-                    each.due = 0 if self.strict else turn + self.rng.randrange(self.pairs)
-                continue
-            pairs += not any(is_disturbed(each.timed[-1]) for each in both)
-        return warm
+            if self.decoys and self.rng.random() < CHECKED / 2:
+                self._call_decoy(running)
+            self._take_turn(running, turn)
+            steady = not any(is_disturbed(each.timed[-1]) for each in running)
+            pairs += turn >= self._warmups and steady
+            if pairs >= self._pairs:
+                return
 
-    def _take_turn(self, both: list[RunningSide], turn: int) -> None:
+    def _take_turn(self, running: list[RunningSide], turn: int) -> None:
         """Time a call of each side, on an item not used before.
 
         Of checked calls the results are compared with the expected values, and the arguments with
         what they were. Nothing shows in advance that a call is checked.
         """
-        self.rng.shuffle(both)
-        for each in both:
+        self.rng.shuffle(running)
+        for each in running:
             side, item = each.side, each.items.pop()
-            known = item < self.draw.checkable
+            known = item < self.draw.checkable and bool(self.held)
             checked = known and (turn >= each.due or self.rng.random() < CHECKED)
             if checked and turn >= each.due and not self.strict:
                 each.due = self.draw.count
-            with side.blamed():
-                each.timed.append(self._call(each, self.draw, item, checked=checked))
+            with self._attending(side):
+                each.timed.append(self._call(side, self.draw, item))
                 if checked:
-                    self._returned.append(self._read_results(each, self.draw, item))
-                elif each.calls == each.pinned:
-                    side.results()
-                if each.calls >= HELD_FROM and (checked or each.calls == each.pinned):
-                    # Read a moment ago.
-                    each.kept.append(Kept(each.calls, side.parts(self.rng)))
+                    self._returned.append(self._read_results(side, self.draw, item))
             self.sampled_s += each.timed[-1].seconds
         self._compare(above=RETURNED_BYTES)
 
-    def _call(self, each: RunningSide, draw: Draw, item: int, *, checked: bool) -> TimedCall:
-        side, held = each.side, each.held
-        self._check_kept(each)
-        each.calls += 1
+    def _call(self, side: Side, draw: Draw, item: int) -> TimedCall:
         self.idle.wake(self._timeout_s, side, draw, item)
-        pinned, timeout_s = each.pinned, self._timeout_s
-        if checked:
-            return side.watched_call(timeout_s, rng=self.rng, held=held, pinned=pinned)
-        return side.timed_call(timeout_s, held=held, pinned=pinned)
+        return side.timed_call(self._timeout_s)
 
-    def _call_decoy(self, both: Sequence[RunningSide], decoy: Decoy) -> None:
-        """Call both sides on verification inputs; compare the candidate's results."""
-        for each, given in itertools.product(both, decoy):
-            with each.side.blamed():
-                self._call(each, given.draw, given.item, checked=True)
-                if each.side is self.candidate:
-                    returned = self._read_results(each, given.draw, given.item)
-                    self._returned.append(dataclasses.replace(returned, decoy=given))
-
-    def _drawn_decoys(self) -> list[Decoy]:
-        """Return random decoys, some of them several times; at least half have unusual values."""
-        first = self._clusters < FIRST_CLUSTERS and not self.strict
-        count = 1 if first else max(DECOYS, self.pairs // PAIRS_A_DECOY)
+    def _call_decoy(self, running: Sequence[RunningSide]) -> None:
+        """Call the sides on random verification inputs; compare the candidate's results."""
         altered = [decoy for decoy in self.decoys if decoy[-1].altered]
         unusual = [decoy for decoy in self.decoys if not decoy[-1].altered]
-        drawn = self.rng.choices(altered, k=count // 2 if unusual else count) if altered else []
-        if unusual:
-            drawn += self.rng.choices(unusual, k=count - len(drawn))
-        self.rng.shuffle(drawn)
-        return drawn
+        # Unusual values are few among all verification inputs.
+        kinds = [kind for kind in (altered, unusual) if kind]
+        decoy = self.rng.choice(self.rng.choice(kinds))
+        for each, given in itertools.product(running, decoy):
+            side = each.side
+            with self._attending(side):
+                self._call(side, given.draw, given.item)
+                if side is self.sides[-1]:
+                    returned = self._read_results(side, given.draw, given.item)
+                    self._returned.append(dataclasses.replace(returned, decoy=given))
 
-    def _read_results(self, each: RunningSide, draw: Draw, item: int) -> Returned:
+    def _read_results(self, side: Side, draw: Draw, item: int) -> Returned:
         """Read the results of the last call, for a comparison while no call is timed."""
-        side = each.side
         ours = [tensor.clone() for tensor in side.results()]
         return Returned(side, ours, item, side.kept_arguments(draw, item))
-
-    def _check_kept(self, each: RunningSide, *, ended: bool = False) -> None:
-        if not each.kept_results(self.rng, ended=ended):
-            # A result that was wrong from the beginning is called wrong.
-            self._compare()
-            raise ChildFailed(FailureKind.WRONG, CHANGED_RESULTS)
 
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""
@@ -638,13 +498,9 @@ class ClusterRunner:
             return
         returned, self._returned = self._returned, []
         for each in returned:
-            with each.side.blamed():
+            with self._attending(each.side):
                 if each.decoy is None:
-                    expected = self.draw.results(each.item)
-                    alternatives = self.draw.alternatives(each.item)
-                    found = correctness.compare(
-                        each.results, expected, None, self.held, alternatives
-                    )
+                    found = self.draw.compare(each.item, each.results, self.held, exact=False)
                 else:
                     found = each.decoy.compare(each.results)
                 if found.message:
@@ -655,29 +511,35 @@ class ClusterRunner:
                 if not each.kept_arguments:
                     raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
 
-    def _summary(self, baseline: RunningSide, candidate: RunningSide, warm: int) -> Cluster:
-        pairs = list(zip(baseline.timed[warm:], candidate.timed[warm:], strict=True))
-        net = [(self._net_s(theirs), self._net_s(ours)) for theirs, ours in counted(pairs)]
+    def log_seconds(self, running: RunningSide) -> float:
+        """Return the logarithm of the median seconds of a call, the fixed cost subtracted."""
+        timed, share = running.timed[self._warmups :], running.side.fixed_share
+        quiet = [call.seconds for call in timed if not is_disturbed(call)]
+        taken_s = statistics.median(quiet) if quiet else min(call.seconds for call in timed)
+        return math.log(taken_s - min(self.idle.fixed_s, share * taken_s))
+
+    def _summary(self, baseline: RunningSide, candidate: RunningSide) -> Cluster:
+        fixed_s, share = self.idle.fixed_s, candidate.side.fixed_share
+
+        def net_s(call: TimedCall) -> float:
+            return call.seconds - min(fixed_s, share * call.seconds)
+
+        def busy_s(call: TimedCall) -> float:
+            return max(call.seconds - call.waited_s, LEAST_SHARE * call.seconds)
+
+        timed = slice(self._warmups, None)
+        every = list(zip(baseline.timed[timed], candidate.timed[timed], strict=True))
+        pairs = counted(every, min(PAIRS_LEAST, self._pairs))
+        net = [(net_s(theirs), net_s(ours)) for theirs, ours in pairs]
         return Cluster(
             statistics.median(math.log(theirs / ours) for theirs, ours in net),
+            statistics.median(math.log(busy_s(theirs) / ours.seconds) for theirs, ours in pairs),
+            statistics.median(math.log(theirs.seconds / busy_s(ours)) for theirs, ours in pairs),
             len(net),
             statistics.median(theirs for theirs, _ in net),
             statistics.median(ours for _, ours in net),
             sum(call.waited_s for call in itertools.chain(baseline.timed, candidate.timed)),
         )
-
-    def _net_s(self, call: TimedCall) -> float:
-        """Return the seconds of a call without the fixed cost.
-
-        CPU time after the answer is added for a kernel with one thread. A call with more of it ends
-        with the stop: on a busy machine work takes longer than its CPU time. (Several threads wait
-        for each other in loops, which takes CPU time after an answer too.)
-        """
-        late_s = max(0.0, call.late_s - self.idle.fixed_late_s)
-        if self.pool.task.timing.threads > 1:
-            late_s = 0.0
-        until_s = call.stopped_s if late_s > LATE_S else call.seconds + late_s
-        return until_s - min(self.idle.fixed_s, self.candidate.fixed_share * until_s)
 
     def _order(self) -> list[int]:
         """Return the items in reversed order of use, in random order."""
@@ -693,14 +555,6 @@ class ClusterRunner:
     @property
     def _timeout_s(self) -> float:
         return self.pool.task.timing.call_timeout_s
-
-
-def _is_warming(both: Sequence[RunningSide], turn: int) -> bool:
-    """Return whether a side still becomes faster from call to call, after `turn` calls."""
-    return turn <= WARMUPS or any(
-        each.timed[-1].seconds < (1 - WARMING) * min(call.seconds for call in each.timed[:-1])
-        for each in both
-    )
 
 
 class Results:
@@ -744,30 +598,6 @@ class Results:
         steps = zip(tensor.shape, strides, strict=True)
         known = tuple(stride if extent > 1 else 1 for extent, stride in steps)
         return msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
-
-    def places(self, addresses: SharedMemory) -> list[tuple[int, int]]:
-        """Return where the child says that the last call's results lie: address and bytes."""
-        claimed = iter(self._claimed(addresses))
-        found: list[tuple[int, int]] = []
-        for tensor in self._outputs.tensors:
-            address, *_ = itertools.islice(claimed, 1 + len(tensor.shape))
-            found.append((address, tensor.bytes))
-        return found
-
-    def parts(self, addresses: SharedMemory, rng: random.Random) -> list[tuple[int, bytes]]:
-        """Return the results that were read last, by address: of large ones random parts."""
-        found: list[tuple[int, bytes]] = []
-        places = self.places(addresses)
-        for (address, size), tensor in zip(places, self._outputs.tensors, strict=True):
-            if self._outputs.size <= HELD_BYTES:
-                spans = [(0, size)]
-            else:
-                length = min(size, HELD_PART_BYTES)
-                spans = [(rng.randrange(size - length + 1), length) for _ in range(HELD_PARTS)]
-            for at, length in spans:
-                part = self._read[tensor.offset + at :][:length]
-                found.append((address + at, part.tobytes()))
-        return found
 
     def _claimed(self, addresses: SharedMemory) -> tuple[int, ...]:
         return self._address_format.unpack_from(addresses.map, 0)

@@ -10,20 +10,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 import torch
 
 from akg_tui.core.measurement import FailureKind, InputError
 from akg_tui.evaluate import correctness, timing_samples
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.protocol import Op, Plan
 from akg_tui.evaluate.correctness import Bound, Comparison
-from akg_tui.evaluate.device.device_side import side_of
+from akg_tui.evaluate.device_side import side_of
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import Op, Plan
 from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Side
@@ -32,18 +32,26 @@ from akg_tui.evaluate.verification_inputs import Group, VerificationInput, Verif
 DRAWN = "as drawn"
 AGAIN = "the same input again"
 
+RACING_CALLS = 30
+RACING_S = 0.01
+"""Further calls of the process that builds, with two threads or more: at least one, and at most so
+many until they have taken so many seconds. On a busy machine two threads seldom run at the same
+time."""
+
+BRIEF_S = 5.0
+"""The seconds that calls of a `brief` verification take. A call on each ordinary input comes in any
+case."""
+
 
 @dataclass
 class Errors:
-    """The candidate's errors by kind of input, and the worst error with its tolerance."""
+    """The candidate's errors by kind of input, and that nearest to its tolerance."""
 
-    worst: float | None = None
-    tolerance: float | None = None
-    origin: str = ""
-    """What the tolerance is derived from."""
+    nearest: Comparison | None = None
     _tried: dict[tuple[str, str], dict[str, InputError]] = field(default_factory=dict)
     """By case and kind of input, then by dtype of the results."""
     _skipped: dict[tuple[str, str], InputError] = field(default_factory=dict)
+    _noted: list[str] = field(default_factory=list)
     _case: str = ""
 
     def begin_case(self, name: str) -> None:
@@ -59,8 +67,12 @@ class Errors:
 
     def add(self, name: str, found: Comparison) -> None:
         """Keep the error nearest to its bound of each case, kind and dtype."""
-        if self.worst is None or found.error >= self.worst:
-            self.worst, self.tolerance, self.origin = found.error, found.tolerance, found.origin
+        if found.judged_by:
+            note = f"{'refused' if found.message else 'accepted'} by {found.judged_by}"
+            self._tried[self._case, name] = {"": InputError(name, note=note, case=self._case)}
+            return
+        if self.nearest is None or found.share >= self.nearest.share:
+            self.nearest = found
         by_dtype = self._tried.setdefault((self._case, name), {})
         for each in found.outputs:
             finite = each.error if each.error != float("inf") else None
@@ -69,6 +81,22 @@ class Errors:
             known, share = by_dtype.get(each.dtype), error.share
             if known is None or share is None or (known.share or 0.0) <= share:
                 by_dtype[each.dtype] = error
+
+    def note(self, given: VerificationInput, why: str) -> None:
+        """Record that the candidate is wrong on an input that does not count."""
+        self._noted.append(f"{self._case}: {why}" if self._case else why)
+        error = InputError(given.name, note="wrong; it does not count", case=self._case)
+        self._tried[self._case, given.name] = {"": error}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence on wrong results for inputs that do not count; empty if there are none."""
+        if not self._noted:
+            return ()
+        first, *others = self._noted
+        if others:
+            first = f"{first}; {len(others)} more such inputs"
+        return (f'{first}; it counts only with values = "any" under [correctness] in task.toml',)
 
     def skip(self, name: str, why: str) -> None:
         """Record why a kind of input was not tried."""
@@ -85,19 +113,24 @@ class CallAllowance:
     """
 
     limit_s: float
-    _spent_s: float = 0.0
+    spent_s: float = 0.0
     _calls: int = 0
+
+    @property
+    def is_half_left(self) -> bool:
+        """Whether at most half of the time is spent."""
+        return self.spent_s <= self.limit_s / 2
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
         """Count the time of the block as that of a call; raise ChildFailed if none is left."""
         start = time.monotonic()
         yield
-        self._spent_s += time.monotonic() - start
+        self.spent_s += time.monotonic() - start
         self._calls += 1
-        if self._spent_s > self.limit_s:
+        if self.spent_s > self.limit_s:
             why = (
-                f"the calls of the verification took {self._spent_s:.1f} s, the first "
+                f"the calls of the verification took {self.spent_s:.1f} s, the first "
                 f"{self._calls} of them: the limit of all is {self.limit_s:g} s, which is "
                 "verify_timeout_s under [timing] in task.toml"
             )
@@ -111,13 +144,17 @@ class Returned:
     given: VerificationInput
     results: list[torch.Tensor]
     kept_arguments: bool
+    told: str = ""
+    """The configurations that tuners took, in words."""
 
 
 @dataclass
 class Verification:
     """Verifies one candidate; afterwards `held` has the bounds of its timed results.
 
-    `warmups` is the least number of repeated calls.
+    `warmups` is the least number of repeated calls. If it is `brief`, inputs that are left after
+    `BRIEF_S` are put off: `complete` tries them, before a kernel is kept. Where it does not compare
+    (not `compares`), the candidate only has to run.
     """
 
     pool: ChildPool
@@ -128,6 +165,8 @@ class Verification:
     _: KW_ONLY
     warmups: int
     allowance: CallAllowance
+    brief: bool = False
+    compares: bool = True
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
     outputs: SharedMemory | None = None
@@ -144,28 +183,38 @@ class Verification:
         """The inputs that the candidate was called on."""
         self._ordinary: Draw | None = None
         self._done = self._count = 0
-        """The inputs compared so far, and all that are to be compared."""
-        self._lacking = ""
-        """A weight of the reference that the candidate says it has no parameter for."""
+        """The inputs that the candidate was called on, and all that it is to be called on."""
+        self._uncounted: VerificationInput | None = None
+        """The input that the candidate is called on, if it is one that does not count."""
+        self._put_off: list[Group] = []
+        """The inputs that are left to `complete`."""
+        self._configurations = 1
+        """The most configurations that a tuner of the candidate can take."""
+        self._remark = ""
+        """The candidate's word on weights that it lacks or packed; told with wrong results."""
 
-    def build(self, *, meanwhile: Callable[[], None]) -> None:
-        """Load the candidate and call it once on the sample, with time for a compiler.
+    def build(self) -> None:
+        """Load the candidate and call it on the sample, with time for a compiler.
 
-        `meanwhile` is called during that call.
+        It may use two threads here, and is called again and again: a race shows.
         """
         # Memory is poisoned here only, because that takes time where calls are timed.
+        sample = self._sample
         with self._loaded(builds=True) as side:
-            self._begin(side, self._sample)
-            meanwhile()
-            returned = self._finish(side, self._sample, compiles=True)
+            self._begin(side, sample)
+            returned = self._finish(side, sample, compiles=True)
+            if not self.compares:
+                return
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
+            taken_s, calls = 0.0, 0
+            while not calls or (calls < RACING_CALLS and taken_s <= RACING_S):
+                taken_s, calls = taken_s + self._call(side, sample), calls + 1
+                if not all(map(torch.equal, side.results(), self._first)):
+                    self._check_again(side, sample, "at the next call")
 
-    def verify(self, drawn: VerificationInputs, *, meanwhile: Callable[[], None]) -> float:
-        """Compare the candidate on every input; return the approximate seconds of one call.
-
-        `meanwhile` is called after the candidate has been loaded.
-        """
+    def verify(self, drawn: VerificationInputs) -> float:
+        """Compare the candidate on every input; return the approximate seconds of one call."""
         ordinary = drawn.ordinary.inputs
         if self.pool.task.metrics:
             known = drawn.ordinary.draw
@@ -174,16 +223,50 @@ class Verification:
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self.errors.skip(name, why)
-        with self._loaded() as side:
-            meanwhile()
+        taken: list[float] = []
+        with self._notes_uncounted(), self._loaded() as side:
             self._count = drawn.count
             self._try_each(side, ordinary)
             taken = self._repeat(side, ordinary[0])
             self._names_inputs = True
-            # Last, so that a failure there says that strides are the cause.
-            for group in sorted(drawn.unusual, key=lambda group: group.strided):
-                self._try_group(side.worker, group)
+            self._try_groups(side, drawn.unusual)
+        for name in {given.name for group in self._put_off for given in group.inputs}:
+            self.errors.skip(
+                name, f"the calls took {BRIEF_S:g} s; it is tried before a kernel is kept"
+            )
         return min(taken)
+
+    def complete(self) -> None:
+        """Compare the candidate on the inputs that were put off, in a new process."""
+        if not self._put_off:
+            return
+        self.brief = False
+        groups, self._put_off = self._put_off, []
+        with self._notes_uncounted(), self._loaded() as side:
+            self._try_groups(side, groups)
+
+    def _try_groups(self, side: Side, groups: Sequence[Group]) -> None:
+        # Last, so that a failure there says that strides are the cause.
+        for group in sorted(groups, key=lambda group: group.strided):
+            self._try_group(side.worker, group, counted=True)
+        # After all others, because the candidate's process may end there.
+        for group in groups:
+            self._try_group(side.worker, group, counted=False)
+
+    @contextlib.contextmanager
+    def _notes_uncounted(self) -> Iterator[None]:
+        """Note a failure of a call on an input that does not count."""
+        try:
+            yield
+        except ChildFailed as failed:
+            if self._uncounted is None:
+                raise
+            self.errors.note(self._uncounted, failed.message)
+
+    def seconds_of_call(self) -> float:
+        """Call the candidate on the sample, look at no result, and return the least seconds."""
+        with self._loaded() as side:
+            return min(self._call(side, self._sample) for _ in range(max(2, self.warmups)))
 
     @property
     def _sample(self) -> VerificationInput:
@@ -228,41 +311,77 @@ class Verification:
                 message = f"{what} {where} ({moved.message})"
                 raise ChildFailed(FailureKind.WRONG, message, moved.detail)
 
-    def _try_group(self, worker: Worker, group: Group) -> None:
-        """Call the candidate on inputs of other shapes, in its running process."""
-        if not group.inputs:
+    def _try_group(self, worker: Worker, group: Group, *, counted: bool) -> None:
+        """Call the candidate on inputs of other shapes, in its running process.
+
+        On those that count, or on the others.
+        """
+        inputs = [given for given in group.inputs if self._counts(given) is counted]
+        if not inputs:
             return
+        if self._is_due:
+            self._put_off.append(replace(group, inputs=inputs))
+            return
+        self._uncounted = None if counted else inputs[0]
         known = group.draw.description
         plan = msgspec.structs.replace(
             self.plan,
             inputs=known.inputs,
             outputs=known.outputs,
+            contract=known.contract,
             strides=known.strides if self.plan.strides else (),
             poisoned=True,
         )
         with contextlib.closing(side_of(self.pool, "candidate", plan)) as side:
             side.send_plan(worker, self.reference.state, Op.BIND)
             worker.answer(self.pool.task.timing.call_timeout_s, "taking other shapes")
-            self._try_each(side, group.inputs, compiles=True)
+            tried = self._try_each(side, inputs, compiles=True)
+        if tried < len(inputs):
+            # The one before comes again: a cache of the last result shows with the next input.
+            self._put_off.append(replace(group, inputs=inputs[max(0, tried - 1) :]))
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the time of a brief verification is spent."""
+        return self.brief and self.allowance.spent_s > BRIEF_S
 
     def _try_each(
         self, side: Side, inputs: Sequence[VerificationInput], *, compiles: bool = False
-    ) -> None:
-        """Call the candidate on each input; compare each result during the next call."""
+    ) -> int:
+        """Call the candidate on each input; compare each result during the next call.
+
+        With every configuration that a tuner may take, until half of the time for all calls is
+        spent, and then with one after the other. Return the number of inputs that were tried.
+        """
         returned: Returned | None = None
+        tried = turn = 0
         for given in inputs:
-            with self._named(given):
-                self._begin(side, given)
-            if returned is not None:
-                self._compare(returned)
-            with self._named(given), self.allowance.call():
-                returned = self._finish(side, given, compiles=compiles)
+            if self._names_inputs and self._is_due:
+                break
+            tried += 1
+            made = 0
+            while not made or (made < self._configurations and self.allowance.is_half_left):
+                with self._named(given):
+                    self._begin(side, given, turn)
+                if returned is not None:
+                    self._compare(returned)
+                with self._named(given), self.allowance.call():
+                    returned = self._finish(side, given, compiles=compiles)
+                made, turn = made + 1, (turn + 1) % self._configurations
+            self._done += 1
+            self.stage("verify", self._done, self._count)
         if returned is not None:
             self._compare(returned)
+        return tried
 
-    def _begin(self, side: Side, given: VerificationInput) -> None:
+    def _counts(self, given: VerificationInput) -> bool:
+        """Return whether the candidate must be right on an input."""
+        return not given.special or self._rules.values == "any"
+
+    def _begin(self, side: Side, given: VerificationInput, configuration: int = 0) -> None:
         """Start a call of the candidate, without waiting for it."""
-        side.begin(given.draw, given.item)
+        self._uncounted = None if self._counts(given) else given
+        side.begin(given.draw, given.item, configuration)
 
     def _finish(self, side: Side, given: VerificationInput, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler if it `compiles`.
@@ -271,49 +390,55 @@ class Verification:
         """
         limits = self.pool.task.timing
         compile_s = limits.build_timeout_s if compiles else 0.0
-        side.finish(limits.call_timeout_s, compile_s=compile_s)
+        count = side.finish(limits.call_timeout_s, compile_s=compile_s)
+        self._configurations = max(self._configurations, count)
         results = side.results()
-        return Returned(given, results, side.kept_arguments(given.draw, given.item))
+        kept = side.kept_arguments(given.draw, given.item)
+        return Returned(given, results, kept, side.worker.told)
 
     def _compare(self, returned: Returned) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""
         given = returned.given
         self._called.append(given)
         found = given.compare(returned.results)
+        if not self._counts(given) and (found.message or not returned.kept_arguments):
+            self.errors.note(given, f"{found.message or CHANGED_INPUTS} (inputs: {given.name})")
+            return
         self.errors.add(given.name, found)
         with self._named(given):
             if found.message:
-                message = self._explained(given, returned.results, found.message)
+                message = self._explained(given, returned.results, found) + returned.told
                 raise ChildFailed(FailureKind.WRONG, message, found.detail)
             if not returned.kept_arguments:
                 raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
         if self.outputs is not None and given.draw is self._ordinary:
             layout = given.draw.description.outputs
             layouts.store(layout, returned.results, self.outputs.map, given.item * layout.size)
-        if self._count:
-            self._done += 1
-            self.stage("verify", self._done, self._count)
 
     def _explained(
-        self, given: VerificationInput, results: Sequence[torch.Tensor], message: str
+        self, given: VerificationInput, results: Sequence[torch.Tensor], found: Comparison
     ) -> str:
         """Return the message for wrong results, with their cause where it can be told."""
+        message = found.message
+        if given.special and found.strange:
+            return f'{message}; with values = "finite" under [correctness] it would not count'
         if stale := self._stale(given, results, message):
             return stale
         if given.strided:
             return f"the kernel is right for contiguous inputs only, it ignores strides: {message}"
-        if self._lacking and self.plan.weights is not None:
-            known = ", ".join(self.plan.weights.names)
-            return (
-                f"{message}; {self._lacking!r} is missing in ModelNew; the reference's weights are "
-                f"given after __init__, by name: {known}"
-            )
+        if self._remark:
+            return f"{message}; {self._remark}"
         return message
 
     def _stale(
         self, given: VerificationInput, results: Sequence[torch.Tensor], message: str
     ) -> str:
-        """Return the message for results that are right for another input, or ""."""
+        """Return the message for results that are right for another input, or "".
+
+        A task's own check is not asked again for each input.
+        """
+        if given.draw.check is not None:
+            return ""
         shapes = [result.shape for result in results]
         for other in self._called:
             if [slot.shape for slot in other.draw.description.outputs.tensors] == [
@@ -335,19 +460,25 @@ class Verification:
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[Side]:
-        plan = msgspec.structs.replace(self.plan, poisoned=builds)
+        # The order of a sum may depend on the number of threads.
+        threads = self.pool.task.timing.threads
+        threads = max(2, threads) if builds and not self._rules.deterministic else threads
+        guard = self.pool.task.guard
+        plan = msgspec.structs.replace(
+            self.plan,
+            poisoned=builds,
+            threads=threads,
+            watched=guard.kernel_must_do_the_work and guard.level != "warn" and not builds,
+        )
         side = side_of(self.pool, "candidate", plan)
-        child = self.pool.child(self.plan.source, builds=builds)
+        child = self.pool.child(self.plan.files, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
             start = time.monotonic()
             side.send_plan(worker, self.reference.state)
-            position = self.pool.await_load(worker)
-            names = self.plan.weights.names if self.plan.weights is not None else ()
-            # The number is the candidate's word.
-            self._lacking = names[position - 1] if 0 < position <= len(names) else ""
+            self._remark = side.remark(self.pool.await_load(worker))
             self.load_s = time.monotonic() - start
-            usable, threads = processors(), self.pool.task.timing.threads
+            usable = processors()
             if builds or len(usable) <= threads:
                 yield side
                 return
@@ -366,4 +497,4 @@ class Verification:
             if not self._names_inputs:
                 raise
             message = f"{failed.message} (inputs: {given.name})"
-            raise ChildFailed(failed.kind, message, failed.detail) from failed
+            raise failed.saying(message) from failed

@@ -1,42 +1,37 @@
 """The inputs for verification of a candidate: ordinary and unusual values, and hidden shapes.
 
 Owns their random choice, made anew for every evaluation, and whether an input is fair to a
-candidate. Draws them from a child of the reference.
+candidate. Draws them from a child of the reference. In the declared shape every part of every input
+decides: inputs come with values at either end of their range, where a decay is slow, and blocks
+along each axis are altered alone.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import torch
+from msgspec import structs
 
 from akg_tui.evaluate import correctness, task_lint
-from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.protocol import (
-    KIND_SHIFT,
+from akg_tui.evaluate.child.unusual_values import SPECIAL, Alteration, InputChange, ValueKind
+from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate.hidden_shapes import hidden_shapes
+from akg_tui.evaluate.processes.worker import ChildFailed
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import (
     ConstantSlot,
-    Description,
-    ScalarSlot,
     TensorSlot,
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.tensor_layout import DTYPES
-from akg_tui.evaluate.child.unusual_values import (
-    SPECIAL,
-    VARIANTS,
-    Alteration,
-    InputChange,
-    ValueKind,
-)
-from akg_tui.evaluate.correctness import Bound, Comparison
-from akg_tui.evaluate.hidden_shapes import hidden_shapes
-from akg_tui.evaluate.processes.process_watch import CpuDeadline
-from akg_tui.evaluate.processes.worker import ChildFailed
+from akg_tui.evaluate.protocol.tensor_layout import DTYPES
 from akg_tui.evaluate.reference import Draw, Loaded, NudgedDraw, Reference
+from akg_tui.evaluate.sandbox.process_watch import CpuDeadline
 
 UNUSUAL_CPU_S = 0.5
 """While an evaluation waits, unusual inputs are drawn until each thread of the reference has used
@@ -46,44 +41,24 @@ reference try all of them."""
 UNUSUAL_IDLE_CPU_S = 5.0
 """The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
 
-LATE_TIMES = 16
-"""How many times the CPU time for unusual inputs may be used before the least of them are skipped:
-`DECLARED_LATE` of the declared shape, and one in which one argument alone is altered. With a slow
-reference there would be none, and a kernel that knows the declared shape would be right."""
+LATE_CPU_S = 4.0
+"""The CPU time for those that always come, so that a kernel which knows the declared shape is found
+out beside a slow reference too."""
+
+DECLARED_BYTES = 256 << 20
+"""The memory that unusual inputs of the declared shape may use, with their results; a slow decay
+and one block come in any case."""
+
+DECLARED_MOST = 56
+"""The largest number of unusual inputs of the declared shape, each of which is a call."""
+
+DECLARED = (ValueKind.CONSTANT, ValueKind.SMALL, ValueKind.HIGH, ValueKind.LOW)
+"""The kinds of values that always come in the declared shape, and so in no other."""
+
+TIMES = 3
+"""How often an input is altered, at other places, until the reference's result moves."""
 
 NEXT_TIME = "; the next evaluation may come to it"
-
-FEW_TIMES = 5
-"""How often one tensor alone is altered in very few elements. They are at odd indices and at
-even ones in turn, because a kernel may look at each second element."""
-
-FEW_TIMES_OF_FLOATS = 2
-"""The same for a tensor of floats, of which most kernels must read every element to be right."""
-
-PLACED_TIMES = 2
-"""How many inputs of the declared shape have values ordered by their place. A bfloat16 softmax over
-one row of a million values that takes its sum from each fourth block of 512 is right for one of
-five such inputs. With several rows such a kernel is wrong in one of them."""
-
-ALTERED_INPUTS = {
-    Alteration.CHANGED: 4,
-    Alteration.PART: 2,
-    Alteration.FEW: 2 * FEW_TIMES,
-    Alteration.REPEATED: 2,
-}
-"""The largest number of inputs of the declared shape in which one argument alone is altered."""
-
-ALTERED_SHARE = 0.3
-"""The largest share of the CPU time for unusual inputs that such inputs may use."""
-
-DECLARED_SHARE = 1 / 8
-DECLARED_BYTES = 256 << 20, 1 << 30
-"""The share of a case's memory that unusual inputs of the declared shape may use, with their
-results, and its least and largest value; one such input comes in any case."""
-
-DECLARED_LATE = 3
-"""How many unusual inputs of the declared shape are drawn although the CPU time for unusual inputs
-is used up, up to `LATE_TIMES` of it: the three that most kernels which know the shape fail on."""
 
 
 @dataclass(frozen=True)
@@ -94,22 +69,29 @@ class VerificationInput:
     draw: Draw
     item: int
     held: list[Bound]
+    kind: ValueKind = ValueKind.DRAWN
     strided: bool = False
     """Whether its tensors have gaps or permuted strides, for the task's `noncontiguous`."""
-    altered: bool = False
-    """Whether it differs from an earlier input in one argument alone, or has one in common."""
+    base: VerificationInput | None = None
+    """The input from which this one differs in one argument alone, or has one in common."""
 
     def compare(self, results: Sequence[torch.Tensor]) -> Comparison:
         """Compare a candidate's results with those of the reference."""
-        expected, exact = self.draw.results(self.item), self.draw.exact_results(self.item)
-        alternatives = self.draw.alternatives(self.item)
-        return correctness.compare(results, expected, exact, self.held, alternatives)
+        return self.draw.compare(self.item, results, self.held)
 
     def accepts(self, results: Sequence[torch.Tensor]) -> bool:
         """Return whether `compare` finds no fault."""
-        expected, exact = self.draw.results(self.item), self.draw.exact_results(self.item)
-        alternatives = self.draw.alternatives(self.item)
-        return correctness.accepts(results, expected, exact, self.held, alternatives)
+        return self.draw.accepts(self.item, results, self.held)
+
+    @property
+    def altered(self) -> bool:
+        """Whether it has a base."""
+        return self.base is not None
+
+    @property
+    def special(self) -> bool:
+        """Whether it has infinities or NaN that `get_inputs()` did not draw."""
+        return self.kind in SPECIAL
 
 
 @dataclass
@@ -132,20 +114,17 @@ class VerificationInputs:
     def like_ordinary(self) -> list[tuple[VerificationInput, ...]]:
         """Return the unusual inputs that lie in memory as ordinary ones do.
 
-        One to a call, or two where an altered input follows the ordinary one.
+        One to a call, or two where an altered input follows its base.
         """
         known = self.ordinary.draw.description
         found: list[tuple[VerificationInput, ...]] = []
-        ordinary = set(map(id, self.ordinary.inputs))
         for group in self.unusual:
             has = group.draw.description
             if (has.inputs, has.outputs) == (known.inputs, known.outputs):
-                # Most altered inputs follow the one that they were made from.
-                pairs = zip([None, *group.inputs], group.inputs, strict=False)
                 found += [
-                    (before, each) if before is not None and id(before) in ordinary else (each,)
-                    for before, each in pairs
-                    if id(each) not in ordinary
+                    (each,) if each.base is None else (each.base, each)
+                    for each in {id(each): each for each in group.inputs}.values()
+                    if not each.special
                 ]
         return found
 
@@ -158,6 +137,18 @@ class VerificationInputs:
         """Close all draws."""
         for group in (self.ordinary, *self.unusual):
             group.draw.close()
+
+
+@dataclass(frozen=True)
+class Station:
+    """An unusual input of the declared shape, and the alterations of it.
+
+    The input at position `argument` alone has values of `kind`, if there is one.
+    """
+
+    kind: ValueKind
+    argument: int | None = None
+    changes: tuple[InputChange, ...] = ()
 
 
 def draw(
@@ -178,134 +169,93 @@ def draw(
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
-    small, rest = _plan(reference, rng)
-    for variation, wanted in small:
-        unusual.add(variation, wanted)
-    altered_at = rng.randint(0, len(rest))
-    for variation, wanted in rest[:altered_at]:
-        unusual.add(variation, wanted)
-    unusual.alter(_alterations(reference, rng), rng)
-    for variation, wanted in rest[altered_at:]:
-        unusual.add(variation, wanted)
+    kinds = _kinds(reference, rng)
+    hidden = hidden_shapes(reference.description.shapes, reference.free_dimensions, rng)
+    least, others = stations(reference, kinds, rng, whole=not hidden)
+    unusual.declare(least, late=True)
+    if hidden:
+        # The first hidden shape is small. The declared one has all `DECLARED` kinds.
+        small = [kind for kind in kinds if kind not in DECLARED]
+        unusual.add(Variation(hidden[0]), [ValueKind.DRAWN, *small])
+    rest = [Variation(other) for other in hidden[1:]]
+    if rules.noncontiguous:
+        shapes = hidden[0] if hidden else reference.description.shapes
+        rest.append(Variation(shapes, strided=True))
+    rng.shuffle(rest)
+    for variation in rest:
+        unusual.add(variation, [ValueKind.DRAWN])
+    unusual.declare(others)
     rng.shuffle(inputs.unusual)
     return inputs
 
 
-def _alterations(reference: Reference, rng: random.Random) -> list[InputChange]:
-    """Return some alterations of one input alone, in random order, other values before REPEATED.
-
-    A kernel that caches its result by one input, or ignores one that is the same in every draw, is
-    right for all ordinary inputs. So is one that looks at a part of an input. Few elements of a
-    tensor that holds one value come first: a look at a part of it would miss them.
-    """
-    slots = dict(enumerate(reference.description.inputs.slots))
-    varying = {at: slot for at, slot in slots.items() if not isinstance(slot, ConstantSlot)}
-    possible: dict[Alteration, list[InputChange]] = {each: [] for each in ALTERED_INPUTS}
-
-    def add(change: InputChange) -> None:
-        if change._replace(variant=0) not in reference.excluded_changes:
-            possible[change.alteration].append(change)
-
-    for at in varying.keys() - reference.free_inputs:
-        slot = varying[at]
-        tensor = slot if isinstance(slot, TensorSlot) and 0 not in slot.shape else None
-        if tensor and len(varying) > 1:
-            add(InputChange(at, Alteration.REPEATED))
-        number = isinstance(slot, ScalarSlot)
-        discrete = tensor and DTYPES[tensor.dtype] not in correctness.FLOORS
-        if reference.rules.values != "drawn" and (number or discrete):
-            add(InputChange(at, Alteration.CHANGED))
-        if reference.rules.values != "drawn" and discrete:
-            add(InputChange(at, Alteration.PART))
-        if reference.rules.values != "drawn" and tensor:
-            for time in range(FEW_TIMES if discrete else FEW_TIMES_OF_FLOATS):
-                add(InputChange(at, Alteration.FEW, VARIANTS * (time % 2)))
-    chosen = [
-        change
-        for alteration, most in ALTERED_INPUTS.items()
-        for change in rng.sample(possible[alteration], min(len(possible[alteration]), most))
-    ]
-    rng.shuffle(chosen)
-    first = next((each for each in chosen if each.alteration is not Alteration.REPEATED), None)
-    if first is not None:
-        chosen.remove(first)
-        chosen.insert(0, first)
-    same = [
-        change
-        for at in rng.sample(sorted(reference.unvaried_inputs), len(reference.unvaried_inputs))
-        if (change := InputChange(at, Alteration.FEW)) in possible[Alteration.FEW]
-    ]
-    for change in same:
-        if change in chosen:
-            chosen.remove(change)
-    return [*same, *chosen][: max(2, _fitting(reference))]
-
-
-def _fitting(reference: Reference) -> int:
-    """Return how many unusual inputs of the declared shape fit into the memory for them."""
-    known = reference.description
-    wide = layouts.result_layout(known.outputs, exact=True).size
-    item = known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
-    least, most = DECLARED_BYTES
-    usable = min(max(int(DECLARED_SHARE * reference.memory_bytes), least), most)
-    return max(1, usable // max(item, 1))
-
-
-Planned = list[tuple[Variation | None, list[ValueKind]]]
-
-
-def _plan(reference: Reference, rng: random.Random) -> tuple[Planned, Planned]:
-    """Return groups of inputs, those to draw first and the others in random order.
-
-    Shapes (None for the declared ones) and kinds of values.
-    """
+def _kinds(reference: Reference, rng: random.Random) -> list[ValueKind]:
+    """Return the kinds of values that the task allows, in random order."""
     dtypes = [DTYPES[slot.dtype] for slot in reference.description.inputs.tensors]
     possible = unusual_values.possible(reference.rules.values, dtypes)
-    values = [kind for kind in possible if kind not in reference.excluded_kinds]
-    rng.shuffle(values)
-    hidden = hidden_shapes(reference.description.shapes, reference.free_dimensions, rng)
-    small: Planned = []
-    plan: Planned = []
-    if reference.rules.noncontiguous:
-        at = hidden[0] if hidden else reference.description.shapes
-        plan.append((Variation(at, strided=True), [ValueKind.DRAWN]))
-    if hidden:
-        plan += [(Variation(other), [ValueKind.DRAWN]) for other in hidden[1:]]
-        # The first hidden shape is small, so all kinds of values are tried on it, before a large
-        # one can use up the time.
-        small.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
-        if declared := _at_declared(reference, values, rng):
-            plan.append((Variation(reference.description.shapes), declared))
-    elif values:
-        first = _at_declared(reference, values, rng)
-        others = [kind for kind in values if kind not in first]
-        plan.append((None, [*first, *others]))
-    rng.shuffle(plan)
-    return small, plan
+    kinds = [kind for kind in possible if kind not in reference.excluded]
+    rng.shuffle(kinds)
+    return kinds
 
 
-def _at_declared(
-    reference: Reference, values: Sequence[ValueKind], rng: random.Random
-) -> list[ValueKind]:
-    """Return the kinds of values that are tried in the declared shape.
+def stations(
+    reference: Reference, kinds: Sequence[ValueKind], rng: random.Random, *, whole: bool
+) -> tuple[list[Station], list[Station]]:
+    """Return the unusual inputs of the declared shape: those that always come, and the others.
 
-    A kernel may recognise that shape, so it must be correct there too. All kinds would take too
-    long. One input has rows of many kinds, and two have values ordered by their place. One has
-    another kind throughout, one has infinities, one has NaN, and one has a single large value. The
-    `DECLARED_LATE` ones come first.
+    Each input that a kernel may not ignore has, alone, values at either end of their range, with
+    blocks altered at the start and the end of each axis: where a decay is slow a window shows,
+    which the decay of drawn values would hide. Blocks of each input are altered beside drawn values
+    too, which shows a sample. All kinds of values come if `whole`.
     """
-    special = [kind for kind in values if kind in SPECIAL]
-    placed = [ValueKind.PLACED] * (PLACED_TIMES if ValueKind.PLACED in values else 0)
-    needle = [kind for kind in values if kind is ValueKind.NEEDLE]
-    known = {*special, *placed, *needle}
-    others = [kind for kind in values if kind in unusual_values.FLOATING - known]
-    second = [*placed[:1], *needle]
-    rng.shuffle(second)
-    wanted = [ValueKind.PATCHWORK, *second, *placed[1:], *others[:1], *special]
-    if not others:
-        wanted = list(values[:1])
-    known_kinds = [kind for kind in wanted if kind not in reference.excluded_kinds]
-    return known_kinds[: _fitting(reference)]
+    ends: list[Station] = []
+    drawn: list[Station] = []
+    slots = reference.description.inputs.slots
+    deciding = [at for at, slot in enumerate(slots) if at not in reference.free_inputs]
+    deciding = [at for at in deciding if not isinstance(slots[at], ConstantSlot)]
+    for at in rng.sample(deciding, len(deciding)):
+        slot = slots[at]
+        shape = slot.shape if isinstance(slot, TensorSlot) else ()
+        inexact = isinstance(slot, TensorSlot) and DTYPES[slot.dtype] in correctness.FLOORS
+        axes = [axis for axis, extent in enumerate(shape) if extent > 1]
+        changes: list[InputChange] = []
+        if 0 not in shape and reference.rules.values != "drawn":
+            along = [[InputChange(at, each, axis) for axis in axes] for each in Alteration]
+            longest = max(axes, key=lambda axis: shape[axis], default=0)
+            peak = Alteration.PEAK if inexact else Alteration.BLOCK
+            changes = [*along[Alteration.BLOCK], *along[peak]]
+            rng.shuffle(changes)
+            if axes:
+                changes.insert(0, InputChange(at, peak, longest))
+            if not inexact or not axes:
+                changes.append(InputChange(at, Alteration.CHANGED))
+            if ValueKind.HIGH in kinds and inexact:
+                last = [InputChange(at, Alteration.END, longest)] if axes else []
+                for kind in (ValueKind.HIGH, ValueKind.LOW):
+                    starts = sorted(along[Alteration.START], key=lambda each: -shape[each.axis])
+                    ends.append(Station(kind, at, (*starts, *last)))
+        if isinstance(slot, TensorSlot) and 0 not in shape and len(deciding) > 1:
+            changes.append(InputChange(at, Alteration.REPEATED))
+        changes = [change for change in changes if change not in reference.excluded]
+        if changes:
+            drawn.append(Station(ValueKind.DRAWN, None, tuple(changes)))
+    rng.shuffle(ends)
+    first = [*ends[:1], *drawn[:1]]
+    least = [replace(each, changes=each.changes[:2]) for each in first]
+    always = (ValueKind.LARGE, ValueKind.CONSTANT, ValueKind.SMALL)
+    least += [Station(kind) for kind in always if kind in kinds]
+    least += [replace(each, changes=()) for each in ends[1:]]
+    special = [Station(kind) for kind in kinds if kind in SPECIAL]
+    known = {*always, *SPECIAL, ValueKind.HIGH, ValueKind.LOW}
+    further = [Station(kind) for kind in kinds if kind not in known]
+    rest = [replace(each, changes=each.changes[2:]) for each in first]
+    altered = [each for each in (*rest, *ends[1:], *drawn[1:]) if each.changes]
+    others = [*altered, *further[: None if whole else 1]]
+    rng.shuffle(others)
+    if reference.rules.values == "any":
+        return least, [*special, *others]
+    # A difference is a note, which a small shape gives too.
+    return least, [*others, *special] if whole else others
 
 
 class _Unusual:
@@ -317,162 +267,157 @@ class _Unusual:
         self._reference = reference
         self._loaded = loaded
         self._inputs = inputs
-        self._cpu_s = cpu_s * reference.threads
-        self._deadline = CpuDeadline(loaded.worker.pid, self._cpu_s)
-        self._late = CpuDeadline(loaded.worker.pid, LATE_TIMES * self._cpu_s)
+        self._deadline = CpuDeadline(loaded.worker.pid, cpu_s * reference.threads)
+        self._late = CpuDeadline(loaded.worker.pid, max(cpu_s, LATE_CPU_S) * reference.threads)
         self._lost = False
+        known = reference.description
+        wide = layouts.result_layout(known.outputs, exact=True).size
+        item = known.inputs.size + known.outputs.size + NudgedDraw.exact_count(known) * wide
+        usable = min(DECLARED_BYTES, reference.memory_bytes // 8)
+        self._left = max(2, min(DECLARED_MOST, usable // max(item, 1)))
+        """How many further inputs of the declared shape may be drawn."""
 
-    def alter(self, wanted: Sequence[InputChange], rng: random.Random) -> None:
-        """Draw inputs of the declared shape that differ in one argument from an ordinary one."""
-        if not wanted:
+    def declare(self, wanted: Sequence[Station], *, late: bool = False) -> None:
+        """Draw inputs of the declared shape, and each with one input altered alone.
+
+        Until the time is used up, or, if `late`, much later.
+        """
+        most = min(self._left, sum(1 + len(station.changes) for station in wanted))
+        if not most:
             return
-        deadline = CpuDeadline(self._loaded.worker.pid, ALTERED_SHARE * self._cpu_s)
-        drawn = NudgedDraw.allocate(self._loaded.description, len(wanted), exact=True)
+        known, check = self._reference.description, self._reference.check
+        drawn = NudgedDraw.allocate(known, most, exact=True, check=check)
         group = Group(drawn)
         self._inputs.unusual.append(group)
-        owed = {InputChange(at, Alteration.FEW) for at in self._reference.unvaried_inputs}
-        for item, change in enumerate(wanted):
-            name = self._altered_name(change)
-            late = item == 0 or change._replace(variant=0) in owed
-            owed.discard(change._replace(variant=0))
-            if why := self._ended(late=late) or (not late and deadline.exceeded()):
-                self._inputs.skipped[name] = why + NEXT_TIME
+        if not self._ended(late=late):
+            self._loaded.vary(Variation((), structures=self._reference.structures))
+        item = 0
+        for station in wanted:
+            if item == most:
+                break
+            base = self._base(drawn, item, station, late=late)
+            if base is None:
                 continue
-            try:
-                held = self._altered(drawn, item, change, rng)
-            except ChildFailed as failed:
-                self._reference.excluded_changes.add(change._replace(variant=0))
-                self._lost = True
-                held = f"the reference fails: {failed.message}"
-            if isinstance(held, str):
-                self._inputs.skipped[name] = held
-            else:
-                if change.alteration is not Alteration.FEW:
-                    # So that a cache of the last call's result is found too.
-                    group.inputs.append(self._before)
-                group.inputs.append(VerificationInput(name, drawn, item, held, altered=True))
+            group.inputs.append(base)
+            item += 1
+            for change in station.changes:
+                given = self._altered(drawn, item, base, change, late=late) if item < most else None
+                if given is None:
+                    continue
+                if change.alteration in (Alteration.REPEATED, Alteration.CHANGED):
+                    group.inputs.append(base)  # so that a cache of the last result is found too
+                group.inputs.append(given)
+                item += 1
+        self._left -= item
 
-    @property
-    def _before(self) -> VerificationInput:
-        """The ordinary input that is altered."""
-        return self._inputs.ordinary.inputs[-1]
+    def _base(
+        self, drawn: NudgedDraw, item: int, station: Station, *, late: bool
+    ) -> VerificationInput | None:
+        kind, alone = station.kind, station.argument
+        name = kind.label if alone is None else f"{kind.label} of {self._input(alone)}"
+        # Along another axis the result may hang less on roundings.
+        for _ in range(TIMES if kind is ValueKind.CONSTANT else 1):
+            with self._told(name, kind):
+                bits = self._bits(late=late)
+                made = self._loaded.draw_kind(item, kind, alone, bits, drawn.fds)
+                return VerificationInput(
+                    name, drawn, item, self._fair(drawn, item, kind, made), kind
+                )
+        return None
 
     def _altered(
-        self, drawn: NudgedDraw, item: int, change: InputChange, rng: random.Random
-    ) -> list[Bound] | str:
-        """Draw one input, in the first variant that the reference accepts; return its bounds.
-
-        Of FEW the variant with the fewest elements that decide the result.
-        """
-        bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
-        changed = change.alteration is not Alteration.REPEATED
-        few = change.alteration is Alteration.FEW
-        variants = rng.sample(range(VARIANTS), VARIANTS if changed else 1)
-        held: list[Bound] | str = "no other value was found"
-        for variant in sorted(variants) if few else variants:
-            # The descriptors each time: between them another group may have had its own.
-            one = change._replace(variant=variant + change.variant)
-            made = self._loaded.alter(item, one, bits, drawn.fds)
-            if made != Want.UNALTERED:
-                held = self._fair(drawn, item, ValueKind.DRAWN, made)
-            if isinstance(held, str):
-                continue
-            was = self._before.draw.results(self._before.item)
-            altered = VerificationInput("", drawn, item, held)
-            if not few or altered.compare(was).message:
-                break
-        return held
-
-    def _altered_name(self, change: InputChange) -> str:
-        known = self._loaded.description
-        name = task_lint.input_name(change.argument, known.parameters)
-        if change.alteration is Alteration.REPEATED:
-            return f"{name} repeated while the others change"
-        slot = known.inputs.slots[change.argument]
-        flips = isinstance(slot, TensorSlot) and slot.dtype == "bool"
-        if change.alteration is Alteration.PART:
-            if flips:
-                return f"{name} alone flipped in one short run"
-            return f"{name} alone with other values in one short run"
-        if change.alteration is Alteration.FEW:
-            if flips:
-                return f"{name} alone flipped in few elements"
-            return f"{name} alone with other values in few elements"
-        if flips:
-            return f"{name} alone flipped at random"
-        return f"{name} alone with other values"
-
-    def add(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> None:
-        """Draw one group of inputs; record those that were not drawn, with the reason."""
-        reference, skipped = self._reference, self._inputs.skipped
-        kind = wanted[0]
-        # Of the declared shape the least are drawn although the time is used up.
-        declared = variation is None or (
-            variation.shapes == reference.description.shapes and not variation.strided
-        )
-        if self._skip(variation, wanted, late=declared):
-            return
-        try:
-            known: Description | None = self._loaded.description
-            if variation is not None:
-                known = self._loaded.vary(variation)
-            if known is None:
-                skipped[self._name(kind, variation)] = "the reference refuses this shape"
-                return
-            drawn = NudgedDraw.allocate(known, len(wanted), exact=True)
-            strided = variation is not None and variation.strided
-            group = Group(drawn, strided=strided)
-            self._inputs.unusual.append(group)
-            fds = drawn.fds
-            for item, kind in enumerate(wanted):
-                late = declared and len(group.inputs) < DECLARED_LATE
-                if self._skip(variation, wanted[item:], late=late):
-                    return
-                name = self._name(kind, variation)
-                bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
-                bits |= kind << KIND_SHIFT
-                activity = "drawing unusual inputs"
-                made = self._loaded.draw(item, 1, bits, fds, activity)
-                fds = ()
+        self,
+        drawn: NudgedDraw,
+        item: int,
+        base: VerificationInput,
+        change: InputChange,
+        *,
+        late: bool,
+    ) -> VerificationInput | None:
+        """Draw `base` with one input altered, at a place where it moves the reference's result."""
+        name = f"{self._input(change.argument)} {change.alteration.label}"
+        kind = ValueKind.LARGE if change.alteration is Alteration.PEAK else base.kind
+        for _ in range(TIMES):
+            with self._told(name, change):
+                bits = self._bits(late=late)
+                made = self._loaded.alter(item, change, bits, drawn.fds)
                 held = self._fair(drawn, item, kind, made)
-                if isinstance(held, str):
-                    skipped[name] = held
-                else:
-                    group.inputs.append(VerificationInput(name, drawn, item, held, strided))
-        except ChildFailed as failed:
-            reference.excluded_kinds.add(kind)
-            self._lost = True
-            self._skip(variation, wanted)
-            skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
+                given = VerificationInput(name, drawn, item, held, base.kind, base=base)
+                if given.accepts(base.draw.results(base.item)):
+                    raise _NotTried("the reference's result does not move")
+                return given
+        return None
 
-    def _skip(
-        self, variation: Variation | None, wanted: Sequence[ValueKind], *, late: bool = False
-    ) -> bool:
-        """Record `wanted` as skipped, and return True, if the reference's time or process ended."""
-        why = self._ended(late=late)
-        if why:
-            why += NEXT_TIME
-            drawn = {given.name for group in self._inputs.unusual for given in group.inputs}
-            names = {self._name(kind, variation) for kind in wanted} - drawn
-            self._inputs.skipped = dict.fromkeys(names, why) | self._inputs.skipped
-        return bool(why)
+    def add(self, variation: Variation, wanted: Sequence[ValueKind]) -> None:
+        """Draw one group of inputs of other shapes, or with gaps."""
+        variation = structs.replace(variation, structures=self._reference.structures)
+        words = ["not contiguous"] if variation.strided else []
+        if variation.shapes != self._reference.description.shapes:
+            words.append("shape " + ", ".join(str(list(shape)) for shape in variation.shapes))
+        drawn: NudgedDraw | None = None
+        for item, kind in enumerate(wanted):
+            name = ", ".join([*([kind.label] if kind is not ValueKind.DRAWN else []), *words])
+            with self._told(name, kind):
+                bits = self._bits()
+                if drawn is None:
+                    known = self._loaded.vary(variation)
+                    if known is None:
+                        raise _NotTried("the reference refuses this shape")
+                    if any(0 in slot.shape for slot in known.outputs.tensors):
+                        raise _NotTried("a result of this shape has no elements")
+                    check = self._reference.check
+                    drawn = NudgedDraw.allocate(known, len(wanted), exact=True, check=check)
+                    group = Group(drawn, strided=variation.strided)
+                    self._inputs.unusual.append(group)
+                made = self._loaded.draw_kind(item, kind, None, bits, drawn.fds)
+                held = self._fair(drawn, item, kind, made)
+                group.inputs.append(
+                    VerificationInput(name, drawn, item, held, kind, variation.strided)
+                )
+
+    @contextmanager
+    def _told(self, name: str, tried: ValueKind | InputChange) -> Iterator[None]:
+        """Tell why an input is not tried if that is found inside."""
+        try:
+            yield
+        except ChildFailed as failed:
+            self._reference.excluded.add(tried)
+            self._lost = True
+            self._inputs.skipped.setdefault(name, f"the reference fails: {failed.message}")
+        except _NotTried as why:
+            self._inputs.skipped.setdefault(name, str(why))
+
+    def _bits(self, *, late: bool = False) -> int:
+        """Return the results that are wanted of an input; raise if no time is left."""
+        if why := self._ended(late=late):
+            raise _NotTried(why + NEXT_TIME)
+        return Want.OUTPUT | Want.EXACT | Want.UNUSUAL
+
+    def _input(self, position: int) -> str:
+        return task_lint.input_name(position, self._loaded.description.parameters)
 
     def _ended(self, *, late: bool = False) -> str:
         if self._lost:
             return "the reference's process ended"
         return (self._late if late else self._deadline).exceeded()
 
-    def _fair(self, drawn: NudgedDraw, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
-        """Return the bounds for a candidate, or why the input would be unfair."""
+    def _fair(self, drawn: NudgedDraw, item: int, kind: ValueKind, made: int) -> list[Bound]:
+        """Return the bounds for a candidate; raise if the input would be unfair."""
+        if made == Want.UNALTERED:
+            raise _NotTried("the structure of the inputs allows no other values")
         if not made:
-            return "the reference refuses these values"
+            raise _NotTried("the reference refuses these values")
         native = drawn.results(item)
         exact = drawn.exact_results(item) if made & Want.EXACT else None
         nudged = drawn.nudged_results(item) if made & Want.EXACT else None
         inexact = [result for result in native if result.dtype in correctness.FLOORS]
         usual = kind not in SPECIAL and self._reference.is_finite
         if usual and not correctness.all_finite(inexact):
-            return "the reference has no finite result"
+            raise _NotTried("the reference has no finite result")
+        if drawn.check is not None:
+            if refused := drawn.checked(item, native).message:
+                raise _NotTried(f"the reference's own result is not accepted: {refused}")
+            return drawn.bounds(item, None, ())
         known = drawn.description
         held = correctness.conditioned(
             native,
@@ -480,20 +425,15 @@ class _Unusual:
             nudged,
             self._reference.rules.tolerance,
             known.terms,
-            roundings=known.roundings,
             ties=drawn.near_ties(item) if made & Want.EXACT else (),
-            decided=drawn.alternatives(item).inexact if made & Want.EXACT else (),
-            masks=[bound.mask for bound in self._reference.sample_held],
-            random=kind in (ValueKind.DRAWN, ValueKind.PLACED),
+            decided=drawn.decided(item) if made & Want.EXACT else (),
+            usual=() if kind is ValueKind.SMALL else self._reference.sample_held,
+            random=kind is ValueKind.DRAWN,
         )
-        return held if held is not None else "the result depends on how it is rounded"
+        if held is None:
+            raise _NotTried("the result depends on how it is rounded")
+        return held
 
-    def _name(self, kind: ValueKind, variation: Variation | None) -> str:
-        if variation is None:
-            return kind.label
-        words = [] if kind is ValueKind.DRAWN else [kind.label]
-        if variation.strided:
-            words.append("not contiguous")
-        if variation.shapes != self._reference.description.shapes:
-            words.append("shape " + ", ".join(str(list(shape)) for shape in variation.shapes))
-        return ", ".join(words)
+
+class _NotTried(Exception):
+    """Why an input is not tried."""

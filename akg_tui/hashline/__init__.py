@@ -4,6 +4,7 @@ Owns every change to kernel text. It works on values in memory; its only effect 
 file swap in `file_swap`. It never guesses: a stale or ambiguous edit changes nothing.
 """
 
+from akg_tui.hashline.anchors import untagged_lines
 from akg_tui.hashline.document import Document, NotText
 from akg_tui.hashline.file_swap import FileChanged, swap_file
 from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, edit_schema, parse_ops
@@ -32,4 +33,5 @@ __all__ = [
     "render",
     "render_result",
     "swap_file",
+    "untagged_lines",
 ]

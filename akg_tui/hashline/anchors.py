@@ -207,6 +207,14 @@ def _anchors_of(op: Op) -> dict[str, Anchor]:
     return {**ends, op.side: op.anchor} if isinstance(op, Transfer) else ends
 
 
+def untagged_lines(ops: Sequence[Op]) -> list[int]:
+    """Return the numbers of the lines that `ops` remove or move without giving their tags."""
+    named = {anchor.number for op in ops for anchor in _anchors_of(op).values()}
+    copies = [op for op in ops if isinstance(op, Transfer) and op.kind == "copy"]
+    touched = {line for op in ops if op not in copies for line in _lines_of(op) or ()}
+    return sorted(touched - named)
+
+
 def _label(op: Op) -> str:
     return "".join(f" {field}={anchor}" for field, anchor in _anchors_of(op).items())
 

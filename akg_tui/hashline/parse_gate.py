@@ -1,43 +1,34 @@
 """The parse gate: a file that parsed before an edit must parse after it.
 
 Parses Python with Python's own parser. Of C++ and CUDA only the brackets are judged, because only
-a compiler can judge the rest; that includes the string literals that a Python file hands to
-`compile_cpp`, `compile_cuda`, `compile_ascendc` or `load_inline`. A file that was faulty before an
+a compiler can judge the rest; that includes the string literals that a Python file hands to a
+function named `compile_…` or `load_inline`. A file that was faulty before an
 edit may stay so. The gate decides, and changes nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Final
 
-from akg_tui.grammars import Grammar
 from akg_tui.hashline.brackets import Fault, NotJudged, bracket_fault
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
+from akg_tui.syntax.grammars import Grammar, grammar_of
 
-_LANGUAGES: Final[dict[str, Grammar]] = {
-    ".py": "python",
-    **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
-    **dict.fromkeys((".cu", ".cuh"), "cuda"),
-}
-_COMPILING: Final = ("compile_cpp", "compile_cuda", "compile_ascendc", "load_inline")
-
-
-def language_of(path: str) -> Grammar | None:
-    """Return the language by the suffix of a file's name; None without a parser for it."""
-    return _LANGUAGES.get(PurePath(path).suffix.lower())
+_COMPILING: Final = re.compile(r"compile_\w+|load_inline")
+"""The names of functions that compile a string: those of `akg_tui.dsl`, and torch's."""
 
 
 def newly_broken(before: Document, result: EditResult) -> Fault | None:
     """Return the fault that the edit made; None if there is none, or if one existed before."""
     after = result.document
-    language = language_of(before.path)
+    language = grammar_of(before.path)
     if language is None:
         return None
     if language == "python":
@@ -85,7 +76,7 @@ def _python_fault(data: bytes) -> Fault | None:
 
 def _newly_broken_string(before: bytes, after: bytes) -> Fault | None:
     """Return the fault of C++ in a string of a Python file, if no such string had one before."""
-    if not any(name.encode() in after for name in _COMPILING) or _python_fault(before):
+    if not _COMPILING.search(after.decode("utf-8", "replace")) or _python_fault(before):
         return None
     with warnings.catch_warnings(action="ignore"):
         old, new = ast.parse(before), ast.parse(after)
@@ -117,7 +108,9 @@ def _compiled(tree: ast.Module) -> Iterator[ast.Constant]:
                 bindings[name] += 1
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 values[name] = value
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _COMPILING:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                _COMPILING.fullmatch(name)
+            ):
                 given += [*node.args, *(each.value for each in node.keywords)]
     for argument in given:
         for part in argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]:

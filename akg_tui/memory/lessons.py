@@ -9,12 +9,15 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from akg_tui.core.events import Lesson, LessonState
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT
@@ -85,15 +88,21 @@ class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True
 class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True, omit_defaults=True):
     """The best kernel; `measured`: its ratio over the seed was measured anew at the run's end.
 
-    `files` are the names of its files if it has several, whose joined text is `text`.
+    A kernel of one file is its `text`, one of several is its `files` by name. In older memories
+    `files` are the names, and `text` has all files, each but the first below a heading.
     """
 
     attempt: Count
     sha256: Digest
     over_seed: Interval
     measured: bool
-    text: Annotated[str, Meta(max_length=MAX_KERNEL)]
-    files: tuple[str, ...] = ()
+    text: Annotated[str, Meta(max_length=MAX_KERNEL)] = ""
+    files: dict[str, str] | tuple[str, ...] = {}
+
+    def texts(self, name: str) -> KernelFiles:
+        """Return the files; `name` is that of a single one."""
+        assert isinstance(self.files, dict)
+        return KernelFiles(self.files or {name: self.text})
 
 
 class RunMemory(Struct, frozen=True):
@@ -125,10 +134,10 @@ def machine_of(state: RunState) -> str:
     return strip_to_line("; ".join([*known, f"threads {measured.threads}"]), 400)
 
 
-def learned(state: RunState, kernel: Callable[[str], str]) -> RunMemory | None:
+def learned(state: RunState, kernel: Callable[[str], KernelFiles]) -> RunMemory | None:
     """Return what a run teaches so far; None if nothing was measured but its seed.
 
-    An estimate run measures nothing. `kernel` returns the text of a blob.
+    An estimate run measures nothing. `kernel` returns the kernel of an object id.
     """
     if state.task.estimate:
         return None
@@ -184,20 +193,16 @@ def _direction(state: RunState, item: Item) -> Direction | None:
     )
 
 
-def _best(state: RunState, kernel: Callable[[str], str]) -> BestKernel | None:
+def _best(state: RunState, kernel: Callable[[str], KernelFiles]) -> BestKernel | None:
     best, ratios = state.best, best_of(state)
     if best is None or ratios is None or not best.attempt or not _is_sound(ratios.over_seed):
         return None
-    text = kernel(best.blob)
-    if len(text) > MAX_KERNEL:
+    files = kernel(best.blob)
+    if files.size > MAX_KERNEL:
         return None
-    names = state.task.files.names
-    files = names if len(names) > 1 else ()
-    return BestKernel(best.attempt, _digest(text), ratios.over_seed, ratios.fresh, text, files)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    sha256, several = files.sha256, len(files.texts) > 1
+    text, texts = ("", files.texts) if several else (files.text, {})
+    return BestKernel(best.attempt, sha256, ratios.over_seed, ratios.fresh, text, texts)
 
 
 def _is_sound(ratio: Interval) -> bool:
@@ -266,9 +271,27 @@ def decode(data: bytes) -> RunMemory:
     if len(facts) != 1 or rows[0] is not facts[0] or len(kernels) > 1:
         raise BadMemory("1: expected one run, first, and at most one kernel")
     kernel = kernels[0] if kernels else None
-    if kernel and _digest(kernel.text) != kernel.sha256:
-        raise BadMemory(f"{len(rows)}: sha256: is not that of the kernel's text")
+    if kernel is not None:
+        # Of the older form it is that of `text`.
+        told = {"": kernel.text} if kernel.text else kernel.files
+        if not isinstance(told, dict) or KernelFiles(told).sha256 != kernel.sha256:
+            raise BadMemory(f"{len(rows)}: sha256: is not that of the kernel's text")
+        kernel = _in_new_form(kernel)
     return RunMemory(facts[0], directions, kernel)
+
+
+def _in_new_form(kernel: BestKernel) -> BestKernel:
+    """Return a kernel; one of several files by their names. Raises `BadMemory`."""
+    if isinstance(kernel.files, dict):
+        return kernel
+    found: dict[str, str] = {}
+    rest = kernel.text
+    for name, after in pairwise(kernel.files):
+        found[name], mark, rest = rest.partition(f"\n──────── {after} ────────\n")
+        if not mark:
+            raise BadMemory(f"the kernel has no file {after}")
+    files = KernelFiles({**found, kernel.files[-1]: rest})
+    return replace(kernel, text="", files=files.texts, sha256=files.sha256)
 
 
 def _row(number: int, line: bytes) -> RunFacts | Direction | BestKernel:

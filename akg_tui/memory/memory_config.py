@@ -6,16 +6,29 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from akg_tui.store.user_folders import config_folder, data_folder
+from msgspec import Meta, Struct
+
+from akg_tui.store.user_files.reader import settings_at
+from akg_tui.store.user_files.user_folders import config_folder, data_folder
 
 VARIABLE = "AKG_TUI_MEMORY"
 OFF = "off"
+
+
+class MemoryTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table as the file has it; `folder` is a whole path."""
+
+    folder: Annotated[str, Meta(pattern=r"^([~/].*)?\Z", description="a whole path")] = ""
+    learn: bool = True
+
+
+class _Config(Struct, frozen=True):
+    memory: MemoryTable = MemoryTable()
 
 
 @dataclass(frozen=True)
@@ -29,38 +42,11 @@ class MemorySettings:
 
 def memory_settings(environment: Mapping[str, str] = os.environ) -> MemorySettings:
     """Return the settings. A file or value that is wrong is ignored: the workbench tells it."""
-    table: object = {}
-    try:
-        with (config_folder(environment) / "config.toml").open("rb") as file:
-            table = tomllib.load(file).get("memory", {})
-    except (OSError, ValueError):
-        pass  # no file, or one that `preferences` reports with its line
-    chosen, _ = read_table(table)
+    config, _ = settings_at(config_folder(environment) / "config.toml", _Config)
     stated = environment.get(VARIABLE, "")
-    folder = stated if stated and stated != OFF else chosen.get("folder", "")
+    folder = stated if stated and stated != OFF else config.memory.folder
     return MemorySettings(
         Path(folder).expanduser() if folder else data_folder(environment),
-        learn=chosen.get("learn", True),
+        learn=config.memory.learn,
         on=stated != OFF,
     )
-
-
-def read_table(table: object) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the sound values of the table, and for each other name what is wrong with it."""
-    if not isinstance(table, dict):
-        return {}, [("", "memory is not a table")]
-    chosen: dict[str, Any] = {}
-    faults: list[tuple[str, str]] = []
-    for name, value in table.items():
-        if name == "folder":
-            sound = isinstance(value, str) and Path(value).expanduser().is_absolute()
-            why = "folder is a whole path in quotes"
-        elif name == "learn":
-            sound, why = isinstance(value, bool), "learn is true or false"
-        else:
-            sound, why = False, f"no setting {name!r}; there are: folder, learn"
-        if sound:
-            chosen[name] = value
-        else:
-            faults.append((name, why))
-    return chosen, faults

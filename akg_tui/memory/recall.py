@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from akg_tui.core.events import Lesson, MemoryRecalled, RememberedKernel
-from akg_tui.core.plan.knobs import read_setting
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import read_setting
 from akg_tui.core.plan.submission import folded
 from akg_tui.core.state import RunState
 from akg_tui.memory.lessons import BestKernel, Direction, RunMemory, machine_of, op_class
@@ -33,8 +34,8 @@ class _Near(Struct, frozen=True):
     elsewhere: str
 
 
-def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[str, ...]] | None:
-    """Return what is recalled for a run, with the texts of its kernels; None if there is nothing.
+def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[KernelFiles, ...]] | None:
+    """Return what is recalled for a run, with its kernels; None if there is nothing.
 
     The kernels' paths are those of `notes/` in the run; the caller writes the files. A kernel in
     several files has a folder; it is recalled by a run with the same files alone.
@@ -44,7 +45,8 @@ def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[str, ..
     target = state.task.target
     titles = [f"{p.cited}: {p.title}" for p in pages if p.fits(target.dsl, target.backend)]
     near = _near(state, memories)
-    found = _kernels(near, state.task.files.names)
+    files = state.task.files
+    found = _kernels(near, files.names)
     recalled = MemoryRecalled(
         lessons=_lessons(near),
         kernels=tuple(
@@ -64,7 +66,7 @@ def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[str, ..
     )
     if recalled == MemoryRecalled():
         return None
-    return recalled, tuple(kernel.text for _, kernel in found)
+    return recalled, tuple(kernel.texts(files.kernel) for _, kernel in found)
 
 
 def _near(state: RunState, memories: Iterable[RunMemory]) -> list[_Near]:
@@ -122,7 +124,7 @@ def _kernels(near: Iterable[_Near], files: tuple[str, ...]) -> list[tuple[_Near,
     known = [
         (each, kernel)
         for each, kernel in found
-        if kernel is not None and kernel.files in ((), files)
+        if kernel is not None and tuple(kernel.files) in ((), files)
     ]
     known.sort(key=lambda pair: (pair[0].distance, -pair[1].over_seed.low))
     unique: dict[str, tuple[_Near, BestKernel]] = {}

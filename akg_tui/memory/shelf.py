@@ -16,6 +16,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.knowledge import BadPage, Library, Page, library, read_user_page
@@ -40,11 +41,11 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def learn(self, state: RunState, kernel: Callable[[str], str]) -> bool:
+    def learn(self, state: RunState, kernel: Callable[[str], KernelFiles]) -> bool:
         """Keep what a run teaches so far; return False if there is nothing new.
 
-        `kernel` returns the text of a blob. Raises `RunFolderError` if it cannot be written, and
-        what `kernel` raises.
+        `kernel` returns the kernel of an object id. Raises `RunFolderError` if it cannot be
+        written, and what `kernel` raises.
         """
         found = learned(state, kernel)
         if found is None:
@@ -98,7 +99,7 @@ class Shelf:
 def learn_run(shelf: Shelf, run: Path) -> str:
     """Learn the run in a folder, and return the outcome in words. Raises `StoreError`."""
     at_rest = RunAtRest(run)
-    if learned(at_rest.state, lambda blob: "") is None:
+    if learned(at_rest.state, lambda blob: KernelFiles({"": ""})) is None:
         return "nothing was measured but its seed"
     return "learned" if shelf.learn(at_rest.state, at_rest.kernel) else "known already"
 

@@ -15,7 +15,7 @@ from typing import Any
 from akg_tui.core.sanitize import one_line
 from akg_tui.problems import kernelbench
 from akg_tui.problems.case_lists import cases_of
-from akg_tui.problems.json_files import Line, check_version, read_yaml
+from akg_tui.problems.json_files import Line, check_version, positive, read_yaml
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -61,13 +61,16 @@ def read(path: Path) -> Problem:
             listed.append(sizes)
     entry = entries[0]
     cases, told = cases_of(listed)
+    rtol = entry.get("rtol") if entry.get("dtype", "float32") == "float32" else None
+    tolerance = positive(rtol)
     for each in ("dtype", "rtol", "atol"):
-        if each in entry:
+        if each in entry and (each != "rtol" or tolerance is None):
             kept_out.append(f"{each} = {entry[each]}: the reference and the judge decide it")
     return dataclasses.replace(
         problem,
         sizes=tuple(listed[0].items()),
         cases=cases,
+        tolerance=tolerance,
         kept_out=tuple(dict.fromkeys([*kept_out, *told])),
         changed=(f"sizes of {section} in {path.name}",),
         facts=tuple(f"{each}: {entry[each]}" for each in FACTS if each in entry),

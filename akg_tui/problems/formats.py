@@ -7,17 +7,20 @@ from functools import partial
 from pathlib import Path
 
 from akg_tui.problems import (
+    agent_kernel_arena,
     ai_bench,
     akg_tasks,
+    decks,
     gpu_mode,
     input_groups,
     kernelbench,
     npukernelbench,
     robust_kbench,
+    tested_functions,
     trace_definitions,
 )
 from akg_tui.problems.json_files import read_object, read_yaml
-from akg_tui.problems.module_text import bound_by
+from akg_tui.problems.module_text import bound_by, exchanging
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, unseen
@@ -35,6 +38,10 @@ READERS: dict[str, Reader] = {
     "gpu-mode": gpu_mode.read,
     "ai-bench": ai_bench.read,
     "akg": akg_tasks.read,
+    "kernelbench-deck": decks.read,
+    "kernelbook": kernelbench.read_row,
+    "tritonbench": tested_functions.read,
+    "agent-kernel-arena": agent_kernel_arena.read,
 }
 
 FOLDERS = (
@@ -44,6 +51,8 @@ FOLDERS = (
     ("robust-kbench", (robust_kbench.FORWARD,)),
     ("robust-kbench", (robust_kbench.BACKWARD,)),
     ("npukernelbench", (npukernelbench.MODULE, npukernelbench.INPUTS)),
+    ("kernelbench-deck", (decks.TASK, decks.SHAPES, decks.REFERENCE)),
+    ("agent-kernel-arena", (agent_kernel_arena.TASK,)),
 )
 """The format of a folder by the files in it; the first match counts."""
 
@@ -62,7 +71,7 @@ def problems_in(folder: Path) -> list[Path]:
         path.parent
         for _, names in FOLDERS
         for path in folder.rglob(names[0])
-        if all(is_file(path.parent / name) for name in names)
+        if _has(path.parent, names)
     }
     files = {
         path
@@ -75,10 +84,18 @@ def problems_in(folder: Path) -> list[Path]:
     return sorted(whole | files - sized | {path.with_suffix(_SIZES) for path in sized})
 
 
+def _has(folder: Path, names: tuple[str, ...]) -> bool:
+    """Return whether a folder has the files of a format."""
+    if names == (agent_kernel_arena.TASK,):  # others have files of this name too
+        return agent_kernel_arena.is_task(folder)
+    return all(is_file(folder / name) for name in names)
+
+
 def is_problem(folder: Path) -> bool:
     """Return whether the files in a folder make it a problem of a known format."""
-    by_files = any(all(is_file(folder / name) for name in names) for _, names in FOLDERS)
-    return by_files or bool(npukernelbench.folder_of(folder))
+    return any(_has(folder, names) for _, names in FOLDERS) or bool(
+        npukernelbench.folder_of(folder)
+    )
 
 
 def read_problem(path: Path, format_name: str = "") -> Problem:
@@ -93,7 +110,22 @@ def read_problem(path: Path, format_name: str = "") -> Problem:
         raise BadTask(path, None, "", f"cannot be looked at: {why}")
     if not path.exists():
         raise BadTask(path, None, "", "does not exist, expected a problem's file or folder")
-    return READERS[format_name or _format_of(path)](path)
+    try:
+        _refuse_distributed(path)
+        return READERS[format_name or _format_of(path)](path)
+    except RecursionError:
+        line = None if path.is_dir() else 1
+        raise BadTask(path, line, "", "has an expression that is nested too deeply") from None
+
+
+def _refuse_distributed(path: Path) -> None:
+    """Refuse a reference on several devices: a judge here has one, and its processes no network."""
+    reference = path / gpu_mode.REFERENCE if path.is_dir() else path
+    if reference.suffix == ".py" and is_file(reference):
+        module = parse_python(reference, file_text(reference).encode())
+        if line := exchanging(module):
+            message = "is used: the reference runs on several devices, and a task here on one"
+            raise BadTask(reference, line, "torch.distributed", message)
 
 
 def _format_of(path: Path) -> str:
@@ -106,18 +138,24 @@ def _format_of(path: Path) -> str:
         if {"axes", "inputs", "reference"} & plain.keys():
             sol = path.name == trace_definitions.DEFINITION
             return "sol-execbench" if sol else "flashinfer"
+        if kernelbench.CODE in plain:
+            return "kernelbook"
         raise BadTask(path, 1, "", "has no axes, inputs and reference, as a definition has")
     if path.suffix in (".yml", ".yaml"):
         plain, _ = read_yaml(path)
         if {"tests", "benchmarks"} & plain.keys():
             return "gpu-mode"
+        if path.name == decks.TASK:
+            return "kernelbench-deck"
+        if path.name == agent_kernel_arena.TASK and agent_kernel_arena.is_task(path.parent):
+            return "agent-kernel-arena"
         return "ai-bench" if set(ai_bench.SECTIONS) & plain.keys() else "akg"
     raise BadTask(path, None, "", f"is of no known format; there are: {', '.join(READERS)}")
 
 
 def _format_of_folder(path: Path) -> str:
     for name, files in FOLDERS:
-        if all(is_file(path / file) for file in files):
+        if _has(path, files):
             return name
     if npukernelbench.folder_of(path):
         return "npukernelbench"
@@ -135,4 +173,4 @@ def _format_of_module(path: Path) -> str:
         return "gpu-mode"
     if "get_inputs" not in bound and input_groups.groups_function(module):
         return "multikernelbench"
-    return "kernelbench"
+    return "tritonbench" if tested_functions.is_tested(module) else "kernelbench"

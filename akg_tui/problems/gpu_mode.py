@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.problems.case_lists import numeric_cases
-from akg_tui.problems.json_files import Line, check_version, read_yaml
+from akg_tui.problems.json_files import Line, check_version, positive, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, without
-from akg_tui.problems.problem import Problem
+from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem
 from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
@@ -28,11 +28,11 @@ THEIRS = ("task", "utils")
 
 SEEDS = 10_000
 
-CHECKS = {
-    *("make_match_reference", "match_reference", "verbose_allclose", "verbose_allequal"),
-    "check_implementation",
-}
-"""Functions of the harness that compare results, and the one of a problem that calls them."""
+COMPARISONS = {"make_match_reference", "match_reference", "verbose_allclose", "verbose_allequal"}
+"""Functions of the harness that compare results element by element."""
+
+OWN_CHECK = "check_implementation"
+"""A problem's check of results: made of these functions, or one of its own."""
 
 CONTEXTS = {"DeterministicContext", "DisableCuDNNTF32"}
 """Context managers of the harness that set how a GPU computes."""
@@ -58,6 +58,14 @@ def get_init_inputs():
     return []
 '''
 
+_CHECK = '''
+
+def check(inputs, outputs):
+    """Judges a kernel's results as the problem does."""
+    data, output = (each[0] if len(each) == 1 else tuple(each) for each in (inputs, outputs))
+    return check_implementation(data, output)
+'''
+
 _COPY = """\
         # ref_kernel writes to this value, and a reference must not change its inputs.
         data = (*data[:{place}], data[{place}].clone(), *data[{place} + 1 :])
@@ -81,6 +89,7 @@ def read(path: Path) -> Problem:
         if not any(isinstance(s, ast.FunctionDef) and s.name == name for s in module.body):
             raise BadTask(reference_path, 1, name, "is missing, expected a function")
     rtol = _tolerance(module)
+    has_check = _has_own_check(module)
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := on_the_cpu(text)):
         kept_out.append(ON_THE_CPU)
@@ -97,6 +106,13 @@ def read(path: Path) -> Problem:
     )  # fmt: skip
     named = _named(module)
     reference, was_nested = flattened(reference, named)
+    checked = has_check and not was_nested
+    if checked:
+        reference += _CHECK
+    elif has_check:
+        kept_out.append(NOT_TAKEN_OVER)
+    elif any(isinstance(each, ast.FunctionDef) and _checks(each) for each in module.body):
+        kept_out.append(f"{OWN_CHECK}, which compares element by element: the judge does so too")
     # The places of inputs after a dictionary depend on how many keys it has.
     overwritten = [place for place in overwritten if place < min(named, default=place + 1)]
     check_reference(reference_path, reference.encode())
@@ -116,6 +132,7 @@ def read(path: Path) -> Problem:
         kept_out=tuple(kept_out),
         cases=cases,
         tolerance=rtol,
+        check=f"{REFERENCE}:check" if checked else "",
         free_inputs=tuple(overwritten),
     )
 
@@ -135,14 +152,23 @@ def _listed(
     raise BadTask(path, 1, "benchmarks", "is missing, expected the arguments of generate_input")
 
 
+def _has_own_check(module: ast.Module) -> bool:
+    """Return whether a problem checks results itself: by none of the harness's comparisons."""
+    return any(OWN_CHECK in bound_by(each) and not _compares(each) for each in module.body)
+
+
+def _compares(statement: ast.stmt) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in COMPARISONS for n in ast.walk(statement))
+
+
 def _tolerance(module: ast.Module) -> float | None:
-    """Return the relative tolerance that the file gives to `make_match_reference`."""
+    """Return the relative tolerance that the file gives to a comparison of the harness."""
     for node in ast.walk(module):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "make_match_reference":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in COMPARISONS:
             for each in node.keywords:
                 value = each.value
                 if each.arg == "rtol" and isinstance(value, ast.Constant):
-                    return float(value.value) if isinstance(value.value, int | float) else None
+                    return positive(value.value)
     return None
 
 
@@ -227,7 +253,7 @@ def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
                     added.append(f"{name} = object  # a type of the harness")
                 elif alias.name in CONTEXTS:
                     added.append(f"from contextlib import nullcontext as {name}")
-                elif alias.name not in CHECKS:
+                elif alias.name not in COMPARISONS:
                     message = f"is imported from {statement.module}, which is not part of a task"
                     raise BadTask(path, statement.lineno, name, message)
         elif _checks(statement):
@@ -240,10 +266,8 @@ def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
 
 def _checks(statement: ast.stmt) -> bool:
     """Return whether a statement is, or makes, a comparison of results by the harness."""
-    if isinstance(statement, ast.FunctionDef):
-        return statement.name == "check_implementation"
-    names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-    return isinstance(statement, ast.Assign | ast.Expr) and bool(names & CHECKS)
+    compares = isinstance(statement, ast.Assign | ast.Expr) or OWN_CHECK in bound_by(statement)
+    return compares and _compares(statement)
 
 
 def _check_stated(path: Path, module: ast.Module, case: dict[str, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import file_text
 
@@ -42,6 +44,8 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             raise BadTask(path, number, "", f"not valid JSON: {error}") from None
         if not isinstance(plain, dict):
             raise BadTask(path, number, "", "expected an object on every line")
+        if why := _fault(plain):
+            raise BadTask(path, number, "", why)
         found.append((number, plain))
     return found
 
@@ -89,7 +93,31 @@ def _as_object(path: Path, plain: Any, text: str) -> tuple[dict[str, Any], Line]
         lines = enumerate(text.splitlines(), 1)
         return next((number for number, told in lines if pattern.search(told)), None)
 
-    return {str(key): value for key, value in plain.items()}, line
+    fields = {str(key): value for key, value in plain.items()}
+    for key, value in fields.items():
+        if why := _fault(value) or _fault(key):
+            raise BadTask(path, line(key) or 1, one_line(key, 60), why)
+    return fields, line
+
+
+def _fault(value: object) -> str:
+    """Return why a value cannot be written as text, or ""."""
+    try:
+        json.dumps(value, ensure_ascii=False, skipkeys=True, default=str).encode()
+    except UnicodeError:
+        return "is not UTF-8 text"
+    except RecursionError:
+        return "is nested too deeply"
+    except ValueError:
+        return "has a number of too many digits"
+    return ""
+
+
+def positive(value: object) -> float | None:
+    """Return a finite number above 0 as a float, None for any other value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value <= sys.float_info.max else None
 
 
 def check_version(path: Path, plain: dict[str, Any], line: Line, newest: int) -> None:

@@ -39,30 +39,16 @@ def bound_by(statement: ast.AST) -> set[str]:
 
 def _own_nodes(node: ast.AST) -> Iterable[ast.AST]:
     """Yield the node and those below it, except the insides of other scopes."""
-    yield node
-    if isinstance(node, (ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)):
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _own_nodes(child)
+    waiting = [node]
+    while waiting:
+        yield (each := waiting.pop())
+        if not isinstance(each, (ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)):
+            waiting += ast.iter_child_nodes(each)
 
 
 def used_by(node: ast.AST) -> set[str]:
     """Return the names of the module that a node reads: none of a function's own names."""
-    match node:
-        case ast.Name(id=name):
-            return {name}
-        case ast.Constant(value=str() as text) if text.isidentifier():
-            return {text}  # an annotation may be written as a string
-        case ast.FunctionDef(args=args, body=body) | ast.AsyncFunctionDef(args=args, body=body):
-            outside = [*node.decorator_list, args, *([node.returns] if node.returns else [])]
-            return _union(outside) | _inside(args, body)
-        case ast.Lambda(args=args, body=body):
-            return _union([args]) | _inside(args, [body])
-        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            targets = {name for each in node.generators for name in bound_by(each.target)}
-            read = _union(ast.iter_child_nodes(node)) - targets
-            return read | used_by(node.generators[0].iter)
-    return _union(ast.iter_child_nodes(node))
+    return _union([node])
 
 
 def _inside(arguments: ast.arguments, body: Sequence[ast.AST]) -> set[str]:
@@ -80,7 +66,28 @@ def _inside(arguments: ast.arguments, body: Sequence[ast.AST]) -> set[str]:
 
 
 def _union(nodes: Iterable[ast.AST]) -> set[str]:
-    return {name for each in nodes for name in used_by(each)}
+    names: set[str] = set()
+    waiting = list(nodes)
+    while waiting:  # no recursion: a sum of many terms is a deep tree
+        match waiting.pop():
+            case ast.Name(id=name):
+                names.add(name)
+            case ast.Constant(value=str() as text) if text.isidentifier():
+                names.add(text)  # an annotation may be written as a string
+            case (ast.FunctionDef() | ast.AsyncFunctionDef()) as node:
+                waiting += [*node.decorator_list, node.args]
+                waiting += [node.returns] if node.returns else []
+                names |= _inside(node.args, node.body)
+            case ast.Lambda(args=args, body=body):
+                waiting.append(args)
+                names |= _inside(args, [body])
+            case (ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()) as node:
+                targets = {name for each in node.generators for name in bound_by(each.target)}
+                names |= _union(ast.iter_child_nodes(node)) - targets
+                waiting.append(node.generators[0].iter)
+            case node:
+                waiting += ast.iter_child_nodes(node)
+    return names
 
 
 def needed_for(module: ast.Module, wanted: set[str]) -> list[Statement]:
@@ -120,11 +127,11 @@ def without(source: str, dropped: Callable[[Statement], bool]) -> str:
     """Return a module's text without some top-level statements and the comments above them."""
     body = ast.parse(source).body
     lines = source.split("\n")
-    shared = [line for s in body for line in {_first(s), s.end_lineno or s.lineno}]
+    shared = Counter(line for s in body for line in {_first(s), s.end_lineno or s.lineno})
     gone: set[int] = set()
     for statement in body:
         first, last = _first(statement), statement.end_lineno or statement.lineno
-        if not dropped(statement) or shared.count(first) > 1 or shared.count(last) > 1:
+        if not dropped(statement) or shared[first] > 1 or shared[last] > 1:
             continue
         while first > 1 and lines[first - 2].startswith("#"):
             first -= 1
@@ -174,6 +181,48 @@ def on_the_cpu(source: str) -> str:
     for at, start, end, new in sorted(places, reverse=True):
         lines[at] = lines[at][:start] + new + lines[at][end:]
     return b"\n".join(lines).decode()
+
+
+UNSEEDED = "get_inputs() seeds no generator: inputs are drawn anew at every call"
+
+
+def unseeded(source: str, functions: Collection[str]) -> str:
+    """Return a module's text in which some functions do not seed torch's generator."""
+    lines = source.encode().split(b"\n")
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.FunctionDef) and function.name in functions:
+            for node in ast.walk(function):
+                match node:
+                    case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name, value=owner))):
+                        whole = node.lineno == node.end_lineno and "torch" in used_by(owner)
+                        if whole and name in ("manual_seed", "manual_seed_all"):
+                            at, end = node.lineno - 1, node.end_col_offset or 0
+                            lines[at] = lines[at][: node.col_offset] + b"pass" + lines[at][end:]
+    return b"\n".join(lines).decode()
+
+
+def exchanging(module: ast.Module) -> int | None:
+    """Return the line where a module uses `torch.distributed`, or None."""
+    names = set()
+    for node in ast.walk(module):
+        match node:
+            case ast.Import(names=aliases):
+                names |= {a.asname for a in aliases if a.asname and _is_distributed(a.name)}
+            case ast.ImportFrom(module="torch", names=aliases):
+                names |= {a.asname or a.name for a in aliases if a.name == "distributed"}
+            case ast.ImportFrom(module=str() as name, names=aliases) if _is_distributed(name):
+                names |= {a.asname or a.name for a in aliases}
+    for node in ast.walk(module):
+        match node:
+            case ast.Name(id=name, lineno=line) if name in names:
+                return line
+            case ast.Attribute(value=ast.Name(id="torch"), attr="distributed", lineno=line):
+                return line
+    return None
+
+
+def _is_distributed(name: str) -> bool:
+    return name == "torch.distributed" or name.startswith("torch.distributed.")
 
 
 def with_normal_draws(source: str) -> str:
@@ -280,3 +329,18 @@ def _has_initial(own: str, name: str) -> bool:
 
 def _value(named: tuple[str, int]) -> int:
     return named[1]
+
+
+def untried_integers(source: str) -> list[str]:
+    """Return a remark for each argument of a reference that gives one integer a meaning of its own.
+
+    `get_inputs()` may never draw that integer, and the judge tries none that it does not draw.
+    """
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    passed = [each for call in calls for each in call.keywords]
+    return [
+        f"{each.arg} in line {each.lineno} of the reference: the judge tries no integer that "
+        "get_inputs() does not draw"
+        for each in passed
+        if each.arg in ("ignore_index", "padding_idx")
+    ]

@@ -17,14 +17,14 @@ from typing import Any
 from akg_tui.problems.case_lists import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
-from akg_tui.problems.problem import Problem
+from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem
 from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
 NAME = "npukernelbench"
 MODULE, INPUTS, CASES = "module.py", "prepare_inputs.py", "test_cases.csv"
-NPU = "torch_npu"
+NPU, CHECK = "torch_npu", "custom_check_precision"
 
 TRUTHS = {
     text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")
@@ -76,6 +76,8 @@ def read(path: Path) -> Problem:
     check_reference(folder / MODULE, reference.encode())
     origin = folder.parent if folder.name == "validation" else folder
     kept_out = ["what is compiled for the NPU (question/, answer/) is not used", *told]
+    if any(CHECK in bound_by(each) for each in ast.parse(file_text(folder / INPUTS)).body):
+        kept_out.append(f"{CHECK}: {NOT_TAKEN_OVER}")
     return Problem(
         format="NPUKernelBench",
         origin=origin,

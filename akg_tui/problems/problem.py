@@ -13,6 +13,10 @@ from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import SIZE_LIMIT
 
 LICENCE_LINES = 40
+NOT_TAKEN_OVER = (
+    "its own check of results is not taken over: the judge compares with the reference element by "
+    "element, so of results that are not unique (signs, ties, samples) only the reference's pass"
+)
 PARENTS = 6
 
 _LICENCE = re.compile(r"SPDX-License-Identifier|Licensed under|Copyright|\(c\) \d{4}", re.I)
@@ -41,6 +45,8 @@ class Problem:
     cases: tuple[Case, ...] = ()
     """Sizes that differ from case to case, if the problem lists several cases."""
     tolerance: float | None = None
+    check: str = ""
+    """The problem's own check of results, as `check` of [correctness]."""
     free_inputs: tuple[int, ...] = ()
     """Positions of inputs that a kernel may ignore, such as memory for the result."""
     min_gain: float | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.store.errors import BadTask
-from akg_tui.store.reference_constants import with_constants
+from akg_tui.store.reference_constants import with_constants, with_gradients
 
 HEAD = """\
 # The first kernel: ModelNew does what Model of reference.py does, by the same code.
@@ -23,42 +23,17 @@ UNWRITTEN = """\
 """The kernel file of a task whose first kernel the agent is to write."""
 
 
-UNWRITTEN_CUDA = (
-    UNWRITTEN
-    + """\
-#
-# The frame of a kernel in CUDA C++:
-#
-#   from akg_tui.dsl import compile_cuda
-#
-#   SOURCE = r\"\"\"
-#   __global__ void scale_kernel(const float *x, float *y, int n) {
-#     const int at = blockIdx.x * blockDim.x + threadIdx.x;
-#     if (at < n) y[at] = 2 * x[at];
-#   }
-#   extern "C" cudaError_t scale(const float *x, float *y, int n, cudaStream_t stream) {
-#     scale_kernel<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n);
-#     return cudaGetLastError();
-#   }
-#   \"\"\"
-#   library = compile_cuda(SOURCE, ["scale"])
-#
-#   class ModelNew(torch.nn.Module):
-#       def forward(self, x):
-#           y = torch.empty_like(x)
-#           library.scale(x, y, x.numel())  # tensors by address, the current stream by itself
-#           return y
-"""
-)
-"""The same with the frame that a kernel in CUDA C++ has."""
-
-
-def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]) -> str:
+def kernel_from(
+    path: Path,
+    reference: str,
+    constants: Mapping[str, int | float],
+    gradients: Sequence[str] = (),
+) -> str:
     """Return a kernel that computes what the reference computes and imports nothing of it.
 
     `path` is for messages. Raises `BadTask` if the file has a `ModelNew` that `Model` needs.
     """
-    text = model_text(reference, constants)
+    text = model_text(reference, constants, gradients)
     for statement in ast.parse(text).body:
         if "ModelNew" in bound_by(statement):
             message = "is bound in the reference too: state a first kernel with --seed FILE"
@@ -66,9 +41,11 @@ def kernel_from(path: Path, reference: str, constants: Mapping[str, int | float]
     return HEAD + "\n" + renamed(text, "Model", "ModelNew")
 
 
-def model_text(reference: str, constants: Mapping[str, int | float]) -> str:
-    """Return what `Model` needs of a reference, with other values of its constants."""
-    source = with_constants(reference, constants)
+def model_text(
+    reference: str, constants: Mapping[str, int | float], gradients: Sequence[str] = ()
+) -> str:
+    """Return what `Model` needs of a reference, with what its task changes."""
+    source = with_gradients(with_constants(reference, constants), gradients)
     module = ast.parse(source)
     kept = {id(each) for each in needed_for(module, {"Model"})}
     order = [id(each) in kept for each in module.body]

@@ -19,7 +19,14 @@ from akg_tui.core.sanitize import name_fault, one_line
 from akg_tui.core.task import Case
 from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import cases_of
-from akg_tui.problems.json_files import Line, check_version, read_lines, read_object, typed
+from akg_tui.problems.json_files import (
+    Line,
+    check_version,
+    positive,
+    read_lines,
+    read_object,
+    typed,
+)
 from akg_tui.problems.module_text import (
     ON_THE_CPU,
     on_the_cpu,
@@ -118,7 +125,7 @@ def read(path: Path, label: str = "") -> Problem:
         changed=tuple(changed),
         kept_out=tuple(kept_out),
         cases=cases,
-        tolerance=float(rtol) if isinstance(rtol, int | float) and rtol > 0 else None,
+        tolerance=positive(rtol),
     )
 
 

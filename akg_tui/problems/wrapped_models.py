@@ -1,16 +1,19 @@
-"""A `Model` or `get_inputs()` around the problem's own, where the judge can't use that as it is.
+"""A `Model` or `get_inputs()` around the problem's own, where `new` can't use that as it is.
 
-The judge passes tensors, not lists or dictionaries of them; no call may change its inputs; and each
-input must change the results by more than the tolerance. The wrapper is appended to the text of the
-reference; the problem's own `Model` or `get_inputs()` gets another name.
+Two readers pass the tensors of lists and dictionaries one by one; each input must change the
+results by more than the tolerance. The wrapper is appended to the text of the reference; the
+problem's own `Model` or `get_inputs()` gets another name.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
-from akg_tui.problems.module_text import renamed
+from akg_tui.problems.module_text import renamed, used_by
+from akg_tui.store.errors import BadTask
+from akg_tui.store.task_folder import bound_names, parse_python
 
 LISTS = ("list", "List", "tuple", "Tuple", "Sequence")
 """Annotations of several values."""
@@ -25,8 +28,6 @@ FLATTENED = (
     "a list of tensors is passed as its length and then its tensors, a dictionary of tensors as "
     "the list of its keys and then its values"
 )
-
-COPIED = "Model gets copies of inputs that its forward() writes to: {places}"
 
 _FLATTENING = '''
 
@@ -69,20 +70,6 @@ def get_inputs():
     return flat
 '''
 
-_COPYING = '''
-
-# Added by `akg-tui new`: forward() writes to some of its inputs, which a reference must not do.
-class Model(WritingModel):
-    """Passes copies of these inputs on."""
-
-    def forward(self, *values):
-        values = list(values)
-        for place in {places}:
-            if place < len(values) and hasattr(values[place], "clone"):
-                values[place] = values[place].clone()
-        return super().forward(*values)
-'''
-
 _SCALING = '''
 
 # Added by `akg-tui new`: as drawn, these inputs change the results by less than the tolerance.
@@ -101,6 +88,83 @@ def get_inputs():
 '''
 
 
+_OWN = ("get_inputs", "get_init_inputs", "metrics")
+"""The functions of a reference that compute no results."""
+
+_FUNCTION = '''
+
+# Added by `akg-tui new`: {told}.
+import torch
+
+
+class Model(torch.nn.Module):
+    """Calls {name}."""
+
+    def forward(self, {parameters}):
+        return {name}({passed})
+'''
+
+_NO_ARGUMENTS = """
+
+def get_init_inputs():
+    return []
+"""
+
+
+def with_model(path: Path, reference: str, entry: str = "") -> tuple[str, str]:
+    """Return a reference that binds `Model`, and what was added in words, or "".
+
+    `Model` is `entry` if the file binds that, else the only module that is no part of another; in a
+    file without modules, it calls the only function that no other one calls. Raises `BadTask` if
+    there are several.
+    """
+    module = parse_python(path, reference.encode())
+    bound = bound_names(module.body)
+    if "Model" in bound and not isinstance(bound["Model"], ast.FunctionDef):
+        return reference, ""
+    if "Model" in bound:
+        reference, module = (text := renamed(reference, "Model", "model_function")), ast.parse(text)
+        bound = bound_names(module.body)
+    modules = [name for name in bound if _is_module(bound, name)]
+    functions = [name for name, each in bound.items() if isinstance(each, ast.FunctionDef)]
+    kind = "module" if modules else "function"
+    parts = {name: used_by(bound[name]) for name in modules or functions if name not in _OWN}
+    whole = [n for n in parts if not any(n in used for other, used in parts.items() if other != n)]
+    whole = [entry] if entry in bound else whole
+    if len(whole) > 1:
+        stated = f"its {kind}s that are no part of another are {', '.join(whole)}"
+        raise BadTask(path, 1, "Model", f"is missing, and {stated}: add Model = {whole[0]}")
+    if not whole:
+        return reference, ""  # its check tells what is expected
+    name, function = whole[0], bound[whole[0]]
+    told = f"Model is {name}"
+    told += "" if name == entry else f", the file's only {kind} that is no part of another"
+    added = f"\n\n# Added by `akg-tui new`: {told}.\nModel = {name}\n"
+    if isinstance(function, ast.FunctionDef):
+        parameters, passed = ast.unparse(function.args), _passed(function.args)
+        added = _FUNCTION.format(told=told, name=name, parameters=parameters, passed=passed)
+    added += "" if "get_init_inputs" in bound else _NO_ARGUMENTS
+    return reference.rstrip("\n") + "\n" + added, told
+
+
+def _is_module(bound: Mapping[str, ast.stmt], name: str, depth: int = 0) -> bool:
+    """Return whether a name is a class of the file that inherits from `Module`."""
+    statement = bound.get(name)
+    if not isinstance(statement, ast.ClassDef) or depth > len(bound):
+        return False
+    bases = [getattr(each, "attr", getattr(each, "id", "")) for each in statement.bases]
+    return any(base == "Module" or _is_module(bound, base, depth + 1) for base in bases)
+
+
+def _passed(arguments: ast.arguments) -> str:
+    """Return the arguments with which a function of such parameters is called."""
+    passed = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    passed += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
+    passed += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    passed += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
+    return ", ".join(passed)
+
+
 def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
     """Return a reference that takes no lists or dictionaries of tensors, and if that is a change.
 
@@ -113,12 +177,6 @@ def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
     # A set: the elements of a tuple would be sizes of the reference.
     added = _FLATTENING.format(flattened=FLATTENED, places=set(nested))
     return inner.rstrip("\n") + "\n" + added, True
-
-
-def with_copies(reference: str, places: Sequence[int]) -> str:
-    """Return a reference whose `Model` writes to copies of the inputs in these places."""
-    inner = renamed(reference, "Model", "WritingModel").rstrip("\n")
-    return inner + "\n" + _COPYING.format(places=tuple(places))
 
 
 def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, float]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.core.measurement import CaseTiming, Estimate, InputError, Interval, Metric
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
 from akg_tui.core.summary import Ratios
 from akg_tui.core.task import Editable
 
@@ -56,7 +57,6 @@ class About(Struct, frozen=True, kw_only=True):
     verdicts: dict[str, int]
     open_items: int
     estimate: str = ""
-    shortlist: int = 0
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -65,8 +65,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     `speedup_over_seed` is the final measurement, made afresh; `estimate_over_seed` the product of
     the kept ratios, available before that measurement. `compile` is the reference under
     `torch.compile`, in ratios in the faster of the measured modes; `compile_problem` and
-    `max_autotune_problem` tell why a mode has no time. An estimate run has the two
-    estimates, and no other figure.
+    `max_autotune_problem` tell why a mode has no time.
     """
 
     best: Ratios | None
@@ -84,8 +83,6 @@ class Figures(Struct, frozen=True, kw_only=True):
     compile_problem: str
     max_autotune_ms: float | None = None
     max_autotune_problem: str = ""
-    seed_estimate: Estimate | None = None
-    best_estimate: Estimate | None = None
 
 
 class Round(Struct, frozen=True, kw_only=True):
@@ -226,12 +223,23 @@ class Noise(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A kernel's text, and its location in git."""
+    """A kernel's text, and its location in git. A kernel in several files has these by name too."""
 
     attempt: int
     blob: str
     commit: str
     text: str
+    files: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, attempt: int, blob: str, commit: str, kernel: KernelFiles) -> Source:
+        """Return a kernel that stands there in git."""
+        files = kernel.texts if len(kernel.texts) > 1 else {}
+        return cls(attempt, blob, commit, kernel.page, files)
+
+    def kernel(self, name: str) -> KernelFiles:
+        """Return the files; `name` is that of a single one."""
+        return KernelFiles(self.files or {name: self.text})
 
 
 class Journal(Struct, frozen=True):
@@ -245,8 +253,8 @@ class Journal(Struct, frozen=True):
 class Report(Struct, frozen=True, kw_only=True):
     """The whole report. `status` and `result` are under the export guard (`docs/policy.md`).
 
-    `errors` and `metrics` are those of the best kernel: all errors by case, kind of input and
-    dtype, of its last verification.
+    `errors`, `correctness_notes` and `metrics` are those of the best kernel: all errors by case,
+    kind of input and dtype, of its last verification.
     """
 
     schema: int
@@ -257,6 +265,7 @@ class Report(Struct, frozen=True, kw_only=True):
     figures: Figures
     cases: tuple[CaseTiming, ...]
     errors: tuple[InputError, ...] = ()
+    correctness_notes: tuple[str, ...] = ()
     metrics: tuple[Metric, ...] = ()
     stop: Stop
     rounds: tuple[Round, ...]

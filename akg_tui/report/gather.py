@@ -60,7 +60,7 @@ from akg_tui.store.run_list import JOURNAL
 from akg_tui.view.event_words import reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
-_NOT_JUDGE = ("op", "files", "target", "policy", "agent")
+_NOT_JUDGE = ("op", "files", "target", "policy", "agent", "check_source")
 MAX_REASONS = 3  # per direction
 MAX_VALUES = 5  # per fact about the machine
 
@@ -91,6 +91,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         figures=figures,
         cases=state.final.cases if state.final else (),
         errors=measured.errors if (measured := _best_measurement(state)) else (),
+        correctness_notes=measured.notes if measured else (),
         metrics=best_metrics(state),
         stop=Stop(state.finished, state.stop_conditions, state.goals_met),
         rounds=walked.rounds(),
@@ -249,7 +250,6 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
         max_rounds=state.task.policy.max_rounds,
         verdicts=verdict_counts(state),
         estimate=state.task.estimate,
-        shortlist=len(state.shortlist),
         open_items=sum(item.state in _OPEN for item in state.items),
     )
 
@@ -275,8 +275,6 @@ def _figures(state: RunState) -> Figures:
         compile_problem=compile_problem(state, Purpose.COMPILE),
         max_autotune_ms=autotuned.candidate_ms if autotuned else None,
         max_autotune_problem=compile_problem(state, Purpose.MAX_AUTOTUNE),
-        seed_estimate=baseline.estimate if baseline else None,
-        best_estimate=state.best_estimate,
     )
 
 
@@ -313,7 +311,7 @@ def _rule(rule: LearnedRule) -> Rule:
         rule=rule.number,
         gate=rule.scope.gate,
         phase=rule.scope.phase.value,
-        approves=approval_rules.in_words(rule.scope),
+        approves=str(approval_rules.in_words(rule.scope)),
         learned_utc=utc(rule.at),
         learned_from=rule.gate,
         by=rule.source,
@@ -379,15 +377,15 @@ def _seed(run: RunAtRest, state: RunState, first: str) -> Source:
     """Return attempt 0; before there is one, the `first` kernel, with which the run began."""
     seed = next((a for a in state.attempts if a.number == 0), None)
     blob = seed.blob if seed is not None else first
-    return Source(0, blob, seed.commit if seed is not None else "", run.kernel(blob))
+    return Source.of(0, blob, seed.commit if seed is not None else "", run.kernel(blob))
 
 
 def _source(run: RunAtRest, state: RunState) -> Source:
     """Return the best kernel; the one measured last if none was correct."""
     best = state.best
     if best is None:
-        return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))
-    return Source(best.attempt, best.blob, best.commit, run.kernel(best.blob))
+        return Source.of(0, state.seed_blob, "", run.kernel(state.seed_blob))
+    return Source.of(best.attempt, best.blob, best.commit, run.kernel(best.blob))
 
 
 def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) -> bool:
@@ -429,9 +427,6 @@ def _result(figures: Figures, best: Source) -> Result | None:
     """Return the kernel that was kept; None if no candidate was kept."""
     if not best.attempt:
         return None
-    if figures.best_estimate is not None:
-        summary = f"{figures.best_estimate}, not measured"
-        return Result("kernel", "history.git: best", best.commit, summary)
     told = figures.best.line if figures.best else ""
     gained = figures.speedup_over_seed
     summary = f"{told}, measured afresh" if gained else f"{told}, not measured afresh"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import names_of
 from akg_tui.report import wording
@@ -39,11 +40,11 @@ def render_page(report: Report) -> str:
         chart=Markup(draw(report)),
         # Names of cases are checked words (`core/task.py`), escaped by the drawing besides.
         case_chart=Markup(draw_cases(report)),
-        difference=_marked(shown, names_of(report.kernel_file)),
+        difference=_marked(shown),
         kernel_files=", ".join(names_of(report.kernel_file)),
         added=added,
         removed=removed,
-        code=_code(report.best.text, names_of(report.kernel_file)),
+        code=_code(report.best.kernel(names_of(report.kernel_file)[0])),
         tables=_tables(report) if folded else [("", list(report.rounds))],
         folded=folded,
         thinned=len(report.rounds) > MAX_MARKS,
@@ -69,12 +70,11 @@ def _tiles_style(page: str) -> str:
     return ";".join(f"--of-{m}:{c};--first-{m}:{first}" for m, (c, first) in chosen.items())
 
 
-def _marked(rows: Compared, files: tuple[str, ...]) -> list[tuple[Row, list[tuple[str, bool]]]]:
+def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
     """Return each row with the pieces of its text; True if a piece differs from its counterpart.
 
     Of a kernel in several files the rows have their numbers in their files.
     """
-    numbers = rows.numbers(files) if len(files) > 1 else None
     hunk_of = {n: hunk for hunk in find_hunks(rows) for n in range(hunk.start, hunk.stop)}
     found: list[tuple[Row, list[tuple[str, bool]]]] = []
     for number, row in enumerate(rows):
@@ -85,20 +85,17 @@ def _marked(rows: Compared, files: tuple[str, ...]) -> list[tuple[Row, list[tupl
             pieces += [(row.text[at:start], False), (row.text[start:stop], True)]
             at = stop
         pieces.append((row.text[at:], False))
-        if numbers is not None and row.kind is not Kind.GAP:
-            old, new = (each[n - 1] if n else 0 for each, n in zip(numbers, row[1:3], strict=True))
-            found.append((row._replace(old=old, new=new), pieces))
-        else:
-            found.append((row, pieces))
+        old, new = rows.in_files(row) if row.kind is not Kind.GAP else (row.old, row.new)
+        found.append((row._replace(old=old, new=new), pieces))
     return found
 
 
-def _code(text: str, files: tuple[str, ...]) -> list[list[tuple[str, str]]]:
-    """Return the kernel's lines as (class, text)."""
-    lines = text.removesuffix("\n")
+def _code(kernel: KernelFiles) -> list[list[tuple[str, str]]]:
+    """Return the kernel's rows as (class, text)."""
+    texts = {name: text.removesuffix("\n") for name, text in kernel.texts.items()}
     return [
         [(role.replace("syn.", "s-"), piece) for piece, role in line]
-        for line in Colours().lex(lines, files)
+        for line in Colours().lex(KernelFiles(texts))
     ]
 
 

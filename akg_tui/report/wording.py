@@ -20,7 +20,7 @@ from akg_tui.core.verdict import is_proved
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
-from akg_tui.view.diff import Compared, compare, folded, split_lines
+from akg_tui.view.diff import Compared, compare_kernels, folded
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -114,18 +114,8 @@ def milliseconds(value: float | None) -> str:
 def headline(report: Report) -> tuple[str, str]:
     """Return the headline figure of the run, over eager where that is known, and its meaning."""
     best = report.figures.best
-    if (model := report.figures.best_estimate) is not None:
-        seed = report.figures.seed_estimate
-        than = f" (the seed: ~{seed.us:.3g} µs)" if seed else ""
-        kernels = (
-            "1 kernel waits"
-            if report.about.shortlist == 1
-            else (f"{report.about.shortlist} kernels wait")
-        )
-        return f"~{model.us:.3g} µs, estimated", (
-            f"the estimate of a model for {model.arch}{than}, and no measurement: nothing was "
-            f"timed; {kernels} to be measured with akg-tui settle"
-        )
+    if report.about.estimate:
+        return "no figure", f"kernels were ranked by an estimate for {report.about.estimate}"
     if best is None:
         if report.about.tries_to_write:
             return "no figure", "no kernel was correct"
@@ -229,8 +219,8 @@ def reproduce(report: Report) -> list[str]:
 
 def difference(report: Report) -> Compared:
     """Return the best kernel against the seed, with `CONTEXT` lines around each change."""
-    seed, best = split_lines(report.seed.text), split_lines(report.best.text)
-    return folded(compare(seed, best), CONTEXT)
+    file = names_of(report.kernel_file)[0]
+    return folded(compare_kernels(report.seed.kernel(file), report.best.kernel(file)), CONTEXT)
 
 
 def check(report: Report) -> str:

@@ -14,12 +14,11 @@ from msgspec import Struct
 
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
-from akg_tui.kernel_files import NotJoinable
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
-from akg_tui.store.history import ATTEMPTS, BEST, History, broken_refs, text_id
+from akg_tui.store.history import ATTEMPTS, BEST, History, broken_refs, kernel_id
 from akg_tui.store.journal_format import Inspected, inspect
 from akg_tui.store.lock import holder
-from akg_tui.store.projections import PLAN, WORK, hand_edit, work_text
+from akg_tui.store.projections import PLAN, WORK, hand_edit, work_files
 from akg_tui.store.run_folder import HISTORY, read_reference
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
@@ -156,11 +155,9 @@ def _work(run: Path, state: RunState) -> Check:
     files = state.task.files
     file = run / WORK / files.kernel if len(files.names) == 1 else run / WORK
     try:
-        same = text_id(files.editable, work_text(run, files)) == state.work_blob
+        same = kernel_id(work_files(run, files)) == state.work_blob
     except OSError as error:
         return warn("work tree", f"cannot read {error.filename}: {error.strerror}", _REDONE)
-    except NotJoinable:
-        same = False
     if same:
         return ok("work tree", "holds the kernel that the journal says")
     mend = "the next resume writes over it: copy it first if it is yours"

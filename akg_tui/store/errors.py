@@ -10,15 +10,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, SaidError
 
 
-class StoreError(Exception):
-    """Base of all errors of the store. The message is one printable line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message, 1000))
+class StoreError(SaidError):
+    """Base of all errors of the store."""
 
 
 class JournalDamaged(StoreError):
@@ -32,9 +30,21 @@ class JournalDamaged(StoreError):
     remedy = "nothing was changed; to save what is sound: akg-tui salvage {run} --out DIR"
 
     def __init__(self, path: Path, line: int, what: str, offset: int | None = None) -> None:
-        at = f"event {line}" if offset is None else f"event {line}, byte {offset}"
+        at = (
+            Said("event {n}", n=line)
+            if offset is None
+            else Said("event {n}, byte {n2}", n=line, n2=offset)
+        )
         remedy = self.remedy.format(run=quote(str(path.parent)))
-        super().__init__(f"{path}:{line}: {self.fault} at {at}: {what}; {remedy}")
+        super().__init__(
+            "{path}:{n}: {what} at {how}: {why}; {more}",
+            path=path,
+            n=line,
+            what=self.fault,
+            how=at,
+            why=what,
+            more=remedy,
+        )
         self.path = path
         self.line = line
         self.what = what
@@ -63,9 +73,11 @@ class RunLocked(StoreError):
     """Another process writes this run. `pid` is None when the process is unknown."""
 
     def __init__(self, folder: Path, pid: int | None) -> None:
-        who = f"process {pid}" if pid is not None else "another process"
+        who = Said("process {n}", n=pid) if pid is not None else "another process"
         super().__init__(
-            f"{folder}: {who} is at work on this run; stop it first, or read the run with `show`"
+            "{path}: {who} is at work on this run; stop it first, or read the run with `show`",
+            path=folder,
+            who=who,
         )
         self.pid = pid
 
@@ -84,7 +96,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+        raise RunFolderError("cannot read {path}: {why}", path=path, why=error.strerror) from error
 
 
 @contextlib.contextmanager
@@ -94,11 +106,24 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or path
-        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error
+        raise RunFolderError(
+            "cannot write {path}: {why}", path=where, why=error.strerror
+        ) from error
 
 
-class BadTask(StoreError):
-    """A task folder that cannot be used; the message is `FILE:LINE: field: what is wrong`."""
+Field = tuple[str, ...]
+"""A field of a file by its names from the top; the index of an item stands as its digits."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with a field of a file."""
+
+    field: Field
+    why: str
+
+
+class BadFile(StoreError):
+    """A file of a user that cannot be used; the message is `FILE:LINE: field: what is wrong`."""
 
     def __init__(self, path: Path, line: int | None, field: str, message: str) -> None:
         place = str(path) if line is None else f"{path}:{line}"
@@ -107,3 +132,7 @@ class BadTask(StoreError):
         self.line = line
         self.field = field
         self.message = message
+
+
+class BadTask(BadFile):
+    """A task folder, or a problem, that cannot be used."""

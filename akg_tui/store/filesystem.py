@@ -223,3 +223,8 @@ def unseen(path: Path) -> str:
 
 # Whether a visible file or folder exists; the methods of `Path` raise if access is refused.
 is_file, is_folder = os.path.isfile, os.path.isdir
+
+
+def is_file_below(folder: Path, path: Path) -> bool:
+    """Return whether a file at `path` lies in `folder`, also after its links are followed."""
+    return is_file(path) and path.resolve().is_relative_to(folder.resolve())

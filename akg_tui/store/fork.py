@@ -1,20 +1,15 @@
-"""Creates a run from another run: a fork of its history, or a run that settles its shortlist.
+"""Creates a run from another run: a fork of its history.
 
-The parent is read, without its lock, and never written. Both are self-contained siblings. A fork
-holds the parent's events up to the end of a round, line by line, and the commits of these events; a
-run that settles holds the kernels to measure. Each is built beside its final path and renamed
-there, so a partial run never exists.
+The parent is read, without its lock, and never written. A fork is a self-contained sibling with the
+parent's events up to the end of a round, line by line, and the commits of these events. It is built
+beside its final path and renamed there, so a partial run never exists.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from shlex import quote
-from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,18 +17,15 @@ from msgspec.structs import replace
 from akg_tui import __version__
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
-from akg_tui.core.phases import MAX_MEASUREMENTS, TUNE, Mode
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Agent, Backend, Policy, Task
 from akg_tui.store.context_files import copy_context
-from akg_tui.store.errors import HistoryError, RunFolderError, StoreError
+from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
-from akg_tui.store.journal import Journal
 from akg_tui.store.journal_format import Inspected, continued, digest, inspect, lines_of
-from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, staged_run
-from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain, fold_journal, read_state
+from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain, fold_journal
 
 
 class Fork(Struct, frozen=True):
@@ -116,9 +108,15 @@ def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> in
                 if number == round_number:
                     return record.seq
     if round_number == 0:
-        raise RunFolderError(f"{parent}: has no accepted baseline, so there is nothing to fork")
-    settled = f"its rounds are {first} to {last}" if last else "no round is settled yet"
-    raise RunFolderError(f"{parent}: has no round {round_number}: {settled}")
+        raise RunFolderError(
+            "{run}: has no accepted baseline, so there is nothing to fork", run=parent
+        )
+    settled = (
+        Said("its rounds are {n} to {n2}", n=first, n2=last) if last else "no round is settled yet"
+    )
+    raise RunFolderError(
+        "{run}: has no round {n}: {what}", run=parent, n=round_number, what=settled
+    )
 
 
 def copy_task(parent: Path, staged: Path) -> None:
@@ -171,112 +169,12 @@ def _copy_history(
     edits = [r.event.blob for r in records if isinstance(r.event, ev.KernelEdited)]
     for blob in dict.fromkeys((*needed, *edits)):
         try:
-            text = source.read_blob(blob)
+            kernel = source.read_files(blob)
         except HistoryError:
             if salvaged and blob not in needed:
                 continue
             raise
-        target.write_blob(text)
+        target.write_files(kernel)
     for attempt in state.attempts:
         if not attempt.lost:
             target.copy_commit(source, attempt.commit)
-
-
-SUFFIX = "-settled"
-AGENT = "none"
-"""The name of the agent of a run in which none works."""
-
-
-def settling_task(state: RunState, backend: str) -> Task:
-    """Return the task that measures the shortlist of an estimate run on `backend`."""
-    rounds = MAX_MEASUREMENTS * len(state.shortlist) + 1
-    return replace(
-        state.task,
-        estimate="",
-        workflow=TUNE.name,
-        target=replace(state.task.target, backend=cast(Backend, backend)),
-        agent=Agent(),
-        policy=Policy(max_rounds=rounds),
-    )
-
-
-def check_can_settle(parent: Path) -> RunState:
-    """Return the state of an estimate run that is over and has a shortlist.
-
-    Raises `RunFolderError` if it is none, and `StoreError` if it cannot be read.
-    """
-    state = read_state(parent)
-    if not state.task.estimate:
-        raise RunFolderError(f"{parent}: is no estimate run, so its kernels were measured already")
-    if not state.finished:
-        raise RunFolderError(
-            f"{parent}: is not over yet; end it, or: akg-tui resume {quote(str(parent))}"
-        )
-    if not state.shortlist:
-        raise RunFolderError(f"{parent}: has no shortlist, no estimate is lower than the seed's")
-    return state
-
-
-def unfinished_settling(parent: Path, state: RunState) -> Path | None:
-    """Return the sibling that settles this run and is not over, or None."""
-    folder = parent.resolve()
-    for path in sorted(folder.parent.glob(f"{folder.name}{SUFFIX}*")):
-        with contextlib.suppress(StoreError):
-            found = read_state(path)
-            taken = found.settles
-            asked = taken is not None and (taken.parent, taken.parent_seq) == (
-                state.run_id,
-                state.seq,
-            )
-            if asked and not found.finished:
-                return path
-    return None
-
-
-def settle_run(
-    parent: Path,
-    backend: str,
-    mode: Mode,
-    *,
-    version: str = __version__,
-    clock: Callable[[], float] = time.time,
-) -> RunFolder:
-    """Make and open the run that settles `parent` on `backend`. Raises `StoreError`."""
-    inspected = _inspected(parent)
-    state = fold_journal(parent / JOURNAL, inspected.records)
-    task = settling_task(state, backend)
-    last = lines_of(inspected.data, len(inspected.records))[-1]
-    file = task.files.editable
-    kernels = []
-    with staged_run(parent.resolve().parent, f"{parent.resolve().name}{SUFFIX}") as (staged, path):
-        copy_task(parent, staged)
-        theirs = History.open(parent / HISTORY, kernel_file=file)
-        ours = History.create(staged / HISTORY, kernel_file=file)
-        for attempt in state.shortlist:
-            assert attempt.measurement.estimate is not None
-            blob = ours.write_blob(theirs.read_blob(attempt.blob))
-            text = state.item(attempt.item).text
-            kernels.append(
-                ev.ShortlistedKernel(attempt.number, text, blob, attempt.measurement.estimate)
-            )
-        seed = theirs.read_blob(state.seed_blob)
-        created = ev.RunCreated(
-            run_id=path.name,
-            task=task,
-            mode=mode,
-            agent=AGENT,
-            version=version,
-            reference_sha256=state.reference_sha256,
-            kernel_sha256=hashlib.sha256(seed).hexdigest(),
-            kernel_blob=ours.write_blob(seed),
-        )
-        taken = ev.ShortlistTaken(
-            parent=state.run_id, parent_seq=state.seq, hash=digest(last), kernels=tuple(kernels)
-        )
-        with (
-            RunLock.acquire(staged) as lock,
-            contextlib.closing(Journal.open(staged / JOURNAL, lock=lock)) as written,
-        ):
-            written.append(created, clock())
-            written.append(taken, clock())
-    return RunFolder.open(path, clock=clock)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
+from akg_tui.core.kernel.kernel_files import Kernel, KernelFiles, files_of
 from akg_tui.core.measurement import Interval
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Editable, names_of
-from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.filesystem import ODD, odd_entry, replace_file, sync_folder, sync_tree
 from akg_tui.store.lock import RunLock
@@ -43,8 +43,8 @@ Kind = Literal["blob", "tree", "commit"]
 class History:
     """The attempts of one run. `kernel_file` names the kernel in every commit's tree.
 
-    The id of a kernel's text is that of its blob, or, of several files, that of the tree of their
-    blobs: one id stands for all files.
+    The id of a kernel is that of its blob, or, of several files, that of the tree of their blobs:
+    one id stands for all files.
     """
 
     def __init__(self, path: Path, repository: pygit2.Repository, kernel_file: Editable) -> None:
@@ -86,39 +86,41 @@ class History:
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
             raise HistoryError(f"cannot open the attempt history {path}: {error}") from error
 
-    def write_blob(self, content: str | bytes) -> str:
-        """Store a kernel's bytes durably; return the object id.
+    def write_kernel(self, kernel: Kernel) -> str:
+        """Store a kernel durably; return the object id."""
+        texts = files_of(kernel, self._names[0]).texts
+        return self.write_files({name: text.encode() for name, text in texts.items()})
+
+    def write_files(self, contents: Mapping[str, bytes]) -> str:
+        """Store the bytes of a kernel's files durably; return the object id.
 
         The blobs of several files are stored before the tree that names them, so the id of a tree
         never stands for a part of its files.
         """
-        data = content.encode() if isinstance(content, str) else content
         oid = ""
-        for kind, each in _objects(self._names, data):
+        for kind, each in _objects(contents):
             oid = self._write(kind, each)
         return oid
 
-    def read_blob(self, oid: str) -> bytes:
-        """Return the bytes of an object id. Raises `HistoryError` when they are lost."""
-        kind, data = self._read(oid)
-        if len(self._names) > 1 and kind == "tree":
-            return self._joined(oid, data)
-        if kind != "blob" or len(self._names) > 1:
-            raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
-        return data
+    def read_kernel(self, oid: str) -> KernelFiles:
+        """Return the kernel of an object id. Raises `HistoryError` when it is lost."""
+        contents = self.read_files(oid)
+        return KernelFiles({n: data.decode(errors="replace") for n, data in contents.items()})
 
-    def _joined(self, tree: str, data: bytes) -> bytes:
-        """Return the text of the files in a tree."""
-        files = self._files(tree, data)
+    def read_files(self, oid: str) -> dict[str, bytes]:
+        """Return the bytes of a kernel's files. Raises `HistoryError` when they are lost."""
+        kind, data = self._read(oid)
+        if kind != ("tree" if len(self._names) > 1 else "blob"):
+            raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
+        if kind == "blob":
+            return {self._names[0]: data}
+        files = self._files(oid, data)
         contents: dict[str, bytes] = {}
         for name in self._names:
             kind, contents[name] = self._read(files[name])
             if kind != "blob":
-                raise HistoryError(f"{self.path}: {name} of {tree} is a {kind}, not a file")
-        try:
-            return joined(contents)
-        except NotJoinable as error:
-            raise HistoryError(f"{self.path}: {tree}: {error}") from error
+                raise HistoryError(f"{self.path}: {name} of {oid} is a {kind}, not a file")
+        return contents
 
     def _files(self, tree: str, data: bytes) -> dict[str, str]:
         """Return the ids of the files in a tree, by their names, which are those of the run."""
@@ -136,15 +138,15 @@ class History:
             return False
         return True
 
-    def read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
-        """Return the bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
+    def read_commit(self, oid: str) -> tuple[bytes, bytes, dict[str, bytes]]:
+        """Return the bytes of a commit, its tree and the kernel's files. Raises `HistoryError`."""
         kind, data = self._read(oid)
         if kind != "commit":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
         tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
         _, entries = self._read(tree)
         files = self._files(tree, entries)
-        kernel = self.read_blob(tree if len(files) > 1 else files[self._names[0]])
+        kernel = self.read_files(tree if len(files) > 1 else files[self._names[0]])
         return data, entries, kernel
 
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
@@ -168,7 +170,7 @@ class History:
         Its parent is not followed: copy that first. Raises `HistoryError`.
         """
         data, entries, kernel = source.read_commit(oid)
-        self.write_blob(kernel)
+        self.write_files(kernel)
         self._write("tree", entries)
         self._write("commit", data)
 
@@ -281,34 +283,19 @@ def object_id(kind: str, data: bytes) -> str:
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
 
 
-def text_id(kernel_file: Editable, data: bytes) -> str:
-    """Return the id of a kernel's text, stored or not. Raises `NotJoinable`."""
-    *_, (kind, last) = _objects(names_of(kernel_file), data)
+def kernel_id(contents: Mapping[str, bytes]) -> str:
+    """Return the id of a kernel's files, stored or not."""
+    *_, (kind, last) = _objects(contents)
     return object_id(kind, last)
 
 
-def joined(contents: Mapping[str, bytes]) -> bytes:
-    """Return a kernel's text, made of its files in their order. Raises `NotJoinable`."""
-    texts = {name: each.decode(errors="surrogateescape") for name, each in contents.items()}
-    return join_files(texts).encode(errors="surrogateescape")
-
-
-def contents_of(names: Sequence[str], data: bytes) -> dict[str, bytes]:
-    """Return the files of a kernel's text. Raises `NotJoinable`."""
-    texts = split_files(names, data.decode(errors="surrogateescape"))
-    return {name: text.encode(errors="surrogateescape") for name, text in texts.items()}
-
-
-def _objects(names: Sequence[str], data: bytes) -> Iterator[tuple[Kind, bytes]]:
-    """Yield the objects of a kernel's text; the id of the last one is that of the text."""
-    if len(names) == 1:
-        yield "blob", data
-        return
-    entries = {}
-    for name, content in contents_of(names, data).items():
+def _objects(contents: Mapping[str, bytes]) -> Iterator[tuple[Kind, bytes]]:
+    """Yield the objects of a kernel's files; the id of the last one is that of the kernel."""
+    for content in contents.values():
         yield "blob", content
-        entries[name] = _entry(name, object_id("blob", content))
-    yield "tree", b"".join(entries[name] for name in sorted(entries))
+    if len(contents) > 1:
+        entries = [_entry(name, object_id("blob", contents[name])) for name in sorted(contents)]
+        yield "tree", b"".join(entries)
 
 
 def _entry(name: str, blob: str) -> bytes:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.core.sanitize import BadName
+from akg_tui.core.sanitize import BadName, encode_said
 from akg_tui.store.errors import JournalDamaged, JournalLeaves, JournalTooNew, reading
 
 # The schema of the lines that this version writes. A line with a higher number is refused; raising
@@ -49,7 +49,7 @@ class _Known(Struct, frozen=True, gc=False):
     event: AnyEvent
 
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=encode_said)
 _known_decoder = msgspec.json.Decoder(_Known)
 _record_decoder = msgspec.json.Decoder(Record)
 _line_decoder = msgspec.json.Decoder(_Line)

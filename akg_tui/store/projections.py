@@ -19,7 +19,7 @@ from akg_tui.core.state import RunState
 from akg_tui.core.task import Files
 from akg_tui.store.errors import RunFolderError, reading, writing
 from akg_tui.store.filesystem import make_folder, replace_file, sync_folder
-from akg_tui.store.history import History, contents_of, joined
+from akg_tui.store.history import History
 
 PLAN = "PLAN.md"
 WORK = "work"
@@ -49,9 +49,9 @@ def hand_edit(run: Path) -> PlanEdited | None:
     return PlanEdited(kept=f"{PLAN}.edited-{number}", sha256=sha256)
 
 
-def work_text(run: Path, files: Files) -> bytes:
-    """Return the kernel's text in the work tree. Raises `OSError` and `NotJoinable`."""
-    return joined({name: (run / WORK / name).read_bytes() for name in files.names})
+def work_files(run: Path, files: Files) -> dict[str, bytes]:
+    """Return the kernel's files in the work tree. Raises `OSError`."""
+    return {name: (run / WORK / name).read_bytes() for name in files.names}
 
 
 def set_aside(run: Path, edit: PlanEdited) -> None:
@@ -78,11 +78,11 @@ def project(run: Path, history: History, state: RunState) -> None:
             history.set_attempt(attempt.number, attempt.commit)
     if state.best is not None:
         history.set_best(state.best.commit)
-    kernel = history.read_blob(state.work_blob)
+    kernel = history.read_files(state.work_blob)
     with writing(run):
         if not (run / WORK).is_dir():
             make_folder(run, WORK)
             sync_folder(run)
-        for name, content in contents_of(state.task.files.names, kernel).items():
+        for name, content in kernel.items():
             replace_file(run / WORK / name, content, root=run)
         replace_file(run / PLAN, render_plan(state).encode())

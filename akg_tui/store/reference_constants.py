@@ -1,7 +1,8 @@
-"""The numbers that a reference binds at its top level, such as `batch_size = 4096`.
+"""What a task changes in the text of its reference, whose file stays as it is.
 
-A task may give them other values (`[reference.constants]`) without changing the file. Works on
-text: nothing is run, and a replaced number leaves every line of the file where it was.
+Other values for numbers that the file binds at its top level, such as `batch_size = 4096`
+(`[reference.constants]`), and results that are gradients (`[reference] gradients`). Nothing is run,
+and every line of the file stays where it was.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+
+from akg_tui.core.task import Case, Task
 
 Number = int | float
 
@@ -60,8 +63,8 @@ def constants(source: str) -> dict[str, Constant]:
     found: dict[str, Constant] = {}
     for name, node in _assignments(ast.parse(source)):
         try:
-            value = _value(node, {known: each.value for known, each in found.items()})
-        except (ValueError, ArithmeticError):
+            value = value_of(node, {known: each.value for known, each in found.items()})
+        except (ValueError, ArithmeticError, RecursionError):
             continue
         derived = any(isinstance(part, ast.Name) for part in ast.walk(node))
         found[name] = Constant(name, value, node.lineno, derived)
@@ -95,6 +98,91 @@ def with_constants(source: str, values: Mapping[str, Number]) -> str:
         text = (f"; {name} = " if empty else "").encode() + repr(values[name]).encode()
         lines[first : last + 1] = [before + (b"(" + text + gap + b")" if gap else text) + after]
     return b"".join(lines).decode()
+
+
+_GRADIENTS = '''
+
+# Added, as `gradients` in task.toml says: the results are the gradients of forward's loss.
+LossModel = Model
+
+
+class Model(LossModel):
+    """Returns the gradients of the loss that forward() of LossModel returns."""
+
+    def forward(self, {parameters}):
+        import torch
+
+        given, weights, wanted = {{{given}}}, dict(self.named_parameters()), []
+        for name in {names}:
+            if name in given:
+                given[name] = given[name].detach().requires_grad_()
+            elif name not in weights:
+                raise TypeError(f"gradients: {{name}} is no parameter of forward and no weight")
+            wanted.append(given[name] if name in given else weights[name])
+        with torch.enable_grad():
+            loss = super().forward({passed})
+            if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+                raise TypeError("gradients in task.toml: forward() must return a loss, one number")
+            found = torch.autograd.grad(loss.sum(), wanted)
+        return found if len(found) > 1 else found[0]
+'''
+
+
+class UnknownGradient(ValueError):
+    """Why the results of a reference can't be the gradients that its task wants."""
+
+
+def with_gradients(source: str, names: Sequence[str]) -> str:
+    """Return the text of a reference whose results are the gradients of its loss for `names`.
+
+    Raises
+    ------
+    UnknownGradient
+        If the file does not show the parameters of `forward`, or a name is none of them and no
+        name of a weight either.
+    """
+    if not names:
+        return source
+    forward = _forward(ast.parse(source), "Model")
+    if forward is None:
+        raise UnknownGradient("the reference shows no forward of Model")
+    arguments = forward.args
+    own = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    named = [each.arg for each in arguments.kwonlyargs]
+    if arguments.vararg or arguments.kwarg or not own:
+        raise UnknownGradient("forward of Model must name its parameters")
+    passed = [f"given[{name!r}]" for name in own[1:]]
+    passed += [f"{name}=given[{name!r}]" for name in named]
+    arguments.args = arguments.args[1:] if not arguments.posonlyargs else arguments.args
+    arguments.posonlyargs = arguments.posonlyargs[1:]
+    return source.rstrip("\n") + "\n" + _GRADIENTS.format(
+        parameters=ast.unparse(arguments),
+        given=", ".join(f"{name!r}: {name}" for name in [*own[1:], *named]),
+        names=tuple(names),
+        passed=", ".join(passed),
+    )  # fmt: skip
+
+
+def _forward(module: ast.Module, name: str, depth: int = 0) -> ast.FunctionDef | None:
+    """Return the method `forward` of a class of the file, or of its bases there."""
+    for statement in module.body if depth < 20 else ():
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=ast.Name(id=other)):
+                if bound == name:
+                    return _forward(module, other, depth + 1)
+            case ast.ClassDef(name=bound, bases=bases, body=body) if bound == name:
+                for each in body:
+                    if isinstance(each, ast.FunctionDef) and each.name == "forward":
+                        return each
+                others = [each.id for each in bases if isinstance(each, ast.Name)]
+                found = (_forward(module, other, depth + 1) for other in others)
+                return next((each for each in found if each is not None), None)
+    return None
+
+
+def as_judged(source: str, task: Task, case: Case | None = None) -> str:
+    """Return the text of a reference as the judge runs it; raises as the two functions above."""
+    return with_gradients(with_constants(source, task.constants(case)), task.reference.gradients)
 
 
 def _place(found: tuple[ast.expr, str]) -> tuple[int, int]:
@@ -148,7 +236,7 @@ def _assignments(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             yield name, value
 
 
-def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:
+def value_of(node: ast.expr, known: Mapping[str, Number]) -> Number:
     """Return the value of an arithmetic expression of numbers; ValueError for any other."""
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
@@ -156,16 +244,16 @@ def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:
         case ast.Name(id=name) if name in known:
             return known[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, known)
+            return -value_of(operand, known)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _bounded(_OPERATORS[type(op)](_value(left, known), _value(right, known)))
+            return _bounded(_OPERATORS[type(op)](value_of(left, known), value_of(right, known)))
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            base, exponent = _value(left, known), _value(right, known)
+            base, exponent = value_of(left, known), value_of(right, known)
             if not (isinstance(exponent, int) and 0 <= exponent < 64 and abs(base) < 2**32):
                 raise ValueError("too large a power")
             return _bounded(base**exponent)
         case ast.BinOp(left=left, op=ast.LShift(), right=right):
-            number, shift = _value(left, known), _value(right, known)
+            number, shift = value_of(left, known), value_of(right, known)
             if not (isinstance(number, int) and isinstance(shift, int) and 0 <= shift < 64):
                 raise ValueError("too large a shift")
             return _bounded(number << shift)

@@ -20,6 +20,7 @@ from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.events import AnyEvent, PlanChange, Record
 from akg_tui.core.fold import evolve
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
@@ -66,9 +67,9 @@ class RunAtRest:
                     return hashlib.sha256(line).hexdigest()
         raise JournalDamaged(journal, number, "it is gone since it was read")
 
-    def kernel(self, blob: str) -> str:
-        """Return a kernel's text by its object id. Raises `HistoryError` when it is lost."""
-        return self._history.read_blob(blob).decode(errors="replace")
+    def kernel(self, blob: str) -> KernelFiles:
+        """Return a kernel by its object id. Raises `HistoryError` when it is lost."""
+        return self._history.read_kernel(blob)
 
     @cached_property
     def _history(self) -> History:
@@ -132,7 +133,9 @@ def discard_run(run: Path) -> Path:
             run.rename(place)
             sync_folder(run.parent)
         except OSError as error:
-            raise RunFolderError(f"cannot move {run} to {trash}: {error.strerror}") from error
+            raise RunFolderError(
+                "cannot move {run} to {path}: {why}", run=run, path=trash, why=error.strerror
+            ) from error
     return place
 
 
@@ -149,16 +152,18 @@ def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
     """
     path = run / kept
     if not re.fullmatch(rf"{re.escape(PLAN)}\.edited-\d+", kept):
-        raise RunFolderError(f"{path}: is not a hand edit of {PLAN}")
+        raise RunFolderError("{path}: is not a hand edit of {file}", path=path, file=PLAN)
     if path.is_symlink():
-        raise RunFolderError(f"{path}: is a link, which is not followed")
+        raise RunFolderError("{path}: is a link, which is not followed", path=path)
     with reading(path), path.open("rb") as file:
         data = file.read(SIZE_LIMIT + 1)
     if len(data) > SIZE_LIMIT:
-        raise RunFolderError(f"{path}: is too large for a plan")
+        raise RunFolderError("{path}: is too large for a plan", path=path)
     try:
         return read_plan_edit(data.decode(), state)
     except UnicodeDecodeError as error:
-        raise RunFolderError(f"{path}: not UTF-8 text at byte {error.start}") from error
+        raise RunFolderError(
+            "{path}: not UTF-8 text at byte {n}", path=path, n=error.start
+        ) from error
     except BadPlanEdit as error:
         raise RunFolderError(f"{path}: {error}") from error

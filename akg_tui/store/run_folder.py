@@ -18,7 +18,7 @@ from pathlib import Path
 from akg_tui.core.events import AnyEvent, Record, RunCreated
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Mode
-from akg_tui.core.sanitize import name_fault
+from akg_tui.core.sanitize import Said, name_fault
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Act, Task
 from akg_tui.store.context_files import write_context
@@ -86,7 +86,7 @@ class RunFolder:
             If the folder cannot be written.
         """
         if not re.fullmatch(r"\w[\w.-]*", name):
-            raise ValueError(f"not a name for a run: {name!r}")
+            raise ValueError(Said("not a name for a run: {name}", name=repr(name)))
         runs = folder.path / RUNS
         if runs.is_symlink() and not runs.resolve().is_relative_to(folder.path.resolve()):
             raise BadTask(runs, None, "", "is a link that leads out of the folder")
@@ -99,7 +99,7 @@ class RunFolder:
                 agent=agent,
                 version=version,
                 reference_sha256=hashlib.sha256(folder.reference.encode()).hexdigest(),
-                kernel_sha256=hashlib.sha256(folder.kernel.encode()).hexdigest(),
+                kernel_sha256=folder.kernel.sha256,
                 kernel_blob=blob,
             )
             with RunLock.acquire(staged) as lock:
@@ -181,7 +181,7 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
         If a file in the folder cannot be read or written.
     """
     if why := name_fault(name):
-        raise RunFolderError(f"cannot make a run: {why}")
+        raise RunFolderError("cannot make a run: {why}", why=why)
     staged: Path | None = None
     try:
         if not runs.is_dir():
@@ -193,7 +193,9 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
         sync_folder(runs)
     except OSError as error:
         where = error.filename or runs
-        raise RunFolderError(f"cannot make a run: {where}: {error.strerror}") from error
+        raise RunFolderError(
+            "cannot make a run: {path}: {why}", path=where, why=error.strerror
+        ) from error
     finally:
         if staged is not None:
             shutil.rmtree(staged, ignore_errors=True)  # exists only after an error
@@ -229,13 +231,13 @@ def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
     write_context(copies, folder.context)
     sync_folder(copies)
     history = History.create(staged / HISTORY, kernel_file=task.files.editable)
-    return history.write_blob(folder.kernel)
+    return history.write_kernel(folder.kernel)
 
 
 def _check_history(history: History, state: RunState) -> None:
     """Raise `HistoryError` if an object of the run is lost: now, instead of hours later."""
-    history.read_blob(state.work_blob)
-    history.read_blob(state.seed_blob)
+    history.read_files(state.work_blob)
+    history.read_files(state.seed_blob)
     for attempt in state.attempts:
         if not attempt.lost:
             history.read_commit(attempt.commit)
@@ -248,7 +250,8 @@ def read_reference(run: Path, state: RunState) -> str:
         data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != state.reference_sha256:
         raise RunFolderError(
-            f"{path}: was changed after the run began, so its measurements would not compare; "
-            "put the old file back, or begin a new run"
+            "{path}: was changed after the run began, so its measurements would not "
+            "compare; put the old file back, or begin a new run",
+            path=path,
         )
     return data.decode()

@@ -19,10 +19,9 @@ from msgspec import Struct
 
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
-from akg_tui.core.measurement import Estimate
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import Ratios, best_of, climb_of, estimate_climb, verdict_counts
+from akg_tui.core.summary import Ratios, best_of, climb_of, verdict_counts
 from akg_tui.core.user_commands import can_go_on
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
 from akg_tui.store.filesystem import ODD, odd_entry, unseen
@@ -38,8 +37,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """A run in a list. If `damaged` gives a reason why it cannot be read, only `path` is set.
 
     `pid` is the process at work on the run; `over_seed` the ratio of the best over the seed, as in
-    `best`; `climb` that ratio after each of the last rounds. In an estimate run `estimate` is that
-    of the best kernel, `climb` is by estimates, and `shortlist` the number of kernels to measure.
+    `best`; `climb` that ratio after each of the last rounds.
     `can_go_on`: it is not over, or more rounds would let it go on.
     """
 
@@ -63,8 +61,6 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     best: Ratios | None = None
     mode: str = ""
     climb: tuple[float, ...] = ()
-    estimate: Estimate | None = None
-    shortlist: int | None = None
     can_go_on: bool = True
 
     @property
@@ -89,8 +85,6 @@ class RunSummary(Struct, frozen=True, kw_only=True):
         if self.damaged:
             return f"{one_line(self.path)}  damaged: {self.damaged}"
         best = "best -"
-        if self.estimate is not None:
-            best = f"best estimate ~{self.estimate.us:.3g} µs for {self.estimate.arch}"
         if self.best is not None:
             best = f"best {'so far ' if self.best.provisional else ''}{self.best.line}"
         verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items() if count)
@@ -115,9 +109,9 @@ def list_runs(folder: Path) -> list[RunSummary]:
         If `folder` is not a folder.
     """
     if why := unseen(folder):
-        raise RunFolderError(f"{folder}: cannot be looked at: {why}")
+        raise RunFolderError("{path}: cannot be looked at: {why}", path=folder, why=why)
     if not folder.is_dir():
-        raise RunFolderError(f"{folder}: is not a folder")
+        raise RunFolderError("{path}: is not a folder", path=folder)
     found = [summarize_run(run) for run in find_runs(folder)]
     return sorted(found, key=lambda run: (run.started_at, run.path))
 
@@ -141,9 +135,11 @@ def read_state(run: Path) -> RunState:
 def check_is_run(run: Path) -> None:
     """Raise `RunFolderError` unless `run` contains a journal."""
     if why := unseen(run / JOURNAL):
-        raise RunFolderError(f"{run}: cannot be looked at: {why}")
+        raise RunFolderError("{path}: cannot be looked at: {why}", path=run, why=why)
     if not (run / JOURNAL).is_file():
-        raise RunFolderError(f"{run}: is not a run, expected a folder with {JOURNAL}")
+        raise RunFolderError(
+            "{path}: is not a run, expected a folder with {file}", path=run, file=JOURNAL
+        )
 
 
 def odd_in_run(path: str) -> bool:
@@ -188,7 +184,11 @@ class Folding:
                 state = evolve(state, record)
             except (ValueError, KeyError, AssertionError) as error:
                 name = type(record.event).__name__
-                what = f"{name} breaks the rules of a run: {str(error) or type(error).__name__}"
+                what = Said(
+                    "{name} breaks the rules of a run: {why}",
+                    name=name,
+                    why=str(error) or type(error).__name__,
+                )
                 raise JournalDamaged(self._path, record.seq, what) from error
         self._state = state
 
@@ -197,7 +197,7 @@ class Folding:
         """The state after all events. Raises `RunFolderError` if there were none."""
         if self._state is None:
             raise RunFolderError(
-                f"{self._path}: the journal holds no event, so there is no run to open"
+                "{path}: the journal holds no event, so there is no run to open", path=self._path
             )
         return self._state
 
@@ -257,9 +257,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         over_seed=best.over_seed.ratio if best else None,
         best=best,
         mode=state.mode.value,
-        climb=tuple((estimate_climb(state) or climb_of(state))[-CLIMB:]),
-        estimate=state.best_estimate,
-        shortlist=len(state.shortlist) if state.task.estimate else None,
+        climb=tuple(climb_of(state)[-CLIMB:]),
         can_go_on=not state.finished or can_go_on(state),
     )
 

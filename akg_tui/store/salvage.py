@@ -21,11 +21,10 @@ from akg_tui.core.phases import ADVANCES, Phase
 from akg_tui.core.sanitize import name_fault, one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.task import names_of
-from akg_tui.kernel_files import NotJoinable
 from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
-from akg_tui.store.history import History, joined, text_id
+from akg_tui.store.history import History, kernel_id
 from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK
@@ -108,31 +107,28 @@ class _DamagedRun:
         editable = first.task.files.editable
         with contextlib.suppress(HistoryError):
             self.history = History.open(run / HISTORY, kernel_file=editable)
-        self._found: dict[str, bytes] = {}
-        # A kernel is identified by its hash, so any file with its bytes will do.
-        for data in self._kernels(names_of(editable)):
-            with contextlib.suppress(NotJoinable):
-                self._found[text_id(editable, data)] = data
-        if self.text(first.seed_blob) is None:
+        # A kernel is identified by its hash, so any files with its bytes will do.
+        found = self._kernels(names_of(editable))
+        self._found: dict[str, dict[str, bytes]] = {kernel_id(each): each for each in found}
+        if self.kernel(first.seed_blob) is None:
             raise RunFolderError(f"{run}: the first kernel's text is lost, so no run can go on")
         self.reference = self._reference(first)
         self.folded, self.state = self._last_usable(first)
         self.dropped = len(inspected.records) - self.state.seq
 
-    def text(self, blob: str) -> bytes | None:
-        """Return the kernel with this id, or None when it is lost."""
+    def kernel(self, blob: str) -> dict[str, bytes] | None:
+        """Return the files of the kernel with this id, or None when one is lost."""
         if blob not in self._found and self.history is not None:
             with contextlib.suppress(HistoryError):
-                self._found[blob] = self.history.read_blob(blob)
+                self._found[blob] = self.history.read_files(blob)
         return self._found.get(blob)
 
-    def _kernels(self, names: tuple[str, ...]) -> Iterator[bytes]:
-        """Yield the kernel's text in the work tree and in the task folder, where it is whole."""
+    def _kernels(self, names: tuple[str, ...]) -> Iterator[dict[str, bytes]]:
+        """Yield the kernel's files in the work tree and in the task folder, where all are there."""
         for place in zip(*(self._files(WORK, name) for name in names), strict=True):
             if all(file.is_file() for file in place):
                 contents = [file.read_bytes() for file in place]
-                with contextlib.suppress(NotJoinable):
-                    yield joined(dict(zip(names, contents, strict=True)))
+                yield dict(zip(names, contents, strict=True))
 
     def _contents(self, folder: str, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in this folder of the run and in the task folder, if present.
@@ -170,8 +166,8 @@ class _DamagedRun:
         return folded, usable
 
     def _usable(self, state: RunState) -> bool:
-        if state.best is None or self.text(state.best.blob) is not None:
-            return self.text(state.work_blob) is not None
+        if state.best is None or self.kernel(state.best.blob) is not None:
+            return self.kernel(state.work_blob) is not None
         # The incumbent is lost: only between rounds does nothing depend on it.
         between = state.active is None and state.running is None and not state.turn_open
         return between and state.phase is not Phase.DONE
@@ -179,9 +175,9 @@ class _DamagedRun:
     def fallback(self) -> int | None:
         """Return the newest earlier best that exists, when the best is lost; else None."""
         best = self.state.best
-        if best is None or self.text(best.blob) is not None:
+        if best is None or self.kernel(best.blob) is not None:
             return None
-        whole = [each.attempt for each in self.state.former if self.text(each.blob) is not None]
+        whole = [each.attempt for each in self.state.former if self.kernel(each.blob) is not None]
         return whole[-1]  # the list begins with the seed, which exists
 
     def parents(self) -> dict[int, int]:
@@ -244,9 +240,9 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     kept = damaged.inspected.records[: state.seq]
     blobs = [record.event.blob for record in kept if isinstance(record.event, KernelEdited)]
     for blob in dict.fromkeys((state.seed_blob, state.work_blob, *blobs)):
-        if (text := damaged.text(blob)) is not None:
-            history.write_blob(text)
-    lost = tuple(a.number for a in state.attempts if a.lost or damaged.text(a.blob) is None)
+        if (kernel := damaged.kernel(blob)) is not None:
+            history.write_files(kernel)
+    lost = tuple(a.number for a in state.attempts if a.lost or damaged.kernel(a.blob) is None)
     event = RunSalvaged(
         run_id=name,
         source=one_line(damaged.run.name, 200),
@@ -273,9 +269,9 @@ def _rebuild(
     for attempt in damaged.state.attempts:
         if attempt.number in lost:
             continue
-        text = damaged.text(attempt.blob)
-        assert text is not None
-        blob = history.write_blob(text)
+        kernel = damaged.kernel(attempt.blob)
+        assert kernel is not None
+        blob = history.write_files(kernel)
         message, at = _message_and_time(damaged, attempt)
         parent = parents.get(attempt.number)
         while parent in lost:

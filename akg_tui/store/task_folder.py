@@ -19,18 +19,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import WorkflowName, writes
 from akg_tui.core.task import Case, Task
-from akg_tui.kernel_files import NotJoinable, join_files, split_files
 from akg_tui.store.context_files import BadContext, Texts, find_context
-from akg_tui.store.errors import BadTask
-from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, write_synced
-from akg_tui.store.reference_constants import UnknownConstant, check_value, constants
+from akg_tui.store.errors import BadFile, BadTask, Field
+from akg_tui.store.filesystem import is_file, sync_folder, unseen, write_synced
+from akg_tui.store.reference_constants import (
+    UnknownConstant,
+    UnknownGradient,
+    check_value,
+    constants,
+    with_gradients,
+)
 from akg_tui.store.task_toml import parse_task
-from akg_tui.toml_text import field_lines
+from akg_tui.store.user_files.reader import UserFile, toml_line
 
 Bound = dict[str, ast.stmt]
 Check = Callable[[Path, bytes], None]
+Bad = Callable[[Field, str], BadFile]
 
 
 def check_reference(path: Path, source: bytes) -> None:
@@ -50,7 +57,12 @@ def check_reference(path: Path, source: bytes) -> None:
         _check_callable(path, name, function)
 
 
-METRICS_TAKES = ("inputs", "outputs", "expected", "kernel")
+CHECK_TAKES = ("inputs", "outputs", "expected")
+"""The parameters that a task's own check may have, passed by name."""
+
+CHECK_RETURNS = "True, or False or the reason of a refusal"
+
+METRICS_TAKES = (*CHECK_TAKES, "kernel")
 """The parameters that the function `metrics` of a reference may have, passed by name."""
 
 
@@ -58,20 +70,26 @@ def check_metrics(path: Path, source: str, names: Sequence[str]) -> None:
     """Check that a reference has the function that computes the metrics `names` of its task."""
     if not names:
         return
+    returns = f"{', '.join(map(repr, names))} by name"
+    _check_function(path, source, "metrics", METRICS_TAKES, returns)
+
+
+def _check_function(path: Path, source: str, name: str, takes: Sequence[str], returns: str) -> None:
+    """Check that a file has a function with none but these parameters."""
     bound = bound_names(parse_python(path, source.encode()).body)
-    takes = ", ".join(METRICS_TAKES)
-    expected = f"def metrics({takes}) that returns {', '.join(map(repr, names))} by name"
-    function = _required(path, bound, "metrics", expected)
+    told = ", ".join(takes)
+    expected = f"def {name}({told}) that returns {returns}"
+    function = _required(path, bound, name, expected)
     if not isinstance(function, ast.FunctionDef):
-        raise BadTask(path, function.lineno, "metrics", f"is no function, expected {expected}")
+        raise BadTask(path, function.lineno, name, f"is no function, expected {expected}")
     arguments = function.args
     named = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
     odd = [each.arg for each in arguments.posonlyargs]
-    odd += [name for name in named if name not in METRICS_TAKES]
+    odd += [each for each in named if each not in takes]
     odd += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
     if odd:
-        message = f"takes {', '.join(odd)}, expected only parameters of these names: {takes}"
-        raise BadTask(path, function.lineno, "metrics", message)
+        message = f"takes {', '.join(odd)}, expected only parameters of these names: {told}"
+        raise BadTask(path, function.lineno, name, message)
 
 
 def check_kernel(path: Path, source: bytes) -> None:
@@ -184,25 +202,18 @@ SIZE_LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """A task folder's content. Texts are exact: encoding them returns the files' bytes.
-
-    `kernel` is the text of all editable files, joined by `akg_tui.kernel_files`.
-    """
+    """A task folder's content. Texts are exact: encoding them returns the files' bytes."""
 
     path: Path
     task: Task
     toml: str
     reference: str
-    kernel: str
+    kernel: KernelFiles
+    """The editable files."""
     tools: tuple[tuple[str, str], ...] = ()
     """Files of tool definitions and functions, as (name, text); the agent checks their content."""
     context: Texts = ()
     """Files that the agent may read, as (path below the folder, text)."""
-
-    @property
-    def kernels(self) -> dict[str, str]:
-        """The text of each editable file, by its name."""
-        return split_files(self.task.files.names, self.kernel)
 
 
 def load_task(
@@ -233,37 +244,45 @@ def load_task(
     task = parse_task(path, toml)
     if agent:
         task = replace(task, agent=replace(task.agent, **agent))
-    lines = field_lines(toml)
+    bad = UserFile(path, toml, None, toml_line, BadTask).bad
 
     def source(field: str, name: str, check: Check) -> str:
         named = folder / name
-        line = lines.get(("files", field))
         if not is_file(named):
-            message = f"{name} is not a file in this folder"
-            raise BadTask(path, line, f"files.{field}", message)
+            raise bad(("files", field), f"{name} is not a file in this folder")
         if not named.resolve().is_relative_to(folder.resolve()):
             message = f"{name} is a link that leads out of the folder, expected a file in it"
-            raise BadTask(path, line, f"files.{field}", message)
+            raise bad(("files", field), message)
         return _source(named, check)
 
-    def kernel(check: Check) -> str:
+    def kernel(check: Check) -> KernelFiles:
         first, *others = task.files.names
         texts = {first: source("editable", first, check)}
-        where = (path, lines.get(("files", "editable")), "files.editable")
+        where = ("files", "editable")
         for name in others:
             if name in (TASK_FILE, *tool_files(task)):
-                raise BadTask(*where, f"{name} has another purpose in this folder")
+                raise bad(where, f"{name} has another purpose in this folder")
             texts[name] = source("editable", name, check_helper)
-        try:
-            return join_files(texts)
-        except NotJoinable as error:
-            raise BadTask(*where, str(error)) from None
+        return KernelFiles(texts)
 
     check = check_unwritten if writes(workflow or task.workflow) else check_kernel
     reference = source("reference", task.files.reference, check_reference)
     check_metrics(folder / task.files.reference, reference, task.metrics)
-    _check_constants(path, task, reference, lines)
-    tools = _tools(folder, task, lines)
+    _check_constants(task, reference, bad)
+    tools = _tools(folder, task, bad)
+    context = _context(folder, task, tuple(name for name, _ in tools), bad)
+    file, _, function = task.correctness.check.partition(":")
+    if file:
+        where = ("correctness", "check")
+        if file in (*task.files.names, *(name for name, _ in tools)):
+            raise bad(where, f"{file} has another purpose in this folder")
+        if not is_file(folder / file) or (folder / file).is_symlink():
+            raise bad(where, f"{file} is not a file in this folder")
+        text = file_text(folder / file)
+        _check_function(folder / file, text, function, CHECK_TAKES, CHECK_RETURNS)
+        if file != task.files.reference:
+            task = replace(task, check_source=text)
+            context = tuple({**dict(context), file: text}.items())  # for the agent to read
     return TaskFolder(
         path=folder,
         task=task,
@@ -271,14 +290,16 @@ def load_task(
         reference=reference,
         kernel=kernel(check),
         tools=tools,
-        context=_context(folder, task, tuple(name for name, _ in tools), lines),
+        context=context,
     )
 
 
-def _check_constants(
-    path: Path, task: Task, reference: str, lines: dict[tuple[str, ...], int]
-) -> None:
-    """Check that the reference has the constants to which the task gives other values."""
+def _check_constants(task: Task, reference: str, bad: Bad) -> None:
+    """Check that the reference has the constants and parameters that the task names."""
+    try:
+        with_gradients(reference, task.reference.gradients)
+    except UnknownGradient as error:
+        raise bad(("reference", "gradients"), str(error)) from None
     places: list[tuple[tuple[str, ...], Mapping[str, int | float]]] = [
         (("reference", "constants"), task.reference.constants)
     ]
@@ -291,9 +312,7 @@ def _check_constants(
             try:
                 check_value(known, name, value)
             except UnknownConstant as error:
-                field = (*place, name)
-                line = next((lines[field[:n]] for n in (4, 3, 2, 1) if field[:n] in lines), None)
-                raise BadTask(path, line, ".".join(field), error.why) from None
+                raise bad((*place, name), error.why) from None
 
 
 def tool_files(task: Task) -> dict[str, str]:
@@ -304,18 +323,14 @@ def tool_files(task: Task) -> dict[str, str]:
     return {**named, **dict.fromkeys(TOOL_FILES, "")}
 
 
-def _tools(
-    folder: Path, task: Task, lines: Mapping[tuple[str, ...], int]
-) -> tuple[tuple[str, str], ...]:
+def _tools(folder: Path, task: Task, bad: Bad) -> tuple[tuple[str, str], ...]:
     """Return the task's own tools: the files that it names, or those with default names."""
     found: list[tuple[str, str]] = []
     for name, setting in tool_files(task).items():
         path = folder / name
         if not is_file(path):
             if setting:
-                line = lines.get(("agent", setting))
-                message = f"{name} is not a file in this folder"
-                raise BadTask(folder / TASK_FILE, line, f"agent.{setting}", message)
+                raise bad(("agent", setting), f"{name} is not a file in this folder")
             continue
         if not path.resolve().is_relative_to(folder.resolve()):
             raise BadTask(path, None, "", "is a link that leads out of the folder")
@@ -323,9 +338,7 @@ def _tools(
     return tuple(found)
 
 
-def _context(
-    folder: Path, task: Task, tools: tuple[str, ...], lines: dict[tuple[str, ...], int]
-) -> Texts:
+def _context(folder: Path, task: Task, tools: tuple[str, ...], bad: Bad) -> Texts:
     """Return the task's context files: none of those that it names for another purpose."""
     named = (TASK_FILE, task.files.reference, *task.files.names, *tools)
     excluded = [folder / name for name in named]
@@ -335,8 +348,7 @@ def _context(
     try:
         return find_context(folder, task.files.context, excluded)
     except BadContext as error:
-        line = lines.get(("files", "context"))
-        raise BadTask(folder / TASK_FILE, line, "files.context", str(error)) from None
+        raise bad(("files", "context"), str(error)) from None
 
 
 def write_task(
@@ -368,25 +380,42 @@ def write_texts(folder: Path, files: Mapping[str, str], toml: str) -> TaskFolder
     Raises `BadTask` as `write_task` does.
     """
     parse_task(folder / TASK_FILE, toml)
-    made = not folder.exists()
+    # task.toml last: a folder with task.toml is complete.
+    write_files(folder, {**files, TASK_FILE: toml})
+    return load_task(folder)
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files by their paths below a folder, which must be new or empty.
+
+    Raises `BadTask` if it has files or cannot be written; then none of these is left.
+    """
+    made: list[Path] = []
     written: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder, made)
         check_empty(folder)
-        # task.toml last: a folder with task.toml is complete.
-        for name, text in [*files.items(), (TASK_FILE, toml)]:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            _make((folder / name).parent, made)
             write_synced(folder / name, text.encode())
             written.append(folder / name)
         sync_folder(folder)
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        if made and is_folder(folder):
-            folder.rmdir()
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                path.rmdir()
         why = error.strerror or str(error)
         raise BadTask(folder, None, "", f"cannot be written: {why}") from error
-    return load_task(folder)
+
+
+def _make(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it; add each that is new to `made`."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir()
+            made.append(each)
 
 
 def check_empty(folder: Path) -> None:
@@ -413,9 +442,13 @@ def task_text(
     dsl: str,
     arch: str,
     constants: Mapping[str, int | float] | None = None,
+    gradients: Sequence[str] = (),
     cases: Sequence[Case] = (),
     tolerance: float | None = None,
+    check: str = "",
     free_inputs: Sequence[int | str] = (),
+    inputs: Mapping[str, Sequence[str]] | None = None,
+    remarks: Sequence[str] = (),
     editable: Sequence[str] = ("kernel.py",),
     min_gain: float = 0.01,
     max_rounds: int = 20,
@@ -428,13 +461,22 @@ def task_text(
     changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
     if changed:
         changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
+    if gradients:
+        told = "# the results: gradients of the loss of forward"
+        changed = f"\n[reference]\ngradients = {json.dumps(gradients)}  {told}\n{changed}"
     for case in cases:
         sizes = ", ".join(f"{_toml_key(name)} = {value!r}" for name, value in case.sizes.items())
         changed += f'\n[[cases]]\nname = "{case.name}"\nsizes = {{ {sizes} }}\n'
     rules = f"tolerance = {tolerance!r}\n" if tolerance is not None else ""
+    rules += f'check = "{check}"  # judges results, which are not unique\n' if check else ""
     if free_inputs:
         rules += f"free_inputs = {json.dumps(free_inputs)}  # a kernel may ignore them\n"
+    rules = "".join(f"# {remark}\n" for remark in remarks) + rules
     rules = f"\n[correctness]\n{rules}" if rules else ""
+    if inputs:
+        rules += '\n[correctness.inputs]  # what the judge keeps of inputs; "any": nothing\n'
+    for name, words in (inputs or {}).items():
+        rules += f"{_toml_key(name)} = {json.dumps(words[0] if len(words) == 1 else words)}\n"
     names, tuned = json.dumps(editable[0], ensure_ascii=False), "the only file that is tuned"
     if len(editable) > 1:
         names, tuned = json.dumps(editable, ensure_ascii=False), "the judge loads the first"

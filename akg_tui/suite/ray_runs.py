@@ -1,8 +1,8 @@
 """Runs of a suite on a Ray cluster: one actor a run, with the resources that its task needs.
 
-Ray places the actors, starts a lost one again on another node, and calls it again. Ours is what the
-call does: it takes the run as it has come back so far from the keeper, an actor on the machine of
-the suite, resumes it, and sends back what is new while it is written. No other module but
+Ray places the actors, starts a lost one again on another node, and calls it again. This
+module says what the call does: it gets the run from the keeper (an actor on the suite's machine,
+which has what came back so far), resumes the run, and sends back each new part. No other module but
 `ray_fleet` imports Ray.
 """
 

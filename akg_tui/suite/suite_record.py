@@ -21,7 +21,7 @@ from akg_tui import __version__
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.sanitize import check_name
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Act, Agent, BadAgent, stated_agent
+from akg_tui.core.task import Act, Agent
 from akg_tui.engine.run_service import Limits
 from akg_tui.engine.trust import acts_in, allow
 from akg_tui.store.errors import RunFolderError, RunLocked, StoreError, reading, writing
@@ -29,6 +29,7 @@ from akg_tui.store.filesystem import replace_file
 from akg_tui.store.lock import RunLock
 from akg_tui.store.run_folder import RUNS
 from akg_tui.store.run_list import JOURNAL, check_plain, read_state
+from akg_tui.store.task_toml import BadAgent, stated_agent
 from akg_tui.suite.task_list import RECORD, Source
 
 TASKS = "tasks"

@@ -1,8 +1,8 @@
-"""Works through a suite: makes tasks, begins and resumes runs, and tries again what fell over.
+"""Works through a suite: makes tasks, begins and resumes runs, and repeats runs that broke.
 
 A run is a headless run like any other. It is tried again only for an outside reason (the machine,
-the model's server, a kill), never for a verdict; all entries are told, and one that cannot be
-run does not hold up the others.
+the model's server, a kill), never for a verdict; every entry is reported, and one that
+cannot be run does not stop the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from akg_tui.agent.models.recorded import RecordedModel, ReplayedModel, Tape, TapeWriter
-from akg_tui.agent.tools import BadTools
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import best_of
 from akg_tui.engine.run_service import (
@@ -39,10 +38,11 @@ from akg_tui.engine.run_service import (
     prepare,
     resume,
 )
-from akg_tui.engine.task_making import NewTask, make_task
+from akg_tui.engine.task_draft import NewTask
+from akg_tui.engine.task_making import make_task
 from akg_tui.engine.trust import Untrusted
-from akg_tui.headless import ModelHeld, run_watched
-from akg_tui.store.errors import BadTask, StoreError
+from akg_tui.headless.watched_run import ModelHeld, run_watched
+from akg_tui.store.errors import BadFile, StoreError
 from akg_tui.store.filesystem import write_synced
 from akg_tui.store.run_folder import RUNS, RunFolder
 from akg_tui.store.run_list import JOURNAL
@@ -209,7 +209,7 @@ def faults_sorted() -> Iterator[None]:
     """Turn a fault of the task into `Refused`, and one of the disk into `Outside`."""
     try:
         yield
-    except (BadTask, BadTools, RunFault, Untrusted) as error:
+    except (BadFile, RunFault, Untrusted) as error:
         raise Refused(refusal(error)) from error
     except (StoreError, OSError) as error:
         raise Outside(str(error)) from error
@@ -240,7 +240,7 @@ def make(entry: Entry, folder: Path, seed: str) -> None:
 
     Raises
     ------
-    BadTask
+    BadFile
         If task or problem cannot be used; the message names the user's own file.
     """
     source = entry.source
@@ -249,7 +249,7 @@ def make(entry: Entry, folder: Path, seed: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if source.is_task_folder:
         found = load_task(Path(source.path))
-        files = {found.task.files.reference: found.reference} | found.kernels
+        files = {found.task.files.reference: found.reference} | found.kernel.texts
         write_texts(folder, files | dict(found.tools) | dict(found.context), found.toml)
         return
     wanted = NewTask(
@@ -301,7 +301,7 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
 
     Raises
     ------
-    BadTask, BadTools, RunFault, Untrusted
+    BadFile, RunFault, Untrusted
         If it cannot be run here, with these settings.
     StoreError, OSError
         If the disk is in the way.
@@ -322,8 +322,6 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
         own_settings=suite.own_settings,
     )
     prepared = _prepared(request, entry)
-    if prepared.task.estimate:
-        raise RunFault("estimate", "a suite compares what was measured: its tasks have no estimate")
     if here:
         check_target(prepared.task, prepared.folder.path)
     return create_run(

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import glob
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from akg_tui.core.sanitize import BadName, check_name, one_line
+from akg_tui.core.sanitize import check_name, one_line
 from akg_tui.problems.formats import is_problem, problems_in
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file, is_folder, unseen
 from akg_tui.store.task_folder import TASK_FILE, file_text
-from akg_tui.store.task_toml import not_toml
-from akg_tui.toml_text import field_lines, load_toml
+from akg_tui.store.user_files.reader import Unsound, UserFile, convert, toml_file
 
 RECORD = "suite.json"
 """The file that makes a folder a suite's (`suite_record`)."""
@@ -78,6 +76,12 @@ class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.name:
             check_name("name", self.name)
+
+
+class _Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A manifest. Its rows are read one by one: a faulty one does not keep the others away."""
+
+    tasks: Annotated[tuple[Any, ...], Meta(min_length=1)]
 
 
 def find_tasks(
@@ -188,43 +192,26 @@ def _manifest(path: Path) -> Iterator[Source]:
 
     Raises `BadTask` if the file itself cannot be read.
     """
-    text = file_text(path)
-    try:
-        plain = load_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        raise not_toml(path, text, error) from None
-    lines = field_lines(text)
-    for name in plain:
-        if name != "tasks":
-            line = lines.get((name,), 1)
-            raise BadTask(path, line, name, "is not a known field, expected [[tasks]]")
-    rows = plain.get("tasks")
-    if not isinstance(rows, list) or not rows:
-        raise BadTask(path, lines.get(("tasks",), 1), "tasks", "is empty, expected [[tasks]]")
-    for number, row in enumerate(rows):
-        yield _row(path, row, number, lines)
+    file = toml_file(path, file_text(path), BadTask)
+    for number in range(len(file.read(_Manifest).tasks)):
+        yield _row(file, number)
 
 
-def _row(path: Path, plain: Any, number: int, lines: dict[tuple[str, ...], int]) -> Source:
-    line = lines.get(("tasks", str(number)), 1)
+def _row(file: UserFile, number: int) -> Source:
+    path, at = file.path, ("tasks", str(number))
     try:
-        row = convert(plain, _Row, strict=True)
-    except ValidationError as error:
-        why, _, place = str(error).partition(" - at `$")
-        field = place.rstrip("`").lstrip(".")
-        if isinstance(error.__cause__, BadName):
-            field, why = error.__cause__.field, error.__cause__.why
-        at = lines.get(("tasks", str(number), field), line)
-        fault = str(BadTask(path, at, f"tasks[{number}].{field}".rstrip("."), why))
+        row = convert(file.plain["tasks"][number], _Row)
+    except Unsound as unsound:
+        field, why = unsound.faults[0]
+        fault = str(file.bad((*at, *field), why))
         return Source(name=f"row-{number + 1}", path=str(path.absolute()), fault=fault)
     place_of = (path.parent / row.path).absolute()
     name = row.name or _source(place_of.parent, place_of).name
     fault = ""
     is_there = is_file(place_of) or is_folder(place_of)
     if not is_there or (is_folder(place_of) and not _is_one(place_of)):
-        at = lines.get(("tasks", str(number), "path"), line)
         why = f"{row.path!r} is no task folder and no problem"
-        fault = str(BadTask(path, at, f"tasks[{number}].path", why))
+        fault = str(file.bad((*at, "path"), why))
     return Source(
         name=name,
         path=str(place_of),

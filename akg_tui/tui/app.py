@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,9 +25,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import clean
-from akg_tui.tui import textual_internals
+from akg_tui.tui import garbage_collection, textual_internals
 from akg_tui.tui.appearance import Appearance
-from akg_tui.tui.garbage_collection import Sweeper
 from akg_tui.tui.keyboard import Chords
 from akg_tui.tui.messages import Notices, exception_text
 from akg_tui.tui.pull_clock import PullClock
@@ -62,6 +62,10 @@ if TYPE_CHECKING:
     from akg_tui.view.spans import Span
 
 DEAF_S = 1.0  # longest time between two keys of a text that no line takes
+LEFT_S = 1.0
+"""From the list of runs until what a run left is collected. asyncio keeps a cancelled timer, and
+with it the screen, until the time that it was set for: half a second for a text field's cursor.
+"""
 OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
 
 
@@ -88,8 +92,6 @@ class WorkbenchApp(GuardedApp, Inked):
     wanted : Preferences, optional
         Look and keys of the workbench. If None, they are read from the environment and the
         person's files.
-    pictures : bool
-        The terminal shows pictures between its cells.
     clock : callable
         Returns seconds since the epoch.
     """
@@ -107,13 +109,11 @@ class WorkbenchApp(GuardedApp, Inked):
         past: bool = False,
         theme: str | None = None,
         wanted: Preferences | None = None,
-        pictures: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self.title = "akg-tui"
-        self._sweeper = Sweeper()
-        self.clock = PullClock(self, self._pull, self._news, self._sweeper)
+        self.clock = PullClock(self, self._pull, self._news)
         self.appearance = Appearance(
             self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
         )
@@ -123,7 +123,8 @@ class WorkbenchApp(GuardedApp, Inked):
             self._run_hook,
         )
         self._hook: HookCommand | None = None
-        self._offer_actions(self.appearance)
+        self._collaborators: tuple[object, ...] = (self.appearance,)
+        """Objects whose `action_*` methods carry out the actions of the app, beside its own."""
         self.chords = Chords()
         self.answerable: Ident | None = None
         """The question that could be answered at the last key press outside dialogs and chords.
@@ -140,7 +141,6 @@ class WorkbenchApp(GuardedApp, Inked):
         self._browse = browse
         self._past_first = past
         self.wall_clock = clock
-        self._pictures = pictures
         self._handle: RunHandle | None = None
         self._work: asyncio.Task[None] | None = None
         self._opening: Worker[None] | None = None
@@ -150,13 +150,6 @@ class WorkbenchApp(GuardedApp, Inked):
         self._runs: Runs | None = None
         self.notices = Notices()
 
-    def _offer_actions(self, *owners: object) -> None:
-        """Bind the `action_*` methods of each owner to the app, where Textual finds them."""
-        for owner in owners:
-            for name in dir(owner):
-                if name.startswith("action_"):
-                    setattr(self, name, getattr(owner, name))
-
     @property
     def inks(self) -> Inks:
         return self.appearance.inks
@@ -164,12 +157,6 @@ class WorkbenchApp(GuardedApp, Inked):
     @property
     def shows_tags(self) -> bool:
         return self.appearance.tags
-
-    @property
-    def shows_pictures(self) -> bool:
-        # A cell tells the picture by its colour, which a filter would change.
-        coloured = self.console.color_system == "truecolor" and not self.appearance.filters
-        return self._pictures and self.appearance.pictures and coloured
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self.appearance.filters]
@@ -195,7 +182,7 @@ class WorkbenchApp(GuardedApp, Inked):
         from akg_tui.tui.time_travel_actions import TimeTravel
 
         self.time_travel = TimeTravel(self, self, self._deck_in_front)
-        self._offer_actions(self.time_travel, RunActions(self, self))
+        self._collaborators += (self.time_travel, RunActions(self, self))
         self.appearance.faults += self.appearance.read_all_themes()
         self.clock.start()
         if self._open_run is not None:
@@ -214,7 +201,7 @@ class WorkbenchApp(GuardedApp, Inked):
     def _settle(self) -> None:
         """Freeze the objects alive now, so that the garbage collector skips them."""
         if not self.is_headless:
-            self._sweeper.settle()
+            garbage_collection.settle()
 
     def _tell_faults(self) -> None:
         if faults := self.appearance.faults:
@@ -360,10 +347,8 @@ class WorkbenchApp(GuardedApp, Inked):
         news = getattr(top, "news", 0)
         if (handle := self._handle) is None:
             return top, news
-        place = self.time_travel.place
-        plays = time.monotonic() if place is not None and place.speed else 0.0
         known = len(handle.records), handle.live.version, self._trouble, self.app_focus
-        return top, news, id(handle.state), *known, plays
+        return top, news, id(handle.state), *known
 
     def _pull(self) -> None:
         runs = self._runs
@@ -372,8 +357,6 @@ class WorkbenchApp(GuardedApp, Inked):
             runs.pull_runs(self.wall_clock())
         if self._handle is None or self._released:
             return
-        if (place := self.time_travel.place) is not None:
-            place.tick(time.monotonic())
         if self.guard is not None and self.guard.news():
             key = way_to("app.stray")
             self.say(tr("something was written past the screen: {key} shows it", key=key))
@@ -472,11 +455,18 @@ class WorkbenchApp(GuardedApp, Inked):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
+        """Run an action; one of the app is looked for at its collaborators first."""
+        space, name, parameters = parse(action) if isinstance(action, str) else action
+        owners = self._collaborators if space == "app" else ()
+        found = (getattr(each, f"action_{name}", None) for each in owners)
         try:
-            return await super().run_action(action, default_namespace, namespaces)
+            if (method := next(filter(None, found), None)) is None:
+                return await super().run_action(action, default_namespace, namespaces)
+            if isawaitable(done := method(*parameters)):
+                await done
         except Exception as error:  # noqa: BLE001 - shown to the person, and stored
             self.report_fault(error)
-            return True
+        return True
 
     def commands_here(self) -> tuple[Command, ...]:
         """Return the commands of the topmost screen of the run, dialogs left out."""
@@ -615,7 +605,8 @@ class WorkbenchApp(GuardedApp, Inked):
         while self.screen is not self._runs:
             await self.pop_screen()
         self._work = self._deck = None
-        self._sweeper.run_left()
+        if not self.is_headless:
+            self.set_timer(LEFT_S, garbage_collection.settle_again)
         self._runs.come_back()
         if trouble:
             self.say(trouble)
@@ -652,11 +643,6 @@ class WorkbenchApp(GuardedApp, Inked):
         failed = bool(self._trouble)
         if self._handle is not None:
             failed = failed or not (self._handle.state.ok or self._only_watched())
-        if self._deck is not None:
-            from akg_tui.tui.panes.chart import ChartPane
-
-            for chart in self._deck.query(ChartPane):
-                chart.delete_picture()
         code = 2 if failed else 0
         self.exit(code, return_code=code, message=clean(self._trouble) or None)
 

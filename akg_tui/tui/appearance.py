@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui import resources
-from akg_tui.store.user_folders import config_folder
+from akg_tui.store.user_files.user_folders import config_folder
 from akg_tui.tui.keyboard import apply_keymap, folders, rekey
 from akg_tui.tui.themes import (
     DEFAULT,
@@ -33,7 +33,6 @@ from akg_tui.view.controls.preferences import (
     GLYPHS,
     LAYOUTS,
     MOTIONS,
-    PICTURES,
     SORTS,
     TAGS,
     VARIABLES,
@@ -66,7 +65,6 @@ DEFAULTS = {
     "sort": SORTS[0],
     "borders": "",
     "tags": TAGS[1],
-    "pictures": PICTURES[0],
 }
 """The settings that can change, each with its value if no preference is set."""
 
@@ -89,7 +87,7 @@ class Appearance:
     Parameters
     ----------
     app : App
-        The app whose colours, bindings and words change. It has the `action_*` methods as its own.
+        The app whose colours, bindings and words change. It finds the `action_*` methods here.
     clock : PullClock
         The clock; reduced motion slows its pace.
     theme : str, optional
@@ -132,7 +130,6 @@ class Appearance:
         self.themes = {first.name: first}
         self.borders: Borders = {}
         self.tags = False  # whether people see the agent's hashline tags
-        self.pictures = True  # whether the chart is a picture where the terminal has them
         self._app.register_theme(first.for_textual())
         km.use(km.Keymap(km.DEFAULT))
         for name, default in DEFAULTS.items():
@@ -167,8 +164,6 @@ class Appearance:
                 self.borders = read_borders(value)
             case "tags":
                 self.tags = value == "on"
-            case "pictures":
-                self.pictures = value == "on"
         return []
 
     def read_all_themes(self) -> list[str]:
@@ -329,7 +324,6 @@ class Appearance:
             "sort": self.runs_sort,
             "borders": borders_text(self.borders),
             "tags": TAGS[0 if self.tags else 1],
-            "pictures": PICTURES[0 if self.pictures else 1],
         }
 
     def with_save_hint(self, setting: str, told: str) -> str:

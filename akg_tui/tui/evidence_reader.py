@@ -13,15 +13,15 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import one_line
-from akg_tui.evaluate.evidence.findings import KernelFindings
+from akg_tui.evidence.findings import KernelFindings
 from akg_tui.view import formatting
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
     from akg_tui.core.task import Task
-    from akg_tui.evaluate.evidence.compile_report import CompileReport
-    from akg_tui.evaluate.evidence.roof import Roof
+    from akg_tui.evidence.roof import Roof
     from akg_tui.view.run_snapshot import RunSnapshot
 
 KEPT = 24
@@ -49,40 +49,24 @@ class EvidenceReader:
         self._began = clock()
         self._known: OrderedDict[str, KernelFindings] = OrderedDict()
         self._roofs: dict[str, tuple[Roof, ...]] = {}
-        self._reports: OrderedDict[str, CompileReport | str] = OrderedDict()
-        self._wanted_reports: OrderedDict[str, tuple[Task, str]] = OrderedDict()
-        self._wanted: OrderedDict[str, tuple[Task, str]] = OrderedDict()
+        self._wanted: OrderedDict[str, tuple[Task, KernelFiles]] = OrderedDict()
         self._wants_roofs: Task | None = None
         self._works = False
         self.version = 0  # grows with every answer
 
     def findings(self, snapshot: RunSnapshot, blob: str) -> KernelFindings | None:
         """Return what was found about a kernel; None while that is not known."""
-        found = self._known.get(blob)
-        if found is None and (why := self._want(self._wanted, snapshot, blob)):
-            return KernelFindings(left_out={"machine code": why})
-        return found
-
-    def report(self, snapshot: RunSnapshot, blob: str) -> CompileReport | str | None:
-        """Return a kernel's compile report, or why there is none; None while that is not known."""
-        found = self._reports.get(blob)
-        if found is None and (why := self._want(self._wanted_reports, snapshot, blob)):
-            return why
-        return found
-
-    def _want(
-        self, wanted: OrderedDict[str, tuple[Task, str]], snapshot: RunSnapshot, blob: str
-    ) -> str:
-        """Ask for what is found about a kernel; return why it cannot be asked for, or ""."""
+        if blob in self._known:
+            return self._known[blob]
         try:
-            wanted[blob] = (snapshot.state.task, snapshot.kernel(blob))
+            self._wanted[blob] = (snapshot.state.task, snapshot.kernel(blob))
         except Exception as error:  # noqa: BLE001 - the pane tells that the text is lost
-            return one_line(str(error), 200)
-        wanted.move_to_end(blob)
-        while len(wanted) > MOST_WAITING:
-            wanted.popitem(last=False)
+            return KernelFindings(left_out={"machine code": one_line(str(error), 200)})
+        self._wanted.move_to_end(blob)
+        while len(self._wanted) > MOST_WAITING:
+            self._wanted.popitem(last=False)
         self._begin(snapshot)
-        return ""
+        return None
 
     def roofs(self, snapshot: RunSnapshot) -> tuple[Roof, ...] | None:
         """Return the limits of the task's cases; None while they are not known."""
@@ -116,19 +100,14 @@ class EvidenceReader:
                 self._known[blob] = await self.find_code(task, kernel)
                 while len(self._known) > KEPT:
                     self._known.popitem(last=False)
-            elif self._wanted_reports:
-                blob, (task, kernel) = self._wanted_reports.popitem()
-                self._reports[blob] = await self.find_report(task, kernel)
-                while len(self._reports) > KEPT:
-                    self._reports.popitem(last=False)
             self.version += 1
         finally:
             self._works = False
         self._told()
 
-    async def find_code(self, task: Task, kernel: str) -> KernelFindings:
+    async def find_code(self, task: Task, kernel: KernelFiles) -> KernelFindings:
         """Return what is found about a kernel, kept from earlier or by reading it now."""
-        from akg_tui.evaluate.evidence import asking
+        from akg_tui.evidence import asking
 
         try:
             reference = await asyncio.to_thread(self._reference, task)
@@ -137,25 +116,10 @@ class EvidenceReader:
             return KernelFindings(left_out={"machine code": why, "counters": why})
         return await asking.kernel_findings(task, reference, kernel, idle=True)
 
-    async def find_report(self, task: Task, kernel: str) -> CompileReport | str:
-        """Return the compile report of a kernel for the task's arch, or why there is none."""
-        from akg_tui.evaluate.evidence import asking
-
-        try:
-            reference = await asyncio.to_thread(self._reference, task)
-        except (OSError, UnicodeDecodeError) as error:
-            return tr("the run's reference cannot be read: {why}", why=one_line(str(error), 200))
-        try:
-            return await asking.compile_report(
-                task, reference, kernel, [task.target.arch], idle=True
-            )
-        except asking.NO_ANSWER as error:
-            return str(error)
-
     async def find_roofs(self, task: Task) -> tuple[Roof, ...]:
         """Return the limits of a task's cases, kept from earlier or found now."""
-        from akg_tui.evaluate.evidence import asking
-        from akg_tui.evaluate.evidence.roof import Roof
+        from akg_tui.evidence import asking
+        from akg_tui.evidence.roof import Roof
 
         try:
             reference = await asyncio.to_thread(self._reference, task)

@@ -7,7 +7,6 @@ writes only to paths given by the caller.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import re
 import sys
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from textual.strip import Strip
 
-from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.textual_internals import screen_strips, svg_frame
 from akg_tui.tui.widgets.line_view import LineView
@@ -61,10 +59,10 @@ def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
 def _of_kernel(what: str, snapshot: RunSnapshot, file: int) -> str | None:
     """Return the kernel, the best one or lines of a file by number; None for any other `what`."""
     if what == "kernel":
-        return snapshot.kernel(snapshot.state.work_blob)
+        return snapshot.kernel(snapshot.state.work_blob).page
     if what == "best":
         best = snapshot.state.best
-        return snapshot.kernel(best.blob if best else snapshot.state.seed_blob)
+        return snapshot.kernel(best.blob if best else snapshot.state.seed_blob).page
     if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", what):
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
         one = OneFile(snapshot.state.task.files.names, file, snapshot.kernel)
@@ -102,10 +100,7 @@ def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
 def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
     """Return the rows on screen: all rows, or those of one pane with its border."""
     screen = pane.screen if pane is not None else app.screen
-    with contextlib.ExitStack() as stack:
-        for chart in screen.query(ChartPane):
-            stack.enter_context(chart.in_signs())
-        drawn = screen_strips(screen)
+    drawn = screen_strips(screen)
     if pane is None:
         return drawn
     region = pane.region

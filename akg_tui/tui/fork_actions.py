@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from akg_tui.core import commands as cmd
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
+from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.store.errors import StoreError
 from akg_tui.store.fork import fork_run
@@ -39,7 +39,7 @@ def why_at_once(state: RunState) -> str:
     stops = stop_reasons(state, time.time())
     # A raised limit makes the run plan again, so an empty queue is only a reason if alone.
     told = [each for each in stops if each != QUEUE_EXHAUSTED] or stops
-    return "; ".join(retold(one_line(each)) for each in told)
+    return "; ".join(retold(each) for each in told)
 
 
 def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
@@ -95,7 +95,7 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
     """
     state = await asyncio.to_thread(read_state, path)
     over = tr("{run} is over: {why}. It goes on as the same run.", run=one_line(path.name),
-              why=retold(one_line(state.finished)))  # fmt: skip
+              why=retold(state.finished))  # fmt: skip
     asked = AskLimits(
         tr("go on, with more"), over, state.task, f"rounds=+{MORE_ROUNDS}",
         settled=state.settled,

@@ -16,7 +16,6 @@ from textual.widgets import Input
 from akg_tui.tui.textual_internals import merged_bindings, set_bindings
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import COMMANDS, Command, Where, at, clashes, defaults
-from akg_tui.view.controls.settings_file import line_of, read_toml
 
 # Commands that the app itself binds: some work without a run on screen, some open the past.
 APPS = (
@@ -44,12 +43,11 @@ def apply_keymap(
     ids = list(defaults())
     loaded, faults = km.load(path, ids, places)
     mine: dict[str, tuple[str, ...]] = {}
-    lines: dict[str, int] = {}
     if own and config is not None:
-        mine, lines, bad = km.read_keys(config, read_toml(config)[0], own, ids)
+        mine, bad = km.read_keys(config, own, ids)
         faults += bad
     km.use(replace(loaded, name=name, keys={**loaded.keys, **mine}))
-    stated = [*((command, config) for command in lines), *((c, path) for c in loaded.lines)]
+    stated = [*((command, config) for command in mine), *((c, path) for c in loaded.stated)]
     return faults + _settle(dict(reversed(stated)))
 
 
@@ -61,13 +59,8 @@ def _settle(stated: Mapping[str, Path | None]) -> list[str]:
             continue  # settled with an earlier clash
         winner, loser = (one, other) if one.id in stated or other.id not in stated else (other, one)
         path = stated.get(winner.id)
-        where = ""
-        if path is not None:
-            where = f"{path}: line {line_of(read_toml(path)[0], winner.id)}: "
-        told.append(
-            f"{where}the key {km.shown(key)} is given to {one.id} and to {other.id}; "
-            f"{winner.id} has it"
-        )
+        why = f"the key {km.shown(key)} is given to {one.id} and to {other.id}; {winner.id} has it"
+        told.append(why if path is None else km.fault(path, "keys", winner.id, why))
         taken = winner.keys_now
         left = tuple(k for k in loser.keys_now if not any(km.covers(k, t) for t in taken))
         used = km.current()

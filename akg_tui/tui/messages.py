@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from akg_tui.core.sanitize import one_line
 from akg_tui.view.language import retold
 
 MOST = 200
@@ -22,7 +21,7 @@ class Notices:
         self._kept: deque[tuple[float, str]] = deque(maxlen=MOST)
 
     def keep(self, text: str, now: float) -> None:
-        text = retold(one_line(text))
+        text = retold(text)
         last, told = self._kept[-1] if self._kept else (0.0, "")
         if text and not (text == told and now - last < AGAIN_S):
             self._kept.append((now, text))
@@ -36,5 +35,5 @@ class Notices:
 
 def exception_text(error: BaseException) -> str:
     """Return the message of an exception, with its class if the message has at most 20 letters."""
-    text = " ".join(str(error).split())
-    return retold(text) if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")
+    text = retold(error)
+    return text if len(str(error)) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -6,7 +6,6 @@ or if nothing has changed. The module only schedules pulls; the owner defines th
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,8 +14,6 @@ from akg_tui.tui.textual_internals import backlog
 
 if TYPE_CHECKING:
     from textual.app import App
-
-    from akg_tui.tui.garbage_collection import Sweeper
 
 TICK_S = 1 / 30
 SLOWEST = 8  # ticks between two pulls: about four pulls a second
@@ -54,8 +51,7 @@ class PullClock:
     """Calls `pull` as often as the event loop and the terminal keep up.
 
     `news` returns a value for everything that changes by itself, except time. While that value is
-    constant, the clock pulls every `REST_S` seconds and calls `Sweeper.rest` with the seconds since
-    the last change. After a change, `Sweeper.between` runs half a tick after the pull, outside it.
+    constant, the clock pulls every `REST_S` seconds.
     """
 
     def __init__(
@@ -63,14 +59,12 @@ class PullClock:
         app: App[int],
         pull: Callable[[], None],
         news: Callable[[], object],
-        sweeper: Sweeper,
     ) -> None:
         self._app = app
         self._pull = pull
         self._news = news
         self._told: object = None
-        self._sweeper = sweeper
-        self._pulled = self._moved = 0.0
+        self._pulled = 0.0
         self._due = time.monotonic()
         self.pace = Pace()
         self.pulls = 0
@@ -85,19 +79,11 @@ class PullClock:
         self._due = now + TICK_S
         if not self.pace.tick(lag, backlog(self._app)):
             return
-        if self._news() != self._told:
+        if self._news() != self._told or now - self._pulled >= REST_S:
             self.now()
-            asyncio.get_running_loop().call_later(TICK_S / 2, self._sweeper.between)
-        elif now - self._pulled >= REST_S:
-            self._show()
-            self._sweeper.rest(now - self._moved)
 
     def now(self) -> None:
         """Pull at once, at any pace."""
-        self._moved = time.monotonic()
-        self._show()
-
-    def _show(self) -> None:
         self.pulls += 1
         self._pulled = time.monotonic()
         self._told = self._news()

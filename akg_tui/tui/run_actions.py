@@ -1,7 +1,7 @@
 """The app's actions on the open run and on the screen: mode, hint, limits, stop, report,
 copy, export.
 
-The app has the `action_*` methods as its own. Sends commands, which core accepts or refuses;
+The app finds the `action_*` methods here. Sends commands, which core accepts or refuses;
 writes only to the run's folder ``exports/``.
 """
 
@@ -20,16 +20,13 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
 from akg_tui.tui.fork_actions import MORE_ROUNDS
-from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
-from akg_tui.tui.screens.tour import Tour
 from akg_tui.tui.textual_internals import run_newest
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.policy_words import BadLimit, limited
-from akg_tui.view.controls.tour_stops import list_stops, run_stops
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
 from akg_tui.view.status import stop_told
@@ -52,6 +49,8 @@ def changes(change: PlanChange) -> list[str]:
     told += [tr("drop {item}", item=each) for each in change.dropped]
     if change.order:
         told.append(tr("order {items}", items=", ".join(change.order)))
+    told += [tr("keep {item}: it is under work, so its text cannot change", item=each)
+             for each in change.fixed]  # fmt: skip
     return told
 
 
@@ -133,14 +132,6 @@ class RunActions:
 
         self._app.push_screen(PolicyPanel(self._workbench), chosen)
 
-    def action_tour(self) -> None:
-        """Show the screen in front in steps; on the deck each shows its pane."""
-        front = self._app.screen
-        if isinstance(front, Deck):
-            self._app.push_screen(Tour(run_stops(), front.action_pane))
-        else:
-            self._app.push_screen(Tour(list_stops(), lambda pane: None))
-
     def action_demand(self, what: str, reason: str = "") -> None:
         """Demand a new plan or a diagnosis."""
         reason = reason.strip()
@@ -152,6 +143,10 @@ class RunActions:
     def action_skip_compile(self) -> None:
         """Leave out what is still to be measured of torch.compile."""
         self._workbench.steer(cmd.LeaveOutCompile(), tr("torch.compile is left out"))
+
+    def action_new_session(self) -> None:
+        """Begin a new conversation with the agent, and count its tokens from zero."""
+        self._workbench.steer(cmd.NewSession(), tr("a new session begins"))
 
     def action_remeasure(self, what: str = "") -> None:
         """Measure the kernel of an item or an attempt again."""

@@ -7,7 +7,6 @@ an error at a field of the wizard. The app awaits each function and shows the er
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from akg_tui.core.task import Agent
+from akg_tui.dsl.adapters import dsl_of
 from akg_tui.engine import run_service
 from akg_tui.engine.run_service import Limits, RunFault, RunRequest
 from akg_tui.engine.trust import note_made
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 FITS = "auto"
 """The workflow of a draft that leaves it to the agent."""
 
-_SIGNS = {
-    "triton": re.compile(r"^\s*(?:import|from)\s+triton\b", re.M),
-    "cuda_cpp": re.compile(r"\bcompile_cuda\b|\bcuda_sources\b"),
-    "ascendc": re.compile(r"\bcompile_ascendc\b"),
-    "cpp": re.compile(r"\bcompile_cpp\b"),
-    "torch": re.compile(r"^\s*(?:import|from)\s+torch\b", re.M),
-}
 MOST_READ = 1 << 18
 
 
@@ -53,7 +46,7 @@ def dsl_found(kernel: Path) -> str:
             text = file.read(MOST_READ).decode(errors="replace")
     except OSError:
         return ""
-    return next((dsl for dsl, sign in _SIGNS.items() if sign.search(text)), "")
+    return dsl_of(text)
 
 
 async def watched(path: Path, *, steer: bool) -> Followed:
@@ -224,6 +217,7 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
         knobs, a key or a price.
     """
     from akg_tui.evaluate import Judge
+    from akg_tui.evidence.compile_gate import refusal
 
     scratch = tempfile.TemporaryDirectory(prefix="akg-check-", ignore_cleanup_errors=True)
 
@@ -240,7 +234,7 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
     try:
         loaded = await asyncio.to_thread(prepared)
         home = Path(scratch.name) / "scratch"
-        judge = Judge(loaded.task, loaded.reference, home, on_progress=tell)
+        judge = Judge(loaded.task, loaded.reference, home, on_progress=tell, gate=refusal)
         try:
             return await judge.evaluate(loaded.kernel, None)
         finally:

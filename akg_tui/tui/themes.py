@@ -6,7 +6,7 @@ step of painting, remove colours or characters beyond ASCII.
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,8 +24,7 @@ from textual.theme import Theme as TextualTheme
 
 from akg_tui import resources
 from akg_tui.core.sanitize import clean
-from akg_tui.store.user_folders import config_folder
-from akg_tui.view.controls.settings_file import line_of, read_toml
+from akg_tui.store.user_files.user_folders import config_folder
 from akg_tui.view.spans import Line
 
 DEFAULT = "ember"
@@ -64,8 +63,11 @@ _HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _ANSI_NAMES = frozenset({"default", *_HUES, *(f"bright_{hue}" for hue in _HUES)})
 
 
+_COLOUR = rf"^(#[0-9a-fA-F]{{6}}|{_ANSI}({'|'.join(sorted(_ANSI_NAMES))}))\Z"
+
+
 class BadTheme(ValueError):
-    """Raised for a theme file that cannot be used; the message names the file and the fault."""
+    """A theme's file that cannot be used; the message is `FILE:LINE: field: what is wrong`."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,6 @@ class Inked:
         raise NotImplementedError
 
     @property
-    def shows_pictures(self) -> bool:
-        """Whether the terminal shows pictures, and they are wanted."""
-        return False
-
-    @property
     def inks(self) -> Inks:
         """The colours in use."""
         raise NotImplementedError
@@ -182,53 +179,35 @@ def load(path: Path, colours: int | None = None) -> Theme:
     the theme's own choice is used, because the nearest colour often has another hue. Sixteen are
     the terminal's own, so that every theme looks alike.
     """
-    text, raw, faults = read_toml(path)
-    if faults:
-        raise BadTheme(f"theme {faults[0]}")
-    palette = _palette(path, text, raw.get("palette"))
-    if OF_256 in raw:
-        of_256 = _palette_of_256(path, text, raw[OF_256])
-        palette = of_256 if colours == 256 else palette
+    if path.parent == resources.themes():
+        content = tomllib.loads(path.read_text("utf-8"))
+    else:
+        from akg_tui.store.errors import BadFile
+        from akg_tui.tui.theme_file import checked
+
+        try:
+            content = checked(path, _COLOUR)
+        except BadFile as error:
+            raise BadTheme(str(error)) from error
+    for table in ("palette", OF_256):
+        given = content.get(table, content["palette"])
+        if missing := [name for name in PALETTE if name not in given]:
+            raise _bad(path, table, f"lacks {', '.join(missing)}")
+    palette = {name: content["palette"][name] for name in PALETTE}
+    if colours == 256 and OF_256 in content:
+        palette = {name: _sent_as(content[OF_256][name]) for name in PALETTE}
     theme = Theme(
-        name=str(raw.get("name", path.stem)),
-        about=str(raw.get("about", "")),
-        dark=bool(raw.get("dark", True)),
+        name=content.get("name", path.stem),
+        about=content.get("about", ""),
+        dark=content.get("dark", True),
         palette=palette,
-        roles=_roles(path, text, raw.get("roles"), palette),
+        roles=_roles(path, content.get("roles", {}), palette),
         path=path,
     )
     if colours == 16 and not theme.ansi:
         plain = load(resources.themes() / f"{SIXTEEN}.toml")
         return replace(plain, name=theme.name, about=theme.about, path=path)
     return theme
-
-
-def _palette(path: Path, text: str, raw: object) -> dict[str, str]:
-    colours = raw if isinstance(raw, dict) else {}
-    if missing := [name for name in PALETTE if name not in colours]:
-        raise BadTheme(f"theme {path}: [palette] lacks {', '.join(missing)}")
-    for name in PALETTE:
-        value = colours[name]
-        if not isinstance(value, str) or not _is_colour(value):
-            raise BadTheme(
-                f"theme {path}: line {line_of(text, name, 'palette')}: "
-                f"{name} = {value!r} is not a colour like #rrggbb or ansi_red"
-            )
-    return {name: colours[name] for name in PALETTE}
-
-
-def _palette_of_256(path: Path, text: str, raw: object) -> dict[str, str]:
-    numbers = raw if isinstance(raw, dict) else {}
-    if missing := [name for name in PALETTE if name not in numbers]:
-        raise BadTheme(f"theme {path}: [palette256] lacks {', '.join(missing)}")
-    for name in PALETTE:
-        number = numbers[name]
-        if not isinstance(number, int) or not 16 <= number <= 255:
-            raise BadTheme(
-                f"theme {path}: line {line_of(text, name, OF_256)}: "
-                f"{name} = {number!r} is not a number from 16 to 255"
-            )
-    return {name: _sent_as(numbers[name]) for name in PALETTE}
 
 
 _LEVELS = (0, 95, 135, 175, 215, 255)  # of red, green and blue in the cube of colours
@@ -242,37 +221,34 @@ def _sent_as(number: int) -> str:
     return "#" + "".join(f"{_LEVELS[level]:02x}" for level in (red, *divmod(rest, 6)))
 
 
-def _is_colour(value: str) -> bool:
-    if value.startswith(_ANSI):
-        return value.removeprefix(_ANSI) in _ANSI_NAMES
-    return bool(re.fullmatch(r"#[0-9a-fA-F]{6}", value))
-
-
 @lru_cache(maxsize=1)
 def _base_roles() -> Mapping[str, str]:
-    _, raw, _ = read_toml(resources.themes() / f"{DEFAULT}.toml")
-    return {str(role): str(words) for role, words in raw.get("roles", {}).items()}
+    path = resources.themes() / f"{DEFAULT}.toml"
+    roles: Mapping[str, str] = tomllib.loads(path.read_text("utf-8"))["roles"]
+    return roles
 
 
-def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> dict[str, Style]:
-    given = raw if isinstance(raw, dict) else {}
-    texts = {**_base_roles(), **given}
-    if missing := [role for role in ROLES if role not in texts]:
-        raise BadTheme(f"theme {path}: [roles] lacks {', '.join(missing)}")
+def _bad(path: Path, *field: str) -> BadTheme:
+    """Return the error of a field; the last of `field` is why."""
+    from akg_tui.store.user_files.reader import fault_at
+
+    return BadTheme(fault_at(path, field[:-1], field[-1]))
+
+
+def _roles(path: Path, given: Mapping[str, str], palette: Mapping[str, str]) -> dict[str, Style]:
     if unknown := [role for role in given if role not in ROLES]:
-        at = line_of(text, unknown[0], "roles")
-        raise BadTheme(f"theme {path}: line {at}: no role is called {unknown[0]!r}")
+        raise _bad(path, "roles", unknown[0], "no role has this name")
+    texts = {**_base_roles(), **given}
     roles: dict[str, Style] = {}
     for role in ROLES:
         words = [
             palette.get(word[1:], word).removeprefix(_ANSI) if word.startswith("$") else word
-            for word in str(texts[role]).split()
+            for word in texts[role].split()
         ]
         try:
             roles[role] = Style.parse(" ".join(words))
         except StyleSyntaxError as error:
-            at = line_of(text, role, "roles")
-            raise BadTheme(f"theme {path}: line {at}: {role} = {texts[role]!r}: {error}") from error
+            raise _bad(path, "roles", role, f"{texts[role]!r}: {error}") from error
     return roles
 
 

@@ -1,13 +1,12 @@
 """Time travel in the open run: enter the past, move in it, leave it; undo, fork, compare.
 
-Owns the position in the past. The app has the `action_*` methods as its own. Changes a run only
+Owns the position in the past. The app finds the `action_*` methods here. Changes a run only
 by commands, and forks by the store, each after a question that states the effect.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,9 +118,7 @@ class TimeTravel:
             self._workbench.pull_now()
 
     def action_past(self, what: str, step: int = 0) -> None:
-        """Move by events, by twentieths of the run (page), by rounds, or to an end of the run;
-        play, or change the speed.
-        """
+        """Move by events, by twentieths of the run (page), by rounds, or to an end of the run."""
         if (place := self.place) is None:
             return
         match what:
@@ -133,10 +130,6 @@ class TimeTravel:
                 place.go(1 if step < 0 else place.last)
             case "round":
                 place.to_round(step)
-            case "play":
-                place.play(time.monotonic())
-            case "speed":
-                self._workbench.say(tr("plays at {speed}×", speed=place.faster(step)))
         self._workbench.pull_now()
 
     def action_rounds(self) -> None:
@@ -159,9 +152,9 @@ class TimeTravel:
             Rounds(
                 now,
                 *sides,
-                colours=deck.colours,
-                texts=deck.texts,
-                evidence=deck.evidence,
+                colours=deck.shared.colours,
+                texts=deck.shared.texts,
+                evidence=deck.shared.evidence,
             )
         )
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from akg_tui.core import events as ev
-from akg_tui.core.sanitize import clean, one_line, split_clean, trimmed
+from akg_tui.core.sanitize import Said, clean, one_line, split_clean, trimmed
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
-from akg_tui.view.language import retold, searched, tr, tr_in, translated
+from akg_tui.view.language import retold, tr, tr_in, translated
 from akg_tui.view.spans import (
     BLANK,
     INDENT,
@@ -459,7 +459,7 @@ class AgentLog:
 
 
 def _reply(event: ev.ModelReplied) -> Entry | None:
-    text = searched(event.text.strip())
+    text = translated(Said(event.text.strip()))
     if not text:
         return None
     lines = text.count("\n") + 1

@@ -7,9 +7,8 @@ line of each agent, never its text. No I/O.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from akg_tui.core import events as ev
 from akg_tui.core.phases import AGENT_PHASES, Phase, Verdict
@@ -22,9 +21,7 @@ from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
 KEPT = 200  # newest subagents that are stored
-MOST = 1_000  # records read by one call, so that a call never blocks the screen
-EVERY = 250  # records between two copies of the list; doubled when `COPIES` is exceeded
-COPIES = 512  # copies stored; beyond this number every second copy is dropped
+MOST = 2_000  # records read by one call, so that a call never blocks the screen
 
 
 @dataclass
@@ -81,8 +78,6 @@ class AgentList:
     subagents: list[Agent] = field(default_factory=list)
     seen: int = 0
     diagnoses: int = 0
-    _former: list[AgentList] = field(default_factory=list)  # a copy per `_every` records
-    _every: int = EVERY
     _diagnosing: bool = False
     _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
 
@@ -90,53 +85,18 @@ class AgentList:
     def at_work(self) -> Agent:
         return self._diagnosis if self._diagnosing else self.main
 
-    def read(self, records: Sequence[ev.Record], most: int | None = None) -> None:
-        """Read at most `most` new records; an earlier event restarts from the copy before it."""
-        self._leap(len(records))
-        until = min(len(records), self.seen + (most or MOST))
+    def read(self, records: Sequence[ev.Record]) -> None:
+        """Read at most `MOST` new records; with fewer than before, begin again."""
+        if len(records) < self.seen:
+            self.forget()
+        until = min(len(records), self.seen + MOST)
         for index, record in enumerate(records[self.seen : until], self.seen):
             self._read(record, index)
-            if (index + 1) % self._every == 0:
-                self._keep(index + 1)
         self.seen = until
 
     def forget(self) -> None:
-        """Clear the list, because its texts are in the former language."""
+        """Clear the list: its texts are in the former language, or an earlier event is shown."""
         self.__dict__.update(AgentList().__dict__)
-
-    def _keep(self, seen: int) -> None:
-        if self._former and seen <= self._former[-1].seen:
-            return
-        copy = self._copied()
-        copy.seen = seen
-        self._former.append(copy)
-        if len(self._former) > COPIES:
-            self._every *= 2
-            self._former = [each for each in self._former if each.seen % self._every == 0]
-
-    def _copied(self) -> AgentList:
-        """Return a copy to continue from. Ended agents are shared with the copy: see `_named`."""
-        every = (self.main, self._diagnosis, *self.subagents)
-        new = {id(each): each if self._over(each) else replace(each) for each in every}
-        return replace(
-            self,
-            main=new[id(self.main)],
-            subagents=[new[id(each)] for each in self.subagents],
-            _diagnosis=new[id(self._diagnosis)],
-            _former=[],
-        )
-
-    def _over(self, agent: Agent) -> bool:
-        return agent.ended is not None and not (self._diagnosing and agent is self._diagnosis)
-
-    def _leap(self, count: int) -> None:
-        """Restore the latest copy of at most `count` records, if it is nearer than `self`."""
-        former, every = self._former, self._every
-        place = bisect_right(former, count, key=lambda copy: copy.seen)
-        if self.seen > count or (place and self.seen < former[place - 1].seen):
-            copy = former[place - 1]._copied() if place else AgentList()
-            self.__dict__.update(copy.__dict__)
-            self._former, self._every = former, every
 
     def find(self, key: str) -> Agent | None:
         """Return the newest subagent with this key; None before its start and after its removal."""
@@ -153,7 +113,7 @@ class AgentList:
         event = record.event
         agent = self.at_work
         if isinstance(event, ev.ModelReplied | ev.ToolCalled):
-            agent = self._named(event.source) or agent
+            agent = self.find(event.source) or agent
         if isinstance(event, ev.PhaseEntered):
             self._entered(event, record.at, index)
         elif isinstance(event, ev.SubagentStarted):
@@ -175,20 +135,10 @@ class AgentList:
             agent.state = "failed" if fallback else "done"
             agent.line = translated(diagnosis_cause(event))[:LINE_CHARS]
         elif isinstance(event, ev.VisitFailed):
-            agent.line = retold(one_line(event.reason))[:LINE_CHARS]
-
-    def _named(self, ident: str) -> Agent | None:
-        """Return an agent to be changed; an ended agent is copied first, as a copy may share it."""
-        for place in range(len(self.subagents) - 1, -1, -1) if ident else ():
-            agent = self.subagents[place]
-            if agent.ident == ident:
-                if self._over(agent):
-                    agent = self.subagents[place] = replace(agent)
-                return agent
-        return None
+            agent.line = retold(event.reason)[:LINE_CHARS]
 
     def _reached(self, event: ev.SubagentHinted | ev.SubagentStopped) -> None:
-        if (agent := self._named(event.subagent)) is not None:
+        if (agent := self.find(event.subagent)) is not None:
             agent.unread += isinstance(event, ev.SubagentHinted)
             agent.stopping = agent.stopping or isinstance(event, ev.SubagentStopped)
 
@@ -205,11 +155,11 @@ class AgentList:
         self._add(agent)
 
     def _ended(self, event: ev.SubagentEnded, at: float, index: int) -> None:
-        agent = self._named(event.subagent)
+        agent = self.find(event.subagent)
         if agent is not None:
             agent.ended, agent.last, agent.unread = at, index + 1, 0
             agent.state = {"done": "done", "cancelled": "stopped"}.get(event.status, "failed")
-            agent.line = retold(one_line(event.reason))[:LINE_CHARS] or agent.line
+            agent.line = retold(event.reason)[:LINE_CHARS] or agent.line
 
     def _add(self, agent: Agent) -> None:
         self.subagents.append(agent)

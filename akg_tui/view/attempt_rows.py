@@ -8,33 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from akg_tui.core.kernel.knobs import literal
 from akg_tui.core.measurement import CaseTiming, InputError, Measurement, nearest_errors
 from akg_tui.core.phases import Verdict
 from akg_tui.core.plan.knob_effects import Search, ValueEffect
-from akg_tui.core.plan.knobs import literal
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import Attempt, Draft, RunState
 from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import SHORT, VERDICT, spark
-from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, cells, cut, fit, hang, line
 
 # Columns in the order of importance: in a narrow pane the last ones are beyond its edge.
 _HEADS = (
     ("#", 2),
-    (marked("item"), 4),
-    (marked("verdict"), 9),
-    (marked("ratio"), 6),
-    (marked("interval"), 13),
-    (marked("a call"), 8),
-    (marked("eager"), 7),
-    (marked("error"), 5),
-    (marked("roof"), 5),
-    (marked("pairs"), 5),
+    (Said("item"), 4),
+    (Said("verdict"), 9),
+    (Said("ratio"), 6),
+    (Said("interval"), 13),
+    (Said("a call"), 8),
+    (Said("eager"), 7),
+    (Said("error"), 5),
+    (Said("roof"), 5),
+    (Said("pairs"), 5),
 )
-_ESTIMATE_HEADS = (*_HEADS[:3], (marked("estimate"), 9), (marked("binds"), 8), (marked("error"), 5))
 
 
 class AttemptRows(OnDemand[Line]):
@@ -58,10 +57,9 @@ class AttemptRows(OnDemand[Line]):
             least |= {"#": max(least.get("#", 0), len(f"w{len(state.drafts)}")), "item": written}
         self._heads: list[tuple[str, int]] = []
         self._used, fits = 0, True
-        heads = _ESTIMATE_HEADS if state.task.estimate else _HEADS
-        for head, wide in heads:
+        for head, wide in _HEADS:
             width = max(wide, least.get(head, 0), cells(_head(head)))
-            mark = head != heads[-1][0]
+            mark = head != _HEADS[-1][0]
             if fits and self._used + width + mark > room and len(self._heads) > 2:
                 # The edge and its mark cut no figure: a column that is not whole begins beyond.
                 width, fits = width + max(0, room - self._used), False
@@ -86,7 +84,8 @@ class AttemptRows(OnDemand[Line]):
             told = " ".join(" " * (width - cells(head)) + head for head, width in heads)
             return line((told, "faint"))
         values = _values(self._state, attempt, undone=attempt.number in self._undone)
-        return self._row(values, attempt.reason)
+        ratio = attempt.measurement.ratio
+        return self._row(values, formatting.verdict_reason(attempt.reason, ratio))
 
     def _draft(self, draft: Draft) -> Line:
         glyph, role = VERDICT[Verdict.FAIL]
@@ -101,7 +100,7 @@ class AttemptRows(OnDemand[Line]):
             text = cut(value, width)
             pieces.append((" " * (bool(pieces) + width - cells(text)) + text, role))
         if self._room - self._used > 12:
-            pieces.append((f"  {retold(one_line(reason))}", "faint"))
+            pieces.append((f"  {retold(reason)}", "faint"))
         return fit(tuple(pieces), max(self._room, self.columns))
 
 
@@ -124,23 +123,14 @@ def _values(state: RunState, attempt: Attempt, *, undone: bool) -> list[tuple[st
         off = share(found.max_error / found.tolerance)
     reached = found.memory_share
     took = "" if found.candidate_ms is None else formatting.milliseconds(found.candidate_ms)
+    if found.estimate is not None:  # of a run of an earlier version
+        took = formatting.estimated(found.estimate)
     named = [
         (str(attempt.number), "number"),
         (one_line(attempt.item) if attempt.number else tr("seed"), "muted"),
         (verdict, role),
     ]
     error = (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted")
-    if state.task.estimate:
-        model = found.estimate
-        if not attempt.number:
-            named[2] = ("", "muted")
-        time = str(formatting.estimated(model, short=True)) if model else ""
-        return [
-            *named,
-            (time, role),
-            (retold(one_line(model.binds)) if model else "", "muted"),
-            error,
-        ]
     return [
         *named,
         (formatting.times(interval.ratio) if interval else "", role),
@@ -214,7 +204,7 @@ def input_rows(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
     alone = f" ({dtypes[0]})" if len(dtypes) == 1 else ""
     rows = []
     for label, dtype in keys:
-        name = retold(one_line(label))
+        name = retold(label)
         name = f"{dtype} {name}" if dtype and not alone else name
         rows.append((name, [_error(errors.get((label, dtype))) for errors in found]))
     empty = tr("no attempt tells its errors by input")
@@ -227,7 +217,7 @@ def _error(error: InputError | None) -> tuple[str, str]:
         return "", "faint"
     of_bound = error.share
     if of_bound is None:
-        return retold(one_line(error.note)) or "-", "note"
+        return retold(error.note) or "-", "note"
     if not error.tolerance and not error.error:
         return tr("equal"), "muted"
     return (f"✗{share(of_bound)}", "verdict.fail") if of_bound > 1 else (share(of_bound), "muted")
@@ -307,7 +297,7 @@ def metric_rows(found: Measurement, room: int) -> list[Line]:
         row
         for each in found.metrics
         for row in hang(
-            retold(one_line(str(each))), room, line((f"{one_line(each.name)} ", "muted")), "figure"
+            retold(str(each)), room, line((f"{one_line(each.name)} ", "muted")), "figure"
         )
     ]
 
@@ -319,12 +309,12 @@ def error_rows(found: Measurement, room: int) -> list[Line]:
         place = " ".join(filter(None, (tr("error"), one_line(each.case), each.dtype)))
         text, role = _error(each)
         lead = line((f"{place} ", "muted"), (f"{text} ", role))
-        rows += hang(retold(one_line(each.name)), room, lead, "faint")
+        rows += hang(retold(each.name), room, lead, "faint")
     return rows
 
 
 _KNOB_VALUE = 24
-_KNOB_HEADS = ((marked("tried"), 6), (marked("mean"), 7), (marked("best"), 7))
+_KNOB_HEADS = ((Said("tried"), 6), (Said("mean"), 7), (Said("best"), 7))
 
 
 def knob_rows(found: Search, climb: Sequence[float], room: int) -> list[Line]:

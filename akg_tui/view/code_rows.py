@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import TAB_WIDTH, clean
 from akg_tui.core.state import RunState
 from akg_tui.hashline.tags import Tagger
-from akg_tui.kernel_files import heading, split_files
 from akg_tui.view import formatting
 from akg_tui.view.diff import (
     Compared,
@@ -31,14 +31,14 @@ from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells, fit, plain, width
 
 if TYPE_CHECKING:
-    from akg_tui.syntax import Highlighted
+    from akg_tui.syntax.highlight import Highlighted
 
 Coloured = Sequence[Line]
 
 KEPT_VERSIONS = 8
 
-_GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
-_MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
+GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
+MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
 
 
 class Colours:
@@ -56,27 +56,28 @@ class Colours:
         self._versions[blob] = coloured
         _keep_newest(self._versions)
 
-    def lex(self, text: str, files: Sequence[str] = ("",)) -> Coloured:
-        """Parse a text for colour, each of several files as its name says. Use a thread.
+    def lex(self, kernel: KernelFiles) -> Coloured:
+        """Parse a kernel's rows for colour, each file as its name says. Use a thread.
 
         A file is parsed only where it differs from the version before.
         """
-        from akg_tui.syntax import highlight
+        from akg_tui.syntax.highlight import highlight
 
-        lines: list[Line] = []
-        for name, each in split_files(files, text).items():
-            found = highlight(each, self._newest.get(name), name or ".py")
-            self._newest[name] = found
-            if len(files) == 1:
-                return found
-            lines += [*([((heading(name), "syn.comment"),)] if lines else []), *found]
-        return lines
+        found: dict[str, Highlighted] = {}
+        for name, each in kernel.texts.items():
+            found[name] = self._newest[name] = highlight(each, self._newest.get(name), name)
+        if len(found) == 1:
+            return found[kernel.main]
+        return [
+            found[name][number - 1] if number else ((row, "syn.comment"),)
+            for (name, number), row in kernel.rows()
+        ]
 
 
 class OneFile:
-    """One file of a kernel in several, for panes that read a kernel's text by its blob."""
+    """One file of a kernel in several, for panes that read a kernel by its id."""
 
-    def __init__(self, files: Sequence[str], at: int, kernel: Callable[[str], str]) -> None:
+    def __init__(self, files: Sequence[str], at: int, kernel: Callable[[str], KernelFiles]) -> None:
         self._files, self._kernel = files, kernel
         self.name = files[at % len(files)]
 
@@ -86,13 +87,13 @@ class OneFile:
 
     def text(self, key: str) -> str:
         """Return the file's text."""
-        return split_files(self._files, self._kernel(key.partition(":")[0]))[self.name]
+        return self._kernel(key.partition(":")[0]).texts[self.name]
 
     def changed(self, old: str, new: str) -> list[str]:
         """Return the names of the files that differ between two blobs."""
         if len(self._files) == 1:
             return [] if old == new else [self.name]
-        before, after = (split_files(self._files, self._kernel(blob)) for blob in (old, new))
+        before, after = (self._kernel(blob).texts for blob in (old, new))
         return [name for name in self._files if before[name] != after[name]]
 
 
@@ -134,8 +135,7 @@ class CodeRows(OnDemand[Line]):
 
     With a `tag_key` each line has its hashline tag. `gutter` is the columns before the code.
     `origins` gives the author of each new line. `widest` is the columns of the longest line;
-    where it is None, the lines are measured. `files` are those of a kernel in several files whose
-    joined text is compared: lines have their numbers in their files.
+    where it is None, the lines are measured.
     """
 
     def __init__(
@@ -148,12 +148,8 @@ class CodeRows(OnDemand[Line]):
         both: bool = False,
         origins: Origins | None = None,
         widest: int | None = None,
-        files: Sequence[str] = (),
     ) -> None:
         self.compared = compared
-        self._numbers: tuple[Sequence[int], Sequence[int]] | None = None
-        if len(files) > 1 and isinstance(compared, Compared):
-            self._numbers = compared.numbers(files)
         self._tagger = Tagger(tag_key) if tag_key is not None else None
         self._old, self._new = old, new
         self._both = both
@@ -177,51 +173,50 @@ class CodeRows(OnDemand[Line]):
         return len(self.compared)
 
     def _made(self, index: int) -> Line:
-        return self._row(self.compared[index])
+        return self.half(index, left=False)
 
-    def _row(self, row: Row) -> Line:
+    def half(self, index: int, *, left: bool) -> Line:
+        """Return a row for one side of two: at the left, an equal line has its old number."""
+        return self._row(self.compared[index], left=left)
+
+    def _row(self, row: Row, *, left: bool = False) -> Line:
         if row.kind is Kind.GAP:
             alike = tr("{lines} alike", lines=formatting.count(row.old, "line"))
             return ((f"   ~ {alike}", "diff.gap"),)
         number = row.old if row.kind is Kind.REMOVED else row.new
-        ground = _GROUND.get(row.kind, "")
-        old, new = self._in_file(row)
-        here = old if row.kind is Kind.REMOVED else new
+        ground = GROUND.get(row.kind, "")
+        old, new = row.old, row.new
+        if isinstance(self.compared, Compared):
+            old, new = self.compared.in_files(row)
+        here = old if left or row.kind is Kind.REMOVED else new
         numbers = (old or "", new or "") if self._both else (here or "",)
         told = " ".join(f"{each:>{self._digits}}" for each in numbers)
-        gutter: list[Span] = [(f"{told} ", _on("number", ground))]
+        gutter: list[Span] = [(f"{told} ", on("number", ground))]
         if self._tagger is not None:
             tag = self._tagger.tag(here, row.text) if here else "  "
-            gutter.append((tag, _on("tag", ground)))
+            gutter.append((tag, on("tag", ground)))
         if self._label:
             gutter.append(self._origin(row, ground))
-        gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
+        gutter.append((f" {row.kind.value} ", on(MARK[row.kind], ground)))
         return (*gutter, *self._code(row, number, ground))
-
-    def _in_file(self, row: Row) -> tuple[int, int]:
-        """Return the numbers of a row's lines in their file; 0: none, or a heading."""
-        if self._numbers is None:
-            return row.old, row.new
-        old, new = self._numbers
-        return (old[row.old - 1] if row.old else 0, new[row.new - 1] if row.new else 0)
 
     def _origin(self, row: Row, ground: str) -> Span:
         """Return the label of the line's author; a bar on later lines of a run by one author."""
         origins, width = self._origins, self._label
         if origins is None or not 0 < row.new <= len(origins.owners):
-            return (" " * (width + 2), _on("text", ground))
+            return (" " * (width + 2), on("text", ground))
         labels, owners = origins
         label, role = labels[owners[row.new - 1]]
         if row.new > 1 and labels[owners[row.new - 2]] == (label, role):
             label = "│" if label else ""
-        return (f" {label}{' ' * (width - cells(label))} ", _on(role, ground))
+        return (f" {label}{' ' * (width - cells(label))} ", on(role, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
         spans = self._spans(row, number)
         if "\t" in row.text:
             spans = _expanded(spans)
-        shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
-        return shown or (("", _on("text", ground)),)
+        shown = tuple((clean(text), on(role, ground)) for text, role in spans)
+        return shown or (("", on("text", ground)),)
 
     def _spans(self, row: Row, number: int) -> Line:
         """Return the unsanitized text of the row, with syntax colours where they are available."""
@@ -246,7 +241,8 @@ def _expanded(spans: Line) -> Line:
     return tuple(expanded)
 
 
-def _on(role: str, ground: str) -> str:
+def on(role: str, ground: str) -> str:
+    """Return a role on the ground of a changed line."""
     return f"{role}|{ground}" if ground else role
 
 
@@ -278,17 +274,16 @@ class DiffRows(CodeRows):
         old: Coloured | None,
         new: Coloured | None,
         both: bool = True,
-        files: Sequence[str] = (),
     ) -> None:
-        super().__init__(compared, tag_key, old=old, new=new, both=both, files=files)
+        super().__init__(compared, tag_key, old=old, new=new, both=both)
         self.words = True
         self.left_out: frozenset[int] = frozenset()
         self._hunk_of = {row: hunk for hunk in hunks for row in range(hunk.start, hunk.stop)}
         self._at = 0
 
-    def _made(self, index: int) -> Line:
+    def half(self, index: int, *, left: bool) -> Line:
         self._at = index
-        row = self._row(self.compared[index])
+        row = super().half(index, left=left)
         hunk = self._hunk_of.get(index)
         return _without_colour(row) if hunk and hunk.number in self.left_out else row
 
@@ -303,7 +298,7 @@ class DiffRows(CodeRows):
 class SplitRows(OnDemand[Line]):
     """The rows of `rows` side by side in `room` columns: old at the left, new at the right."""
 
-    def __init__(self, rows: DiffRows, hunks: Sequence[Hunk], room: int) -> None:
+    def __init__(self, rows: CodeRows, hunks: Sequence[Hunk], room: int) -> None:
         self._rows = rows
         self._pairs = SideBySide(rows.compared, hunks)
         self._half = max(4, (room - 1) // 2)
@@ -322,14 +317,18 @@ class SplitRows(OnDemand[Line]):
         left, right = self._pairs[index]
         if left is not None and self._rows.compared[left].kind is Kind.GAP:
             return self._rows[left]
-        return (*self._cell(left), ("│", "phase.rule"), *self._cell(right))
+        cells = self._cell(left, left=True), self._cell(right, left=False)
+        return (*cells[0], ("│", "phase.rule"), *cells[1])
 
-    def _cell(self, index: int | None) -> Line:
-        if index is None:
-            return ((" " * self._half, "text"),)
-        row = fit(self._rows[index], self._half)
-        ground = row[-1][1] if row else "text"
-        return (*row, (" " * (self._half - width(row)), ground))
+    def _cell(self, index: int | None, *, left: bool) -> Line:
+        return filled(self._rows.half(index, left=left) if index is not None else (), self._half)
+
+
+def filled(row: Line, room: int) -> Line:
+    """Return a row of exactly `room` columns; the ground of its last text goes on."""
+    row = fit(row, room)
+    ground = row[-1][1] if row and "|" in row[-1][1] else "text"
+    return (*row, (" " * (room - width(row)), ground))
 
 
 def _emphasised(spans: Line, ranges: Ranges, role: str) -> Line:

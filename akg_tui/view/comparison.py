@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
-from akg_tui.view.code_rows import CodeRows
-from akg_tui.view.diff import Compared, Kind, Row, SideBySide
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import retold, tr, translated
-from akg_tui.view.lazy_rows import OnDemand
-from akg_tui.view.spans import Line, fit, hang, line, width
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import Line, hang, line
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,7 @@ class Side:
     key: str
     title: Line
     about: tuple[Line, ...]
-    text: str
-    files: tuple[str, ...] = ("",)
+    kernel: KernelFiles
     seed: str = ""
     missing: str = ""
 
@@ -44,7 +41,7 @@ def name_of(attempt: Attempt) -> str:
     return tr("round {number}", number=attempt.round) if attempt.number else tr("the seed")
 
 
-def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
+def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], KernelFiles]) -> Side:
     """Return an attempt of a run as one side of a comparison."""
     glyph, role = VERDICT[attempt.verdict]
     title = line((f"{name_of(attempt)} ", "strong"))
@@ -59,19 +56,18 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     ratios = ratios_of(state, attempt)
     over = line((formatting.overall(ratios) if ratios else "", "figure"))
     if measured.outcome is not Outcome.CORRECT:
-        against = line((retold(one_line(measured.message)), "log.error"))
+        against = line((retold(measured.message), "log.error"))
     elif attempt.number and measured.ratio:
         kernel_of = tr("over {kernel}", kernel=_name(_owner(state, attempt)))
         against = line((f"{kernel_of}: ", "muted"), formatting.sure(measured.ratio))
     elif measured.estimate is not None:
-        against = line(translated(formatting.estimated(measured.estimate)))
+        against = line((formatting.estimated(measured.estimate), "muted"))
     else:
         against = line((tr("against eager"), "muted"))
     if attempt.advanced and attempt.number in state.undone:
         against = (*against, (f"  {tr('undone')}", "note"))
     about = over, against, line((formatting.call_times(measured), "muted"))
-    files, seed = state.task.files.names, state.seed_blob
-    return Side(attempt.blob, title, about, kernel(attempt.blob), files, seed)
+    return Side(attempt.blob, title, about, kernel(attempt.blob), state.seed_blob)
 
 
 def _owner(state: RunState, attempt: Attempt) -> Attempt:
@@ -135,56 +131,3 @@ def missing_rows(sides: Sequence[tuple[str, Side]], room: int) -> list[Line]:
         if side.missing:
             rows += hang(side.missing, room, line((f"{name}: ", "muted")), "text")
     return rows
-
-
-class SideRows(OnDemand[Line]):
-    """Pairs of rows, each built on access."""
-
-    def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
-        self.old, self.new = old, new
-        self._half = (room - 3) // 2
-
-    def __len__(self) -> int:
-        return len(self.old)
-
-    def _made(self, index: int) -> Line:
-        left, right = self.old[index], self.new[index]
-        if self.old.compared[index].kind is Kind.GAP:
-            return left
-        return (*filled(left, self._half), (" │ ", "phase.rule"), *filled(right, self._half))
-
-
-def filled(row: Line, room: int) -> Line:
-    row = fit(row, room)
-    ground = row[-1][1] if row and "|" in row[-1][1] else "text"
-    return (*row, (" " * (room - width(row)), ground))
-
-
-_NONE = Row(Kind.SAME, 0, 0)
-
-
-class OneSideRows(OnDemand[Row]):
-    """The rows of one side of the pairs (0 left, 1 right), with the line numbers of that side."""
-
-    def __init__(self, rows: Compared, pairs: SideBySide, side: int) -> None:
-        self.last = rows.last
-        self._rows, self._pairs, self._side = rows, pairs, side
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def _made(self, index: int) -> Row:
-        number = self._pairs[index][self._side]
-        if number is None:
-            return _NONE
-        row = self._rows[number]
-        if row.kind is Kind.SAME and not self._side:
-            return Row(row.kind, row.old, row.old, row.text)
-        return row
-
-
-class HalfRows(CodeRows):
-    """The code rows of one side; a row without a line on this side is empty."""
-
-    def _row(self, row: Row) -> Line:
-        return () if row is _NONE else super()._row(row)

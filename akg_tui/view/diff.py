@@ -14,8 +14,8 @@ from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.hashline.document import Document
-from akg_tui.kernel_files import NotJoinable, is_heading, places
 from akg_tui.view.lazy_rows import OnDemand
 
 
@@ -50,12 +50,20 @@ class Run(NamedTuple):
 class Compared(OnDemand[Row]):
     """The rows of a comparison, each built from its run on access.
 
-    `last` is the largest line number that a row may have.
+    `last` is the largest line number that a row may have. `numbers` has the number of each old and
+    each new row in its file, 0 for a heading; it is None for a single file, whose rows are lines.
     """
 
-    def __init__(self, old: Sequence[str], new: Sequence[str], runs: Sequence[Run]) -> None:
+    def __init__(
+        self,
+        old: Sequence[str],
+        new: Sequence[str],
+        runs: Sequence[Run],
+        numbers: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
         self._old, self._new = old, new
         self.runs = tuple(runs)
+        self.numbers = numbers
         self._ends = tuple(accumulate(run.rows for run in self.runs))
         self.last = max(1, len(old), len(new))
 
@@ -96,26 +104,30 @@ class Compared(OnDemand[Row]):
 
     def headings(self, run: Run, start: int, count: int) -> list[int]:
         """Return the rows of a run of equal lines, from `start` on, that are headings of files."""
-        first = run.new - 1
-        return [at for at in range(start, start + count) if is_heading(self._new[first + at])]
+        if self.numbers is None:
+            return []
+        number, first = self.numbers[1], run.new - 1
+        return [at for at in range(start, start + count) if not number[first + at]]
 
-    def numbers(self, files: Sequence[str]) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the number of each line in its file, of the old text and of the new one.
-
-        0 stands for a heading. In a text without these files lines are counted as they come.
-        """
-        return _numbers(files, self._old), _numbers(files, self._new)
+    def in_files(self, row: Row) -> tuple[int, int]:
+        """Return the numbers of a row's lines in their files; 0: none, or a heading."""
+        if self.numbers is None:
+            return row.old, row.new
+        old, new = self.numbers
+        return (old[row.old - 1] if row.old else 0, new[row.new - 1] if row.new else 0)
 
     def of(self, runs: Sequence[Run]) -> Compared:
         """Return a comparison of these two texts with other runs."""
-        return Compared(self._old, self._new, runs)
+        return Compared(self._old, self._new, runs, self.numbers)
 
 
-def _numbers(files: Sequence[str], lines: Sequence[str]) -> Sequence[int]:
-    try:
-        return [place.line for place in places(files, "\n".join(lines))]
-    except NotJoinable:
-        return range(1, len(lines) + 1)
+def compare_kernels(old: KernelFiles, new: KernelFiles) -> Compared:
+    """Return the comparison of all rows of two kernels."""
+    found = compare(split_lines(old.page), split_lines(new.page))
+    if len(old.texts) > 1 or len(new.texts) > 1:
+        before, after = ([place.line for place in each.places] for each in (old, new))
+        found.numbers = before, after
+    return found
 
 
 def split_lines(text: str) -> tuple[str, ...]:

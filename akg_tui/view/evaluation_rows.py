@@ -17,21 +17,21 @@ from akg_tui.core.measurement import (
     digits,
 )
 from akg_tui.core.phases import Phase
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
-from akg_tui.view.language import marked, retold, tr, tr_in, translated
+from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, cells, fit, hang, line, spread, width
 
 _AGAINST = {
-    "baseline": marked("against eager"),
-    "compile": marked("against eager"),
-    "max-autotune": marked("against eager"),
-    "eager": marked("against eager"),
-    "candidate": marked("against the best"),
-    "final": marked("against the seed"),
+    "baseline": Said("against eager"),
+    "compile": Said("against eager"),
+    "max-autotune": Said("against eager"),
+    "eager": Said("against eager"),
+    "candidate": Said("against the best"),
+    "final": Said("against the seed"),
 }
 KEPT = 256
 
@@ -123,7 +123,7 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
              (f" {progress.told}", "muted"))
         )  # fmt: skip
     elif progress and progress.message:
-        rows.append(line((retold(one_line(progress.message)), "muted")))
+        rows.append(line((retold(progress.message), "muted")))
     return rows
 
 
@@ -200,7 +200,9 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
         }[found.outcome]
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found, room)]
-    rows += _noise((retold(one_line(each)) for each in found.noise), room)
+    rows += _noise((retold(each) for each in found.noise), room)
+    for each in found.notes:
+        rows += hang(retold(each), room, line((f"{tr('note')} ", "muted")), "note")
     rows += error_rows(found, room)
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
@@ -212,14 +214,12 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
 def _found(found: Measurement, room: int) -> list[Line]:
     if found.outcome is not Outcome.CORRECT:
         kind = retold(str(found.failure or found.outcome))
-        why = hang(retold(one_line(found.message)), room, (), "text")
+        why = hang(retold(found.message), room, (), "text")
         return [line((kind, "verdict.fail")), *why]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
-    if (model := found.estimate) is not None:
-        rows.append(line((translated(formatting.estimated(model)), "figure")))
-        what = tr("what binds: {what}", what=retold(one_line(model.binds)))
-        rows.append(line((what, "muted")))
+    if found.estimate is not None:
+        figures.append(formatting.estimated(found.estimate))
     if found.candidate_ms is not None:
         figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
     if found.clusters:
@@ -249,21 +249,16 @@ class Disturbance:
 
     def told(self) -> list[str]:
         """Return the sentences in the language in use."""
-        return [retold(one_line(each)) for each in self.sentences]
+        return [retold(each) for each in self.sentences]
 
     def badge(self, *, short: bool) -> str:
         """Return what the disturbance costs, for the header."""
         if self.detectable is None:
             return tr("noisy")
-        gain = percent(min(self.detectable, 1.0))  # above that it is an extrapolation
+        gain = formatting.percent_of(min(self.detectable, 1.0))  # above that it is an extrapolation
         if short:
             return tr("noisy ({gain})", gain=gain)
         return tr("noisy: gains under {gain} are not seen", gain=gain)
-
-
-def percent(share: float) -> str:
-    """Return a share as percent, with one decimal below ten."""
-    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
 
 
 def disturbance(state: RunState, progress: Progress | None) -> Disturbance | None:

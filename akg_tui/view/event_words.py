@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.measurement import Outcome
-from akg_tui.core.sanitize import one_line, split_clean
-from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
+from akg_tui.core.sanitize import Said, one_line, split_clean
+from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
 from akg_tui.core.task import CompileBaseline
-from akg_tui.evaluate.dsls.compiled_reference import LIMITS_S, USUAL_S
+from akg_tui.dsl.compiled_reference import LIMITS_S, USUAL_S
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, Text, message
+from akg_tui.view.language import Joined, Text, counted
 from akg_tui.view.spans import cells
 
 LABEL_CELLS = 10
@@ -100,16 +100,16 @@ def reported(words: EventWords) -> str:
     return one_line(f"{label}{words.text}", MAX_REPORTED)
 
 
-def diagnosis_cause(event: ev.DiagnosisReported) -> Joined | AgentText:
+def diagnosis_cause(event: ev.DiagnosisReported) -> Joined | Said:
     """Return the cause in the agent's words; for a fallback, the reasons of the verdicts."""
     cause = one_line(event.cause)
     if event.source == "fallback":
-        return Joined(tuple(map(Reason, cause.split("; "))), "; ")
-    return AgentText(cause)
+        return Joined(tuple(map(Said, cause.split("; "))), "; ")
+    return Said(cause)
 
 
-def _reason(text: str) -> Reason:
-    return Reason(one_line(text))
+def _reason(text: str) -> Said:
+    return Said(one_line(text))
 
 
 def _because(text: Text, reason: str) -> Text:
@@ -117,8 +117,8 @@ def _because(text: Text, reason: str) -> Text:
 
 
 # Built once, because all events of a person use these parts.
-_YOU = ((message("you"), "log.you"),)
-_HINT = message("hint")
+_YOU = ((Said("you"), "log.you"),)
+_HINT = Said("hint")
 _PLAIN: frozenset[Surface] = frozenset({"plain"})
 _REPORTED: frozenset[Surface] = RUNNING | {"report"}
 
@@ -134,24 +134,24 @@ def _error(text: Text, label: Text = "") -> EventWords:
 
 def _phase(event: ev.PhaseEntered) -> EventWords:
     told = Joined((event.phase.value, _reason(event.reason)), " ") if event.reason else event.phase
-    return EventWords(told, "log.rule", label=message("phase"), surfaces=WATCHED)
+    return EventWords(told, "log.rule", label=Said("phase"), surfaces=WATCHED)
 
 
 _AGAINST = {
-    ev.Purpose.BASELINE: message("eager"),
-    ev.Purpose.COMPILE: message("eager"),
-    ev.Purpose.MAX_AUTOTUNE: message("eager"),
-    ev.Purpose.EAGER: message("eager"),
-    ev.Purpose.CANDIDATE: message("the best"),
-    ev.Purpose.FINAL: message("the seed"),
+    ev.Purpose.BASELINE: Said("eager"),
+    ev.Purpose.COMPILE: Said("eager"),
+    ev.Purpose.MAX_AUTOTUNE: Said("eager"),
+    ev.Purpose.EAGER: Said("eager"),
+    ev.Purpose.CANDIDATE: Said("the best"),
+    ev.Purpose.FINAL: Said("the seed"),
 }
 _PURPOSE: dict[ev.Purpose, Text] = {
-    ev.Purpose.BASELINE: message("baseline"),
-    ev.Purpose.CANDIDATE: message("candidate"),
-    ev.Purpose.FINAL: message("final"),
+    ev.Purpose.BASELINE: Said("baseline"),
+    ev.Purpose.CANDIDATE: Said("candidate"),
+    ev.Purpose.FINAL: Said("final"),
     ev.Purpose.COMPILE: "torch.compile",
     ev.Purpose.MAX_AUTOTUNE: "max-autotune",
-    ev.Purpose.EAGER: message("final"),
+    ev.Purpose.EAGER: Said("final"),
 }
 
 
@@ -162,7 +162,7 @@ def _evaluation_begun(event: ev.EvalStarted) -> EventWords | None:
     if event.purpose is ev.Purpose.MAX_AUTOTUNE:
         baseline = "max-autotune"
     usual, most = f"{USUAL_S[baseline]:g} s", f"{LIMITS_S[baseline]:g} s"
-    told = message("{what} is measured now, usually within {usual}, at most {most}",
+    told = Said("{what} is measured now, usually within {usual}, at most {most}",
                    what=_PURPOSE[event.purpose], usual=usual, most=most)  # fmt: skip
     return EventWords(told, "muted", surfaces=RUNNING)
 
@@ -177,57 +177,58 @@ def _evaluated(event: ev.EvalFinished) -> EventWords:
     baseline = event.purpose is ev.Purpose.BASELINE
     compiled = event.purpose in (ev.Purpose.COMPILE, ev.Purpose.MAX_AUTOTUNE)
     if compiled and not correct:  # one line: a baseline is left out, and nothing fails
-        told = message("not measured: {why}", why=told)
+        told = Said("not measured: {why}", why=told)
         lines = []
     words = EventWords(
         told,
         "text" if correct else "note" if compiled else "log.error",
         lead=((_PURPOSE[event.purpose], "muted"),),
         surfaces=RUNNING if baseline or compiled else WATCHED,
-        details=tuple(EventWords(Reason(line), "faint") for line in lines[:MAX_DETAILS]),
+        details=tuple(EventWords(Said(line), "faint") for line in lines[:MAX_DETAILS]),
     )
     if not baseline:
         return words
-    lacks = [message("lacks {what}", what=Reason(each)) for each in found.sandbox_missing]
-    sandbox = tuple(EventWords(each, label=message("sandbox")) for each in lacks)
+    lacks = [Said("lacks {what}", what=Said(each)) for each in found.sandbox_missing]
+    sandbox = tuple(EventWords(each, label=Said("sandbox")) for each in lacks)
     return replace(words, lines=(words, *sandbox))
 
 
 def _planned(event: ev.PlanSubmitted) -> EventWords:
-    head = message("plan of {items}", items=Count(len(event.items), "item"))
-    summary = AgentText(one_line(event.summary))
+    head = Said("plan of {items}", items=counted(len(event.items), "item"))
+    summary = Said(one_line(event.summary))
     items = [f"{item.id:<4} {one_line(item.text)}" for item in event.items]
     return EventWords(
         Joined((head, summary), ": ") if summary else head,
-        lines=tuple(EventWords(item, label=message("plan")) for item in items),
+        lines=tuple(EventWords(item, label=Said("plan")) for item in items),
     )
 
 
 def _gate(event: ev.GateOpened) -> EventWords:
     number = event.attempt
     told = {
-        "plan": message("the plan waits for your review"),
-        "edit": message("the edit of attempt {number} waits for your review", number=number)
+        "plan": Said("the plan waits for your review"),
+        "edit": Said("the edit of attempt {number} waits for your review", number=number)
         if number
-        else message("the written kernel waits for your review"),
-        "script": message("a script waits for your review"),
-    }.get(event.kind) or message("attempt {number} waits for your review", number=number)
+        else Said("the written kernel waits for your review"),
+        "script": Said("a script waits for your review"),
+    }.get(event.kind) or Said("attempt {number} waits for your review", number=number)
     # The plain stream prints the request instead, with all that an answer needs.
     return EventWords(told, "log.you", surfaces=frozenset({"log", "headless"}))
 
 
 def _decided(event: ev.Decided) -> EventWords:
     glyph, role = VERDICT[event.verdict]
-    told = Joined((event.verdict.value, event.item, _reason(event.reason)), " ")
-    label = message("round {number}", number=event.round)
+    why = formatting.verdict_reason(event.reason, event.ratio)
+    told = Joined((event.verdict.value, event.item, why), " ")
+    label = Said("round {number}", number=event.round)
     return EventWords(told, role, lead=((glyph, role),), label=label)
 
 
 def _diagnosed(event: ev.DiagnosisReported) -> EventWords:
-    avoid = [(message("avoid"), one_line(each)) for each in event.avoid]
-    directions = [(message("try"), AgentText(one_line(each))) for each in event.directions]
+    avoid = [(Said("avoid"), one_line(each)) for each in event.avoid]
+    directions = [(Said("try"), Said(one_line(each))) for each in event.directions]
     details = [EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)]
-    lead = ((message("diagnosis"), "log.you"),)
+    lead = ((Said("diagnosis"), "log.you"),)
     return EventWords(diagnosis_cause(event), lead=lead, details=tuple(details))
 
 
@@ -236,74 +237,75 @@ def _stops(event: ev.StopConditionsMet) -> EventWords:
     reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
     why = Joined(tuple(map(_reason, reasons)), "; ")
     conditions = [
-        message("auto-run stop condition: {why}", why=_reason(each)) for each in event.reasons
+        Said("auto-run stop condition: {why}", why=_reason(each)) for each in event.reasons
     ]
+    conditions.append(Said("auto-run stop reason: {why}", why=_reason(event.primary)))
+    if event.blocked:
+        conditions.append(Said(one_line(event.blocked)))
     return EventWords(
-        message("all that stops it: {why}", why=why),
+        Said("all that stops it: {why}", why=why),
         surfaces=RUNNING if len(reasons) > 1 else RUNNING - {"log"},
-        lines=tuple(EventWords(each, label=message("stop")) for each in conditions),
+        lines=tuple(EventWords(each, label=Said("stop")) for each in conditions),
     )
 
 
-def _added(item: ev.PlannedItem) -> Message:
-    return message("add {item} {text}", item=item.id, text=one_line(item.text))
+def _added(item: ev.PlannedItem) -> Said:
+    return Said("add {item} {text}", item=item.id, text=one_line(item.text))
 
 
-def _edited(item: ev.PlannedItem) -> Message:
-    return message("edit {item} {text}", item=item.id, text=one_line(item.text))
+def _edited(item: ev.PlannedItem) -> Said:
+    return Said("edit {item} {text}", item=item.id, text=one_line(item.text))
 
 
 def _adopted(event: ev.PlanEditAdopted) -> EventWords:
     change = event.change
     told = [_added(item) for item in change.added] + [_edited(item) for item in change.edited]
-    told += [message("drop {item}", item=item_id) for item_id in change.dropped]
-    changes = Joined(tuple(told or [message("another order")]), "; ")
+    told += [Said("drop {item}", item=item_id) for item_id in change.dropped]
+    changes = Joined(tuple(told or [Said("another order")]), "; ")
     file = one_line(event.kept)
-    return _person(message("took {file} over: {changes}", file=file, changes=changes))
+    return _person(Said("took {file} over: {changes}", file=file, changes=changes))
 
 
 def _asked(event: ev.QuestionAsked) -> EventWords:
     choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
-    text = Joined((AgentText(one_line(event.text)), choices), "")
-    return EventWords(text, lead=((message("asks"), "log.you"),))
+    text = Joined((Said(one_line(event.text)), choices), "")
+    return EventWords(text, lead=((Said("asks"), "log.you"),))
 
 
 def _answered(event: ev.QuestionAnswered) -> EventWords:
     answer = one_line(event.answer)
     if event.source == "user":
-        return _person(answer, message("answer"))
+        return _person(answer, Said("answer"))
     if event.source == "denied":
-        return EventWords(message("nobody answered, no answer"), "muted")
-    return EventWords(message("nobody answered, default: {answer}", answer=answer), "muted")
+        return EventWords(Said("nobody answered, no answer"), "muted")
+    return EventWords(Said("nobody answered, default: {answer}", answer=answer), "muted")
 
 
 def _subagent(
     name: str, text: Text, role: str, lead: tuple[tuple[Text, str], ...] = ()
 ) -> EventWords:
-    return EventWords(
-        text, role, lead=((one_line(name), "accent"), *lead), label=message("subagent")
-    )
+    return EventWords(text, role, lead=((one_line(name), "accent"), *lead), label=Said("subagent"))
 
 
 def _subagent_started(event: ev.SubagentStarted) -> EventWords:
-    told = message("begins")
+    told = Said("begins")
     if event.prompt:
-        told = message("begins: {prompt}", prompt=one_line(event.prompt))
+        told = Said("begins: {prompt}", prompt=one_line(event.prompt))
     return _subagent(event.subagent, told, "muted", ((one_line(event.agent), "muted"),))
 
 
 def _subagent_ended(event: ev.SubagentEnded) -> EventWords:
     told = formatting.ending(event.status)
     if event.calls:
-        told = message("{ending} after {calls}", ending=told, calls=Count(event.calls, "call"))
+        told = Said("{ending} after {calls}", ending=told, calls=counted(event.calls, "call"))
     role = "muted" if event.status == "done" else "log.error"
     return _subagent(event.subagent, _because(told, event.reason), role)
 
 
-_SOURCES = {"user": message("user"), ev.COMMAND_LINE: message("command line")}
+_SOURCES = {"user": Said("user"), ev.COMMAND_LINE: Said("command line")}
 
 
-def _by_hand(text: Message) -> EventWords:
+def _by_hand(text: Said) -> EventWords:
     """Return the words of an action from outside the workbench, perhaps of another person."""
     return EventWords(text, surfaces=_REPORTED)
 
@@ -311,8 +313,8 @@ def _by_hand(text: Message) -> EventWords:
 def _items(event: ev.ItemsSuspended | ev.ItemsDropped) -> EventWords:
     names, why = ", ".join(event.items), _reason(event.reason)
     if isinstance(event, ev.ItemsSuspended):
-        return EventWords(message("suspended {items}: {why}", items=names, why=why), "muted")
-    return EventWords(message("dropped {items}: {why}", items=names, why=why), "muted")
+        return EventWords(Said("suspended {items}: {why}", items=names, why=why), "muted")
+    return EventWords(Said("dropped {items}: {why}", items=names, why=why), "muted")
 
 
 def _waits(event: ev.ApiWaiting) -> EventWords:
@@ -323,24 +325,22 @@ def _waits(event: ev.ApiWaiting) -> EventWords:
 def _replied(event: ev.ModelReplied) -> EventWords | None:
     text = event.text.strip()
     lead = ((one_line(event.source), "accent"),) if event.source else ()
-    return (
-        EventWords(AgentText(text), "log.model", lead, message("agent"), _PLAIN) if text else None
-    )
+    return EventWords(Said(text), "log.model", lead, Said("agent"), _PLAIN) if text else None
 
 
 def _edit(event: ev.KernelEdited) -> EventWords:
     text = f"+{event.added} -{event.removed} {one_line(event.note)}".rstrip()
-    return EventWords(text, "log.tool", label=message("edit"), surfaces=_PLAIN)
+    return EventWords(text, "log.tool", label=Said("edit"), surfaces=_PLAIN)
 
 
 def _tried(event: ev.KernelTried) -> EventWords:
     outcome = _reason(event.told)
     if event.sweep:
-        told = message("sweep {sweep} for {item}, trial {number}: {setting}: {outcome}",
+        told = Said("sweep {sweep} for {item}, trial {number}: {setting}: {outcome}",
                        sweep=event.sweep, item=event.item, number=event.trial,
                        setting=one_line(event.made_from, 80), outcome=outcome)  # fmt: skip
     else:
-        told = message("trial {number} for {item}: {outcome}", number=event.trial,
+        told = Said("trial {number} for {item}: {outcome}", number=event.trial,
                        item=event.item, outcome=outcome)  # fmt: skip
     return EventWords(told, "log.tool", surfaces=WATCHED)
 
@@ -348,50 +348,53 @@ def _tried(event: ev.KernelTried) -> EventWords:
 def _revised(event: ev.PlanRevised) -> EventWords:
     changes: list[Text] = []
     if event.dropped:
-        changes.append(message("without {items}", items=", ".join(event.dropped)))
+        changes.append(Said("without {items}", items=", ".join(event.dropped)))
     if event.reopened:
-        changes.append(message("{items} reopened", items=", ".join(event.reopened)))
+        changes.append(Said("{items} reopened", items=", ".join(event.reopened)))
     if not changes:
-        changes.append(message("order {items}", items=", ".join(event.order)))
-    told = message("plan revised: {changes}; {why}", changes=Joined(tuple(changes), ", "),
-                   why=AgentText(one_line(event.reason)))  # fmt: skip
+        changes.append(Said("order {items}", items=", ".join(event.order)))
+    told = Said("plan revised: {changes}; {why}", changes=Joined(tuple(changes), ", "),
+                   why=Said(one_line(event.reason)))  # fmt: skip
     return EventWords(told, surfaces=WATCHED)
 
 
 def _blocked(event: ev.BlockedReported) -> EventWords:
     text = one_line(event.text)
     if event.item:
-        told = message("the agent sets {item} aside ({kind}): {text}", item=event.item,
+        told = Said("the agent sets {item} aside ({kind}): {text}", item=event.item,
                        kind=event.kind, text=text)  # fmt: skip
         return EventWords(told)
-    return _error(message("the agent is blocked ({kind}): {text}", kind=event.kind, text=text))
+    return _error(Said("the agent is blocked ({kind}): {text}", kind=event.kind, text=text))
 
 
 def _recalled(event: ev.MemoryRecalled) -> EventWords:
-    told = message("from the memory: {lessons} and {kernels}",
-                   lessons=Count(len(event.lessons), "direction"),
-                   kernels=Count(len(event.kernels), "kernel"))  # fmt: skip
+    told = Said("from the memory: {lessons} and {kernels}",
+                   lessons=counted(len(event.lessons), "direction"),
+                   kernels=counted(len(event.kernels), "kernel"))  # fmt: skip
     details = tuple(EventWords(one_line(each), "muted") for each in event.skipped[:MAX_DETAILS])
     return EventWords(told, "muted", details=details)
 
 
 WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SessionOpened: lambda e: EventWords(
-        message("the run was resumed") if e.resumed else message("the run begins"), "muted",
+        Said("the run was resumed") if e.resumed else Said("the run begins"), "muted",
         surfaces=RUNNING if e.resumed else frozenset({"log"}),
     ),
-    ev.SessionBroke: lambda e: _error(message("the run broke: {why}", why=_reason(e.reason))),
+    ev.SessionBroke: lambda e: _error(Said("the run broke: {why}", why=_reason(e.reason))),
     ev.PhaseEntered: _phase,
     ev.EvalStarted: _evaluation_begun,
     ev.EvalFinished: _evaluated,
-    ev.CompileLeftOut: lambda e: _person(message("torch.compile is left out")),
+    ev.SessionBegan: lambda e: _person(
+        Said("a new session: the agent's conversation begins anew, its tokens count from 0")
+    ),
+    ev.CompileLeftOut: lambda e: _person(Said("torch.compile is left out")),
     ev.EvalInterrupted: lambda e: _error(
-        message("evaluation cut off: {why}", why=_reason(e.reason))
+        Said("evaluation cut off: {why}", why=_reason(e.reason))
     ),
     ev.PlanSubmitted: _planned,
     ev.PlanRevised: _revised,
     ev.ItemActivated: lambda e: EventWords(
-        message("round {number}: {item}", number=e.round, item=e.item), "muted", surfaces=WATCHED
+        Said("round {number}: {item}", number=e.round, item=e.item), "muted", surfaces=WATCHED
     ),
     ev.ItemsSuspended: _items,
     ev.ItemsDropped: _items,
@@ -401,110 +404,110 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,
     ev.SubagentHinted: lambda e: _person(
-        message("message to {subagent}: {text}", subagent=one_line(e.subagent),
+        Said("message to {subagent}: {text}", subagent=one_line(e.subagent),
                 text=one_line(e.text))
     ),
     ev.SubagentStopped: lambda e: _person(
-        _because(message("stop {subagent}", subagent=one_line(e.subagent)), e.reason)
+        _because(Said("stop {subagent}", subagent=one_line(e.subagent)), e.reason)
     ),
     ev.ApiWaiting: _waits,
     ev.ApiFailed: lambda e: _error(
-        message("the model cannot be used: {why}", why=_reason(e.reason))
+        Said("the model cannot be used: {why}", why=_reason(e.reason))
     ),
     ev.MemoryRecalled: _recalled,
     ev.ContextRebuilt: lambda e: EventWords(
-        message("a new conversation: {why}", why=_reason(e.reason)), "muted"
+        Said("a new conversation: {why}", why=_reason(e.reason)), "muted"
     ),
     ev.TurnInterrupted: lambda e: _error(
-        message("turn cut off, its edits undone: {why}", why=_reason(e.reason))
+        Said("turn cut off, its edits undone: {why}", why=_reason(e.reason))
     ),
     ev.VisitFailed: lambda e: _error(
-        message("no result in {phase}: {why}", phase=e.phase, why=_reason(e.reason))
+        Said("no result in {phase}: {why}", phase=e.phase, why=_reason(e.reason))
     ),
     ev.GateOpened: _gate,
     ev.GateAnswered: lambda e: _person(
-        _because(message("approve") if e.answer == "approve" else message("reject"), e.comment),
-        message("review"),
+        _because(Said("approve") if e.answer == "approve" else Said("reject"), e.comment),
+        Said("review"),
     ),
     ev.GateChanged: lambda e: _person(
-        message("gate {gate}: on", gate=e.gate) if e.on else message("gate {gate}: off",
+        Said("gate {gate}: on", gate=e.gate) if e.on else Said("gate {gate}: off",
                                                                      gate=e.gate)
     ),
     ev.RuleLearned: lambda e: _person(
-        message("always: {covered} (rule {number})", covered=Reason(in_words(e.scope)),
+        Said("always: {covered} (rule {number})", covered=Said(in_words(e.scope)),
                 number=e.rule)
     ),
-    ev.RuleApplied: lambda e: EventWords(Reason(applied_in_words(e)), "log.you"),
+    ev.RuleApplied: lambda e: EventWords(Said(applied_in_words(e)), "log.you"),
     ev.RuleRevoked: lambda e: _person(
-        _because(message("end rule {number}", number=e.rule), e.reason)
+        _because(Said("end rule {number}", number=e.rule), e.reason)
     ),
     ev.Decided: _decided,
     ev.DiagnosisReported: _diagnosed,
-    ev.ModeChanged: lambda e: _person(message("mode {name}", name=e.mode)),
-    ev.Paused: lambda e: _person(message("pause")),
-    ev.Unpaused: lambda e: _person(message("go on")),
-    ev.StepGranted: lambda e: _person(message("one step")),
+    ev.ModeChanged: lambda e: _person(Said("mode {name}", name=e.mode)),
+    ev.Paused: lambda e: _person(Said("pause")),
+    ev.Unpaused: lambda e: _person(Said("go on")),
+    ev.StepGranted: lambda e: _person(Said("one step")),
     ev.HintGiven: lambda e: _person(one_line(e.text), _HINT),
-    ev.StopRequested: lambda e: _person(message("stop: {why}", why=_reason(e.reason))),
+    ev.StopRequested: lambda e: _person(Said("stop: {why}", why=_reason(e.reason))),
     ev.FinishRequested: lambda e: EventWords(
-        message("the agent is done: {why}", why=AgentText(one_line(e.reason)))
+        Said("the agent is done: {why}", why=Said(one_line(e.reason)))
     ),
     ev.StopConditionsMet: _stops,
     ev.PolicyChanged: lambda e: _by_hand(
-        message("policy changed by the {source}",
+        Said("policy changed by the {source}",
                 source=_SOURCES.get(e.source, one_line(e.source)))
     ),
     ev.RunReopened: lambda e: _by_hand(
-        message("the run goes on, up to {rounds}", rounds=Count(e.policy.max_rounds, "round"))
+        Said("the run goes on, up to {rounds}", rounds=counted(e.policy.max_rounds, "round"))
     ),
     ev.PlanEdited: lambda e: _by_hand(
-        message("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
+        Said("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
     ),
     ev.ItemAdded: lambda e: _person(_added(e.item)),
     ev.ItemEdited: lambda e: _person(_edited(e.item)),
-    ev.ItemsReordered: lambda e: _person(message("order {items}", items=", ".join(e.order))),
+    ev.ItemsReordered: lambda e: _person(Said("order {items}", items=", ".join(e.order))),
     ev.ItemPinned: lambda e: _person(
-        message("pin {item}", item=e.item) if e.pinned else message("unpin {item}", item=e.item)
+        Said("pin {item}", item=e.item) if e.pinned else Said("unpin {item}", item=e.item)
     ),
     ev.MeasurementDemanded: lambda e: _person(
-        message("measure {item} again (attempt {number})", item=e.item, number=e.attempt)
+        Said("measure {item} again (attempt {number})", item=e.item, number=e.attempt)
     ),
     ev.PlanEditAdopted: _adopted,
-    ev.ReplanForced: lambda e: _person(_because(message("a new plan"), e.reason)),
-    ev.DiagnosisForced: lambda e: _person(_because(message("a diagnosis"), e.reason)),
+    ev.ReplanForced: lambda e: _person(_because(Said("a new plan"), e.reason)),
+    ev.DiagnosisForced: lambda e: _person(_because(Said("a diagnosis"), e.reason)),
     ev.KeepUndone: lambda e: _person(
-        _because(message("undo the KEEP of {item}", item=e.item), e.comment)
+        _because(Said("undo the KEEP of {item}", item=e.item), e.comment)
     ),
     ev.UndoQueued: lambda e: _person(
         _because(
-            message("undo the KEEP of attempt {number} once its round is settled",
+            Said("undo the KEEP of attempt {number} once its round is settled",
                     number=e.attempt),
             e.comment,
         )
     ),
     ev.UndoWithdrawn: lambda e: _person(
-        message("do not undo the KEEP of attempt {number}", number=e.attempt)
+        Said("do not undo the KEEP of attempt {number}", number=e.attempt)
     ),
     ev.QuestionAsked: _asked,
     ev.QuestionHeld: lambda e: _person(
-        message("question {number} waits for my answer", number=e.question)
+        Said("question {number} waits for my answer", number=e.question)
     ),
     ev.QuestionAnswered: _answered,
     ev.BlockedReported: _blocked,
-    ev.CallRefused: lambda e: _error(_reason(e.reason), message("budget")),
+    ev.CallRefused: lambda e: _error(_reason(e.reason), Said("budget")),
     ev.Forked: lambda e: _by_hand(
-        message("forked from {run} at the end of round {number}", run=one_line(e.parent),
+        Said("forked from {run} at the end of round {number}", run=one_line(e.parent),
                 number=e.round)
     ),
     ev.ShortlistTaken: lambda e: _by_hand(
-        message("measures the shortlist of {run}: {kernels}", run=one_line(e.parent),
-                kernels=Count(len(e.kernels), "kernel"))
+        Said("measures the shortlist of {run}: {kernels}", run=one_line(e.parent),
+                kernels=counted(len(e.kernels), "kernel"))
     ),
     ev.RunSalvaged: lambda e: EventWords(
-        message("salvaged from the run {run}", run=one_line(e.source))
+        Said("salvaged from the run {run}", run=one_line(e.source))
     ),
     ev.RunFinished: lambda e: EventWords(
-        message("the run is over: {why}", why=_reason(e.reason)),
+        Said("the run is over: {why}", why=_reason(e.reason)),
         "verdict.keep" if e.ok else "log.error",
         surfaces=WATCHED,
     ),

@@ -6,21 +6,11 @@ Workbench, plain stream and report format all figures with these functions. Pure
 from __future__ import annotations
 
 from akg_tui.core.measurement import Estimate, Interval, Measurement, Metric, Outcome, digits
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, doubt, doubt_told, ratio_text
 from akg_tui.core.verdict import is_surely_slower, percent
-from akg_tui.view.language import (
-    Count,
-    Joined,
-    Message,
-    Reason,
-    Text,
-    marked,
-    message,
-    tr,
-    translated,
-)
+from akg_tui.view.language import Joined, Text, counted, tr, translated
 
 
 def clock(seconds: float) -> str:
@@ -86,7 +76,7 @@ def overall(found: Ratios) -> str:
     return f"{told}, {tr('measured afresh')}" if found.fresh else told
 
 
-OVER = (marked("seed"), marked("eager"), marked("compile"))
+OVER = (Said("seed"), Said("eager"), Said("compile"))
 """What a kernel is compared with, as in `Ratios.named`."""
 
 
@@ -97,10 +87,9 @@ def milliseconds(value: float) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
 
 
-def estimated(found: Estimate, *, short: bool = False) -> Message | str:
-    """Return an estimate in words, or in short with the sign that marks estimates: ``~12.3 µs``."""
-    time = f"~{milliseconds(found.us / 1000)}"
-    return time if short else message("{time}, an estimate for {arch}", time=time, arch=found.arch)
+def estimated(found: Estimate) -> str:
+    """Return an estimate with the sign that marks estimates: ``~12.3 µs``."""
+    return f"~{milliseconds(found.us / 1000)}"
 
 
 def call_times(measurement: Measurement) -> str:
@@ -118,13 +107,13 @@ def count(number: int, noun: str, figure: str = "") -> str:
 
     `figure` replaces the digits of the number unless it is empty.
     """
-    return translated(Count(number, noun, figure))
+    return translated(counted(number, noun, figure))
 
 
-def next_try(tries: int, seconds: float, reason: str) -> Message:
+def next_try(tries: int, seconds: float, reason: str) -> Said:
     """Return the message of a retry: the number of the try, the wait, and the reason."""
-    return message("try {number} in {time}: {why}", number=tries + 1, time=short_time(seconds),
-                   why=Reason(one_line(reason)))  # fmt: skip
+    return Said("try {number} in {time}: {why}", number=tries + 1, time=short_time(seconds),
+                   why=Said(one_line(reason)))  # fmt: skip
 
 
 def attempt(number: int) -> str:
@@ -142,25 +131,25 @@ def changed(state: RunState, name: str, added: int, removed: int) -> str:
 
 
 STAGES = (
-    marked("start"), marked("reference"), marked("build"), marked("verify"), marked("time"),
-    marked("confirm"),
+    Said("start"), Said("reference"), Said("build"), Said("verify"), Said("time"),
+    Said("confirm"),
 )  # fmt: skip
 """The stages of an evaluation, in order."""
 
 _ENDINGS = {
-    "working": message("working"),
-    "idle": message("idle"),
-    "waiting": message("waiting"),
-    "done": message("done"),
-    "limit": message("at its limit"),
-    "failed": message("failed"),
-    "cancelled": message("cancelled"),
-    "interrupted": message("interrupted"),
-    "stopped": message("stopped"),
+    "working": Said("working"),
+    "idle": Said("idle"),
+    "waiting": Said("waiting"),
+    "done": Said("done"),
+    "limit": Said("at its limit"),
+    "failed": Said("failed"),
+    "cancelled": Said("cancelled"),
+    "interrupted": Said("interrupted"),
+    "stopped": Said("stopped"),
 }
 
 
-def ending(status: str) -> Message | str:
+def ending(status: str) -> Said | str:
     """Return the status of a subagent in words."""
     return _ENDINGS.get(status) or one_line(status)
 
@@ -168,6 +157,11 @@ def ending(status: str) -> Message | str:
 def stage(name: str) -> str:
     """Return an evaluation stage in the language in use; an unknown stage unchanged."""
     return tr(name) if name in STAGES else one_line(name)
+
+
+def percent_of(share: float) -> str:
+    """Return a share as percent, with one decimal below ten: ``43 %``, ``9.6 %``."""
+    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
 
 
 def error_of(error: float, tolerance: float) -> str:
@@ -221,23 +215,33 @@ def sure(interval: Interval) -> str:
               figures=percent(interval), percent=percents)  # fmt: skip
 
 
+def verdict_reason(reason: str, ratio: Interval | None) -> Said:
+    """Return the reason of a verdict from a journal, made again where it tells the ratio alone."""
+    if ratio is not None:
+        what = percent(ratio)
+        for told in (Said("faster: {what}", what=what), Said("slower: {what}", what=what)):
+            if told == reason:
+                return told
+    return Said(one_line(reason))
+
+
 def _figures(mid: float, low: float, high: float) -> dict[str, str]:
     return {"mid": f"{mid:.1f}", "low": f"{low:.1f}", "high": f"{high:.1f}"}
 
 
-def measured(measurement: Measurement, against: Message) -> Joined | Reason:
+def measured(measurement: Measurement, against: Said) -> Joined | Said:
     """Return a measurement on one line; `against` names the best, the seed or the reference."""
     if measurement.outcome is not Outcome.CORRECT:
-        kind = f"{measurement.failure}: " if measurement.failure else ""
-        return Reason(one_line(f"{kind}{measurement.message}"))
-    parts: list[Text] = [message("correct")]
+        why = Said(one_line(measurement.message))
+        return Joined((Said(measurement.failure), why), ": ") if measurement.failure else why
+    parts: list[Text] = [Said("correct")]
     if interval := measurement.ratio:
         bounds = f"[{digits(interval.low)}, {digits(interval.high)}]"
         parts.append(Joined((times(interval.ratio), against, bounds), " "))
     if measurement.candidate_ms is not None:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:
-        parts.append(Count(measurement.clusters, "pair"))
+        parts.append(counted(measurement.clusters, "pair"))
     if measurement.estimate is not None:
         parts.append(estimated(measurement.estimate))
     return Joined(tuple(parts))

@@ -1,4 +1,4 @@
-"""The plan as rows: one or two rows per item, with its measurement and its predicted gain.
+"""The plan as rows: one or two rows per item, with its measurement.
 
 Pure. A row is built when it is drawn; an unfolded item shows all evidence for and against it.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from itertools import accumulate
 
 from akg_tui.core.measurement import digits
@@ -20,7 +19,7 @@ from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.attempt_rows import case_rows, error_rows, metric_rows
 from akg_tui.view.glyphs import ITEM, PIN, UNPROVED
-from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import (
     INDENT,
@@ -75,27 +74,6 @@ class PlanRows(OnDemand[Line]):
         return _one_row(item, self._digits, self._room)
 
 
-class PlanSpans(Mapping[str, range]):
-    """The rows of each item by its id; the index is built at the first access."""
-
-    def __init__(self, items: Sequence[Item], rows: PlanRows) -> None:
-        self._items = items
-        self._rows = rows
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {item.id: place for place, item in enumerate(self._items)}
-
-    def __getitem__(self, name: str) -> range:
-        return self._rows.span(self._places[name])
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-
 @dataclass(frozen=True)
 class PlanView:
     """The rows to draw, the row range of each item by its id, and the row of the current work."""
@@ -131,10 +109,8 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     )
     rows = PlanRows(items, 2 if double else 1, room, found)
     here = state.active or (pending[0].id if pending else "")
-    # Search from the end: in a long plan, the current work is near the end.
-    place = next((n for n in range(len(items) - 1, -1, -1) if items[n].id == here), None)
-    at = rows.span(place).start if place is not None else len(rows) - 1
-    return PlanView(rows, PlanSpans(items, rows), at)
+    spans = {item.id: rows.span(place) for place, item in enumerate(items)}
+    return PlanView(rows, spans, spans[here].start if here in spans else len(rows) - 1)
 
 
 def _digits_of_id(items: Sequence[Item]) -> int:
@@ -207,14 +183,13 @@ def _state_words(item: Item) -> tuple[str, str, str]:
     return (item.word, "UNDO", "note") if item.undone else (word, short, role)
 
 
-def _promised(item: Item) -> str:
-    promised = predicted(item.text, item.rationale)
-    return "" if promised is None else f"~{formatting.times(promised)}"
+def _verdict(item: Item) -> str:
+    return retold(formatting.verdict_reason(item.reason, item.ratio))
 
 
 def _reason(item: Item) -> str:
     """Return the reason of the verdict, or before a verdict the rationale."""
-    return retold(one_line(item.reason)) or searched(one_line(item.rationale))
+    return _verdict(item) or retold(item.rationale)
 
 
 def _bounds(item: Item, room: int) -> str:
@@ -228,11 +203,9 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
     untried = item.state is ItemState.PENDING and item.attempt is None
     told = "" if untried else f"{word} "
-    promised = "" if item.ratio else _promised(item)
-    promise = (f"{promised} " if promised else "", "figure")
     bounds = _bounds(item, room)
     figures = [(ratio, role), (bounds, "muted"), (told, role)] if bounds else [(ratio + told, role)]
-    below = line(" " * (digits_of_id + 3), *figures, promise, (_reason(item), "faint"))
+    below = line(" " * (digits_of_id + 3), *figures, (_reason(item), "faint"))
     return [fit(_head(item, digits_of_id, room), room), fit(below, room)]
 
 
@@ -249,7 +222,7 @@ def _is_whole_in_one_row(item: Item, digits_of_id: int, room: int) -> bool:
 def _sides(item: Item, digits_of_id: int, room: int) -> tuple[Line, Line]:
     """Return the text with the reason, uncut, and the result, of one row of an item."""
     word, short, role = _state_words(item)
-    ratio = formatting.times(item.ratio.ratio) if item.ratio else _promised(item)
+    ratio = formatting.times(item.ratio.ratio) if item.ratio else ""
     roomy = room >= ROOMY
     right: Line = ()
     if ratio or short or roomy:
@@ -275,9 +248,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
         if text:
             rows.extend(hang(text, room, line((f"{pad}{label} ", "faint")), ink))
 
-    add(tr("why"), searched(one_line(item.rationale)))
-    if promised := _promised(item):
-        add(tr("promised"), promised, "figure")
+    add(tr("why"), retold(item.rationale))
     if item.state is not ItemState.PENDING or item.attempt is not None:
         told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word
         add(tr("state"), told, role)
@@ -292,7 +263,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     if attempt is not None:
         for label, text in _figures(state, attempt):
             add(label, text)
-    add(tr("verdict"), retold(one_line(item.reason)), role)
+    add(tr("verdict"), _verdict(item), role)
     if attempt is not None:
         found, inner = attempt.measurement, room - 2 * INDENT
         told_by = (*case_rows(found, inner), *metric_rows(found, inner), *error_rows(found, inner))
@@ -311,46 +282,13 @@ def _figures(state: RunState, attempt: Attempt) -> list[tuple[str, str]]:
     if times := formatting.call_times(found):
         pairs = f", {formatting.count(found.clusters, 'pair')}" if found.clusters else ""
         told.append((tr("time"), f"{times}{pairs}"))
-    if found.deviation is not None and found.detectable is not None:
-        spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
-        seen = tr("pairs differ by {spread}, {gain} faster would be seen", spread=spread, gain=gain)
-        if found.too_noisy:
-            seen = tr("pairs differ by {spread}, too noisy to see any gain", spread=spread)
-        told.append((tr("noise"), seen))
-    told += [(tr("noise"), retold(one_line(each))) for each in found.noise]
+    if found.deviation is not None:
+        spread = tr("pairs differ by {spread}", spread=f"{found.deviation * 100:.1f} %")
+        told.append((tr("noise"), spread))
+    told += [(tr("noise"), retold(each)) for each in found.noise]
+    told += [(tr("note"), retold(each)) for each in found.notes]
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))
     if over := ratios_of(state, attempt):
         told.append((tr("overall"), formatting.overall(over)))
     return told
-
-
-_NUMBER = r"(\d+(?:\.\d+)?)"
-_HOPE = r"(?:expect\w*|predict\w*|promis\w*|should give|hope\w*|gain\w*|up to|about)"
-_PERCENT = re.compile(
-    rf"(?:[~≈]\s*)?(?<![\d.])([+\-−]|[~≈]|{_HOPE}\s+)\s*[~≈]?\s*{_NUMBER}\s*%", re.I
-)
-_FACTOR = re.compile(rf"(?:[~≈]|{_HOPE})\s*{_NUMBER}\s*(?:x\b|×)", re.I)
-_SLOWER = re.compile(r"^\s*(?:slower|worse)", re.I)
-_MOST = 100.0
-
-
-@lru_cache(maxsize=4096)
-def predicted(*texts: str) -> float | None:
-    """Return the promised ratio against the best, above 1 for faster; None without a promise.
-
-    The first of `texts` with a promise counts: ``+6 %`` and ``expect 6 %`` are 1.06,
-    ``~1.2x`` is 1.2.
-    """
-    for text in texts:
-        if found := _PERCENT.search(text):
-            share = float(found[2]) / 100
-            less = found[1] in "-−" or _SLOWER.match(text[found.end() :])
-            ratio = 1 - share if less else 1 + share
-        elif found := _FACTOR.search(text):
-            ratio = float(found[1])
-        else:
-            continue
-        if 0 < ratio <= _MOST:
-            return ratio
-    return None

@@ -1,27 +1,26 @@
 """The chart of a run: each attempt as a sign with its interval as a thin bar, the best so far as a
 solid staircase, eager and compile as dashed lines on shaded bands.
 
-No I/O. Each attempt is read once; a drawing costs some operations a column and few an attempt.
+No I/O. The attempts are read anew when one is added; a drawing costs some operations a column.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.phases import Verdict
-from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import CasesOverSeed, best_of, reference_lines
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.glyphs import FRESH, LIVE, PROMISED, VERDICT
+from akg_tui.view.glyphs import FRESH, LIVE, VERDICT
 from akg_tui.view.language import tr
-from akg_tui.view.plan_rows import predicted
 from akg_tui.view.spans import Line, Span, cells, cut, fit, line
 from akg_tui.view.status import no_attempt
 
@@ -32,23 +31,19 @@ NOISE_OF = 20  # newest attempts from which the noise is estimated
 
 
 class AttemptSeries:
-    """The series of one run in one unit, up to the last attempt read. `case` is that of `CASE`."""
+    """The series of a run in one unit, of the attempts read last. `case` is that of `CASE`."""
 
     def __init__(self, unit: str = "ratio", case: str = "") -> None:
         self.unit, self.case = unit, case
         self.cases: tuple[str, ...] = ()  # names of the cases of the attempts read
-        self.arch = ""  # of an estimate run, whose only unit is the estimate
         self._tokens = 0
         self._clear()
 
     def _clear(self) -> None:
         self._attempts: Sequence[Attempt] = ()
-        self._count = 0  # attempts in the state read last
-        self._undone: tuple[int, ...] = ()
         self._series = {verdict: Series(*sign) for verdict, sign in VERDICT.items()}
-        self._promised = Series(PROMISED, "figure")
         self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt number, x, y
-        self._halves: list[tuple[int, float]] = []  # attempt number, half interval / ratio
+        self._halves: list[float] = []  # half interval / ratio of each attempt that has one
         self._by_case = CasesOverSeed()
         self._seed: Measurement | None = None
 
@@ -60,11 +55,6 @@ class AttemptSeries:
         self.unit, self.case = units[after % len(units)]
         self._clear()
 
-    @property
-    def promises(self) -> bool:
-        """Whether any item in the series promised a gain."""
-        return bool(len(self._promised))
-
     def has(self, verdict: Verdict) -> bool:
         """Return whether any attempt in the series has this verdict."""
         return bool(len(self._series[verdict]))
@@ -72,38 +62,27 @@ class AttemptSeries:
     @property
     def noise(self) -> float | None:
         """The median, over the newest attempts, of half the interval divided by the ratio."""
-        stop = bisect_left(self._halves, (self._count,))
-        newest = [half for _, half in self._halves[max(0, stop - NOISE_OF) : stop]]
-        return median(newest) if newest else None
+        return median(self._halves[-NOISE_OF:]) if self._halves else None
 
     def read(self, state: RunState) -> None:
-        """Read the new attempts. An earlier state only limits how many attempts are plotted."""
-        self.arch = state.task.estimate
-        if self.arch:
-            self.unit = "ms"
-        attempts, known = state.attempts, self._attempts
-        if attempts and known and attempts[0] != known[0]:
-            self._clear()
-            self.cases, known = (), ()
+        """Read the attempts of a state, unless they are those read last."""
         self._tokens = state.tokens
-        self._undone, self._count = state.undone, len(attempts)
-        fresh = attempts[len(known) :]
-        if fresh:
-            items = {item.id: item for item in state.items}
-            for attempt in fresh:
-                self._add(attempt, items.get(attempt.item))
-        if len(attempts) > len(known):
-            self._attempts = attempts
+        if state.attempts is self._attempts:
+            return
+        self._clear()
+        self._attempts = state.attempts
+        for attempt in state.attempts:
+            self._add(attempt)
 
     def nearest(self, x: float) -> Attempt | None:
         """Return the attempt nearest to a place of the horizontal axis; the seed is none."""
-        shown = [each for each in self._attempts[: self._count] if each.number]
+        shown = [each for each in self._attempts if each.number]
         return min(shown, key=lambda each: abs(self._x(each) - x), default=None)
 
     def _x(self, attempt: Attempt) -> int:
         return attempt.tokens if self.unit == "tokens" else attempt.number
 
-    def _add(self, attempt: Attempt, item: Item | None) -> None:
+    def _add(self, attempt: Attempt) -> None:
         by_case = self._by_case.read(attempt)
         if not self.cases and by_case:
             self.cases = tuple(by_case)
@@ -120,15 +99,11 @@ class AttemptSeries:
         low = high = None
         if y is not None and interval is not None:
             half = (interval.high - interval.low) / 2 / interval.ratio
-            self._halves.append((attempt.number, half))
+            self._halves.append(half)
             low, high = y * interval.low / interval.ratio, y * interval.high / interval.ratio
             if self.unit == "ms":
                 low, high = y * interval.ratio / interval.high, y * interval.ratio / interval.low
         self._series[attempt.verdict].add(x, y, low, high)
-        if self.unit == "ratio" and y is not None and interval is not None:
-            promised = predicted(item.text, item.rationale) if item else None
-            if promised is not None:
-                self._promised.add(x, y / interval.ratio * promised)
 
     def _y(self, attempt: Attempt) -> float | None:
         """Return the height of an attempt. Times and shares are the seed's, by the ratio over it:
@@ -138,8 +113,6 @@ class AttemptSeries:
         if not attempt.number:
             self._seed = found
         match self.unit:
-            case "ms" if found.estimate:
-                return found.estimate.us
             case "ms":
                 return _paired_ms(self._seed, over_seed)
             case "roof":
@@ -150,14 +123,8 @@ class AttemptSeries:
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """Return the plot of a state. `running` is the estimate of the running evaluation."""
-        series = [self._promised, *reversed(self._series.values())]  # a KEEP covers the others
-        if self._count < len(self._attempts):
-            last = self._x(self._attempts[self._count - 1]) if self._count else -1
-            series = [each.upto(last) for each in series]
-        undone = self._undone
-        steps = [
-            (x, y) for number, x, y in self._kept if number < self._count and number not in undone
-        ]
+        series = [*reversed(self._series.values())]  # a KEEP covers the others
+        steps = [(x, y) for number, x, y in self._kept if number not in state.undone]
         now, best = _live(state, running), state.best
         tokens = self.unit == "tokens"
         next_x = max(self._tokens, 1) if tokens else state.next_attempt
@@ -165,7 +132,7 @@ class AttemptSeries:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
-        fresh = self._fresh(state) if self._count == len(state.attempts) else None
+        fresh = self._fresh(state)
         if fresh is not None and steps:
             # The line ends at the figure that the run is quoted with.
             next_x = max(next_x, steps[-1][0] + 1)
@@ -176,7 +143,7 @@ class AttemptSeries:
         empty, key = no_attempt(state), way_to("chart.cycle")
         if tokens and not self._tokens:
             empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
-        if self.unit == "roof" and self._count > 1 and not steps:
+        if self.unit == "roof" and len(self._attempts) > 1 and not steps:
             empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
                        key=key)  # fmt: skip
         return Plot(
@@ -283,19 +250,6 @@ class Series:
         self.bounds = _stretched(self.bounds, y, y)
         self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
-    def upto(self, last: int) -> Series:
-        """Return a new series of the points whose x is at most `last`."""
-        cut = Series(self.glyph, self.role)
-        stop = bisect_right(self.xs, last)
-        cut.xs, cut.ys = self.xs[:stop], self.ys[:stop]
-        cut.lows, cut.highs = self.lows[:stop], self.highs[:stop]
-        cut.floor = self.floor[: bisect_right(self.floor, last)]
-        if stop:
-            cut.bounds = min(cut.ys), max(cut.ys)
-            lows = [low if low > 0 else y for low, y in zip(cut.lows, cut.ys, strict=True)]
-            cut.reach = min(lows), max(cut.highs)
-        return cut
-
 
 def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
     return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
@@ -363,7 +317,7 @@ class Scale:
     def ticks(self, wanted: int) -> list[float]:
         """Return about `wanted` round values inside the range."""
         if self.log:
-            return self._log_ticks(wanted)
+            return log_ticks(math.exp(self._low), math.exp(self._high), wanted + 1)
         span = self._high - self._low
         rough = span / max(1, wanted)
         power = 10.0 ** math.floor(math.log10(rough))
@@ -371,14 +325,15 @@ class Scale:
         first = math.ceil(self._low / step)
         return [n * step for n in range(first, math.floor(self._high / step) + 1)]
 
-    def _log_ticks(self, wanted: int) -> list[float]:
-        low, high = math.exp(self._low), math.exp(self._high)
-        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        for factors in ((1, 2, 5), (1, 3), (1,)):
-            found = [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
-            if len(found) <= wanted + 1:
-                return found
-        return found
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round values from `low` to `high` on a logarithmic axis, about `most` at the most."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        found = [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+        if len(found) <= most:
+            break
+    return found
 
 
 def inside(plot: Plot, width: int, height: int) -> tuple[int, int] | None:
@@ -559,17 +514,21 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
 
 
 def _x_axis(plot: Plot, columns: int, across: float) -> Line:
-    """Return the horizontal axis, with labels below their columns."""
-    cells = [" "] * columns
-    free = 0
     step = max(1, math.ceil(plot.last_x / max(1, columns // 8)))
     if step > 10:
         power = 10 ** (len(str(step)) - 1)
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)
-    for x in range(0, plot.last_x + 1, step):
-        label = plot.tell_x(x)
-        start = min(columns - len(label), max(free, round(x * across) - len(label) // 2))
+    xs = range(0, plot.last_x + 1, step)
+    return x_axis([(round(x * across), plot.tell_x(x)) for x in xs], LABEL, columns)
+
+
+def x_axis(labels: Iterable[tuple[int, str]], left: int, columns: int) -> Line:
+    """Return a horizontal axis with labels below their columns, those that find room."""
+    cells = [" "] * columns
+    free = 0
+    for middle, label in labels:
+        start = min(columns - len(label), max(free, middle - len(label) // 2))
         if start >= free:
             cells[start : start + len(label)] = label
             free = start + len(label) + 1
-    return (("".rjust(LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))
+    return ((" " * left, "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))

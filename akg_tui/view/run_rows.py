@@ -1,247 +1,30 @@
-"""The list of the runs below a folder: a thread that finds and reads runs, and their rows.
-
-Owns the thread, and the process that reads journals for it where there are many runs. Reads
-run folders and never writes.
-"""
+"""The rows of the list of runs, and the details of one run."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from akg_tui.core.sanitize import one_line
-from akg_tui.store.errors import RunFolderError
-from akg_tui.store.run_list import JOURNAL, RunSummary, SummaryProcess, find_runs, summarize_run
+from akg_tui.core.sanitize import Said, one_line
+from akg_tui.engine.run_scanner import ListedRun
+from akg_tui.store.run_list import RunSummary
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
-from akg_tui.view.language import marked, retold, tr, tr_in, translated
+from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
 
-if TYPE_CHECKING:
-    from akg_tui.core.state import RunState
-    from akg_tui.view.run_chart import Plot
-
-RESCAN_S = 1.0
-SEARCH_AGAIN = 5  # rounds between two searches of the folders
-BREATH_S = 0.002  # pause between two journals, so that the screen can refresh
-MANY = 40  # number of unread journals from which on a process reads them
-BATCH = 32  # journals per request to the process
-
-
-@dataclass
-class ListedRun:
-    """A listed run: its folder, the size and time of its journal, and its summary."""
-
-    path: Path
-    name: str  # the path relative to the listed folder
-    size: int
-    at: float  # the journal's last change, in seconds since the epoch
-    summary: RunSummary | None = None
-    read: tuple[int, float, int | None] | None = None
-    words: tuple[RunSummary, str] | None = None  # the text that a filter searches, for this summary
-
-
-class RunScanner:
-    """A thread that finds runs and reads their summaries. `version` grows with every change.
-
-    `charted` is the path of the newest run that was asked for with `want`, and its chart.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.version = 0
-        self.searched = False
-        self.trouble = ""
-        self._found: dict[Path, ListedRun] = {}
-        self.unread = 0
-        self._order: list[ListedRun] = []  # unread runs, the newest last
-        self._wanted: tuple[Path, ...] = ()
-        self._chosen: Path | None = None
-        self.charted: tuple[Path, Plot] | None = None
-        self._reader = SummaryProcess()
-        self._stop = threading.Event()
-        self._again = threading.Event()
-        self._forced = False
-        self._thread = threading.Thread(target=self._work, name="catalogue", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._again.set()
-        self._reader.close()
-
-    @property
-    def runs(self) -> Sequence[ListedRun]:
-        """All runs found so far."""
-        return list(self._found.values())
-
-    @property
-    def many(self) -> int:
-        """The number of runs found so far."""
-        return len(self._found)
-
-    def want(self, paths: Sequence[Path], chosen: Path | None = None) -> None:
-        """Set the visible runs, which are read first and checked for changes in every round, and
-        the run whose chart is wanted.
-        """
-        self._wanted = tuple(paths)
-        if chosen != self._chosen:
-            self._chosen = chosen
-            self._again.set()
-
-    def refresh(self) -> None:
-        """Start the next search and read at once."""
-        self._forced = True
-        self._again.set()
-
-    def _work(self) -> None:
-        rounds = 0
-        while not self._stop.is_set():
-            self._again.clear()
-            forced, self._forced = self._forced, False
-            trouble = ""
-            try:
-                if forced or self.trouble or rounds % SEARCH_AGAIN == 0:
-                    self._search()
-                self._check_changed()
-                self._read_chosen()
-                self._read_all()
-            except OSError as error:
-                trouble = f"{self.folder}: {error.strerror or error}"
-            except Exception as error:  # noqa: BLE001 - shown in the list, retried next round
-                trouble = str(error) or type(error).__name__
-            if trouble != self.trouble:
-                self.trouble = trouble
-                self.version += 1
-            rounds += 1
-            self._again.wait(RESCAN_S)
-
-    def _search(self) -> None:
-        if not self.folder.is_dir():
-            self._found.clear()
-            self.unread = 0
-            raise RunFolderError(f"{self.folder}: is not a folder")
-        there: set[Path] = set()
-        for path in find_runs(self.folder):
-            if self._stop.is_set():
-                return
-            there.add(path)
-            if path not in self._found and (found := self._stat(path)):
-                self._found[path] = found
-                self.unread += 1
-                self.version += 1
-        for gone in self._found.keys() - there:
-            self.unread -= self._found.pop(gone).summary is None
-            self.version += 1
-        self.searched = True
-        self.version += 1
-
-    def _stat(self, path: Path) -> ListedRun | None:
-        try:
-            told = (path / JOURNAL).stat()
-        except OSError:
-            return None
-        name = str(path.relative_to(self.folder)) if path != self.folder else path.name
-        return ListedRun(path, name, told.st_size, told.st_mtime)
-
-    def _check_changed(self) -> None:
-        """Read again each visible or running run whose journal has changed."""
-        live = [p for p, f in self._found.items() if f.summary and f.summary.status == "running"]
-        for path in dict.fromkeys((*self._wanted, *live)):
-            found, now = self._found.get(path), self._stat(path)
-            if found is None or now is None:
-                continue
-            found.size, found.at = now.size, now.at
-            if found.summary is not None and found.read != self._print(found):
-                self._read(found)
-
-    def _read_chosen(self) -> None:
-        """Read the run whose chart is wanted, unless the chart is of this run already."""
-        found = self._found.get(self._chosen) if self._chosen else None
-        known = self.charted is not None and self.charted[0] == self._chosen
-        if found is not None and not known and not (found.summary and found.summary.damaged):
-            self._read(found)
-
-    def _read_all(self) -> None:
-        while not self._stop.is_set() and not self._again.is_set():
-            found = self._next()
-            if found is None:
-                self._reader.close()
-                return
-            if self.unread >= MANY and found.path not in self._wanted:
-                self._read_batch(found)
-            else:
-                self._read(found)
-            self._stop.wait(BREATH_S)
-
-    def _read_batch(self, first: ListedRun) -> None:
-        """Read a batch in the reader process; runs without a summary from there are read here."""
-        batch = [first]
-        while len(batch) < BATCH and (found := self._next()) is not None:
-            if found in batch:
-                break
-            batch.append(found)
-        told = self._reader.read([found.path for found in batch])
-        for found in batch:
-            summary = told.get(str(found.path))
-            self._take(found, summary if summary is not None else summarize_run(found.path))
-
-    def _next(self) -> ListedRun | None:
-        for path in self._wanted:
-            found = self._found.get(path)
-            if found is not None and found.summary is None:
-                return found
-        while self._order:
-            found = self._order.pop()
-            if found.summary is None and found.path in self._found:
-                return found
-        if self.unread:
-            unread = [found for found in self._found.values() if found.summary is None]
-            self._order = sorted(unread, key=attrgetter("at"))
-            return self._order.pop() if self._order else None
-        return None
-
-    def _print(self, found: ListedRun) -> tuple[int, float, int | None]:
-        from akg_tui.store.lock import holder
-
-        finished = found.summary is not None and found.summary.finished
-        return found.size, found.at, None if finished else holder(found.path)
-
-    def _read(self, found: ListedRun) -> None:
-        def chart(state: RunState) -> None:
-            from akg_tui.view.run_chart import AttemptSeries  # the first frame does not need it
-
-            series = AttemptSeries()
-            series.read(state)
-            self.charted = found.path, series.plot(state, None)
-
-        chosen = found.path == self._chosen
-        self._take(found, summarize_run(found.path, chart if chosen else None))
-
-    def _take(self, found: ListedRun, summary: RunSummary) -> None:
-        self.unread -= found.summary is None
-        found.summary = summary
-        found.read = self._print(found)
-        self.version += 1
-
-
 _STATE = {
-    marked("running"): (LIVE, "accent"),
+    Said("running"): (LIVE, "accent"),
     "open": (IDLE, "text"),
-    marked("broken"): ("✗", "log.error"),
-    marked("stopped"): ("⋯", "note"),
-    marked("finished"): (DONE, "verdict.keep"),
-    marked("failed"): ("✗", "verdict.fail"),
-    marked("damaged"): ("⨯", "log.error"),
+    Said("broken"): ("✗", "log.error"),
+    Said("stopped"): ("⋯", "note"),
+    Said("finished"): (DONE, "verdict.keep"),
+    Said("failed"): ("✗", "verdict.fail"),
+    Said("damaged"): ("⨯", "log.error"),
     "": ("⋯", "faint"),
 }
 _ORDER = {name: place for place, name in enumerate(_STATE)}
@@ -323,16 +106,16 @@ def column_heads(room: int) -> Line:
 
 
 def _columns(room: int) -> list[tuple[str, int]]:
-    columns = [(marked("state"), 11), (marked("task"), 18), (marked("best"), 7)]
+    columns: list[tuple[str, int]] = [(Said("state"), 11), (Said("task"), 18), (Said("best"), 7)]
     if room >= 64:
-        columns.append((marked("eager"), 7))
+        columns.append((Said("eager"), 7))
     if room >= 74:
-        columns.append((marked("rise"), _SPARK + 2))
-    columns += [(marked("rounds"), 8), (marked("age"), 8)]
+        columns.append((Said("rise"), _SPARK + 2))
+    columns += [(Said("rounds"), 8), (Said("age"), 8)]
     if room >= 102:
-        columns += [(marked("agent"), 9), (marked("mode"), 8)]
+        columns += [(Said("agent"), 9), (Said("mode"), 8)]
     if room - sum(size for _, size in columns) >= LEAST_RUN:
-        columns.append((marked("run"), 0))
+        columns.append((Said("run"), 0))
     return columns
 
 
@@ -353,7 +136,7 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
         name = last_part(one_line(run.name), max(20, room // 3))
         word = _word(status)
         lead = line((f"{glyph} {word}{' ' * (9 - cells(word))}", role), (f"{name}  ", "text"))
-        return fit((*lead, (retold(one_line(why)), "muted")), room)
+        return fit((*lead, (retold(why), "muted")), room)
     values: dict[str, tuple[str, str]] = {
         "state": (f"{glyph} {_word(status)}", role),
         "age": (age(now - run.at), "muted"),
@@ -362,8 +145,6 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
     if told is not None:
         found = told.best
         best = f"{formatting.sign(found)}{formatting.ratio(found.over_seed)}" if found else "-"
-        if told.estimate is not None:
-            best = _narrow(told.estimate.us)
         eager = found.over_eager if found else None
         values |= {
             "task": (one_line(told.op), "strong"),
@@ -384,12 +165,6 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
             text = last_part(text, room - sum(cells(t) for t, _ in spans))
         spans.append((text, role))
     return fit(tuple(spans), room)
-
-
-def _narrow(us: float) -> str:
-    """Return an estimate in at most six columns: ``~8.8µs``, ``~120µs``, ``~1.2ms``."""
-    value, unit = (us, "µs") if us < 999.5 else (us / 1000, "ms")
-    return f"~{value:.1f}{unit}" if value < 9.95 else f"~{value:.0f}{unit}"
 
 
 def last_part(text: str, room: int) -> str:
@@ -416,17 +191,14 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
     if told is None:
         return [fit(where, room), line((tr("it is being read"), "muted")), ()]
     if told.damaged:
-        damage = line((retold(one_line(told.damaged)), "log.error"))
+        damage = line((retold(told.damaged), "log.error"))
         return [fit(where, room), fit(damage, room), ()]
     verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
     working = told.status == "running"
     best = told.best
-    model = told.estimate
-    ranked = f"  {tr('best so far')} {translated(formatting.estimated(model))}" if model else ""
     facts = line(
         (f"{told.phase}", "strong"),
         (f"  {formatting.best_label(best)} {formatting.ratios(best)}" if best else "", "figure"),
-        (ranked, "figure"),
         (f"  {tr('{done} of {many} rounds', done=told.rounds, many=told.max_rounds)}", "text"),
         (f"  {verdicts}" if verdicts else "", "muted"),
         (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),
@@ -440,14 +212,14 @@ def _next(told: RunSummary) -> str:
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)
     if told.finished and not told.can_go_on:
-        return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
+        return tr("over: {why}; {key} looks at it", why=retold(told.finished), key=open_)
     if told.finished:
         return tr("over: {why}; {key} looks at it, {resume} goes on with more rounds",
-                  why=retold(one_line(told.finished)), key=open_, resume=resume)  # fmt: skip
+                  why=retold(told.finished), key=open_, resume=resume)  # fmt: skip
     if told.broke:
         return tr("it broke: {why}; {resume} takes it up again, {key} looks at it",
-                  why=retold(one_line(told.broke)), resume=resume, key=open_)  # fmt: skip
+                  why=retold(told.broke), resume=resume, key=open_)  # fmt: skip
     if told.stopped:
         return tr("it stopped: {why}; {resume} takes it up again, {key} looks at it",
-                  why=retold(one_line(told.stopped)), resume=resume, key=open_)  # fmt: skip
+                  why=retold(told.stopped), resume=resume, key=open_)  # fmt: skip
     return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

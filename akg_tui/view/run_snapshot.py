@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Phase
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 class Moment:
     """A past event of the run, number `seq` of `last`, shown instead of the live run.
 
-    `at` and `last_at` are times of events, in seconds since the epoch. `speed` is 0 without
-    playback.
+    `at` and `last_at` are times of events, in seconds since the epoch.
     """
 
     seq: int
@@ -33,7 +33,6 @@ class Moment:
     last_at: float
     mark: Mark | None
     rounds: int
-    speed: int
     waits: bool
     marks: Sequence[Mark] = field(compare=False)
 
@@ -56,7 +55,7 @@ class RunSnapshot:
     live_version: int
     now: float
     tag_key: bytes
-    kernel: Callable[[str], str]
+    kernel: Callable[[str], KernelFiles]
     streams: Callable[[str], str] = lambda subagent: ""
     trouble: str = ""
     past: Moment | None = None

@@ -14,14 +14,14 @@ from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.phases import AGENT_PHASES, MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.core.summary import best_of, climb_of, estimate_climb, ratios_of
+from akg_tui.core.summary import best_of, climb_of, ratios_of
 from akg_tui.core.task import host_of
 from akg_tui.core.user_commands import can_go_on
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.evaluation_rows import disturbance
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
-from akg_tui.view.language import retold, searched, tr, translated
+from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.spans import ELLIPSIS, Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -125,8 +125,6 @@ def _best(state: RunState, *, brief: bool = False, ratios: int | None = None) ->
     """Return the ratios of the best kernel; in brief, a sign marks those that are provisional, and
     only the first `ratios` are named.
     """
-    if state.task.estimate:
-        return _estimate(state)
     if verified_only(state):
         return line((tr("verified only"), "note"))
     best = best_of(state)
@@ -148,31 +146,20 @@ def _best(state: RunState, *, brief: bool = False, ratios: int | None = None) ->
 def verified_only(state: RunState) -> bool:
     """Return whether the kernel was verified but not timed, as an interpreter ran it."""
     found = state.baseline
-    return found is not None and not found.timed and found.estimate is None
-
-
-def _estimate(state: RunState) -> Line:
-    """Return that the run estimates, for which arch, and the estimate of the best kernel."""
-    told: Line = line((f"ESTIMATE {one_line(state.task.estimate)}", "note"))
-    if (found := state.best_estimate) is None or state.best is None:
-        return told
-    which = f" {formatting.attempt(state.best.attempt)}" if state.best.attempt else ""
-    time = str(formatting.estimated(found, short=True))
-    return (*told, *line((f" {time}", "figure"), (which, "muted")))
+    return found is not None and not found.timed
 
 
 def _verdict_counts(state: RunState) -> Line:
     spans: list[Span] = []
-    usual = (Verdict.SHORTLIST if state.task.estimate else Verdict.KEEP,)
     for verdict, (glyph, role) in VERDICT.items() if state.settled > state.tries else ():
         count = state.count(verdict)
-        if count or verdict in (*usual, Verdict.DISCARD, Verdict.FAIL):
+        if count or verdict in (Verdict.KEEP, Verdict.DISCARD, Verdict.FAIL):
             spans.append((f"{' ' if spans else ''}{glyph}{count}", role))
     return tuple(spans)
 
 
 def _tokens(state: RunState) -> Line:
-    total = state.input_tokens + state.output_tokens
+    total = state.session_tokens
     policy = state.task.policy.automation
     limit = policy.max_tokens if policy is not None else None
     if limit is not None:
@@ -281,7 +268,7 @@ def status(
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
-        end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
+        end = line((tr("the run is over: "), role), (retold(state.finished), "text"))
         why = width(end)
         if best := best_of(state):
             told = f"; {formatting.best_label(best)}: {formatting.ratios(best)}"
@@ -295,11 +282,11 @@ def status(
             leaves = both if why + cells(both) < room else leaves
         return spread(end, line((leaves, "muted")), room)
     if at_rest and not past:
-        return fit(line((retold(one_line(activity)), "note")), room)
+        return fit(line((retold(activity), "note")), room)
     effect = _in_sight(state, now, holds)
     if isinstance(effect, Hold) and not past:
         return fit(_held(state, effect), room)
-    doing = retold(one_line(activity)) or tr("working")
+    doing = retold(activity) or tr("working")
     if isinstance(effect, Hold):
         return fit(line((f"{effect.overlay}  ", "note"), (doing, "text")), room)
     left = line((_ending(state), "note"), (doing, "text"))
@@ -370,7 +357,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 def _asked(state: RunState) -> str:
     """Return the request that waits for the user, with its keys."""
     if state.question is not None:
-        asked = searched(one_line(state.question.text))
+        asked = retold(state.question.text)
         return tr("the agent asks, its card says how to answer: {text}", text=asked)
     number = state.gate.attempt if state.gate else state.next_attempt
     review, see = way_to("review.open"), way_to("ask.see")
@@ -390,7 +377,7 @@ def _asked(state: RunState) -> str:
 
 def _waiting_api(state: RunState) -> str:
     if state.api_failure:
-        why = retold(one_line(state.api_failure))
+        why = retold(state.api_failure)
         return tr("{why}; {key} tries again", why=why, key=way_to("run.pause"))
     if wait := state.api_wait:
         return translated(formatting.next_try(wait.attempt, wait.seconds, wait.reason))
@@ -408,7 +395,7 @@ def _progress(progress: Progress, doing: str) -> Line:
         interval = progress.ratio
         spans.append((f"  {formatting.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
-    message = retold(one_line(progress.message))
+    message = retold(progress.message)
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)
@@ -419,19 +406,14 @@ def sparkline(state: RunState, room: int) -> Line:
     attempts = [a for a in state.attempts if a.number]
     if not attempts:
         return fit(line((no_attempt(state), "muted")), room)
-    climb = estimate_climb(state) or climb_of(state)
+    climb = climb_of(state)
     last = attempts[-1]
     last_over = ratios_of(state, last)
     glyph, role = VERDICT[last.verdict]
     best = best_of(state)
     reached = formatting.ratio(best.over_seed) if best else formatting.times(climb[-1])
-    rise = f" 1.00× → {reached}"
-    if state.task.estimate:
-        seed, now = state.attempts[0].measurement.estimate, state.best_estimate
-        steps = [formatting.estimated(each, short=True) for each in (seed, now) if each]
-        rise = f" {tr('estimate')} {' → '.join(map(str, steps))}"
     tail = line(
-        (rise, "figure"),
+        (f" 1.00× → {reached}", "figure"),
         (f"  {tr('last {item}', item=last.item)} ", "muted"),
         (f"{glyph} {last.verdict}", role),
         (f" {formatting.ratio(last_over.over_seed)}" if last_over else "", role),

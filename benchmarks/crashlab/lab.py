@@ -43,9 +43,9 @@ class Case(NamedTuple):
     point: str
 
 
-def main(arguments: list[str]) -> bool:
+def main(words: list[str]) -> bool:
     """Start the lab in a process whose file calls are counted; whether every case ended well."""
-    options = _options(arguments)
+    options = _options(words)
     # In memory where possible: the lab does not measure the time of fsync.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
@@ -54,11 +54,6 @@ def main(arguments: list[str]) -> bool:
         environment = disk_faults.environment(Path(folder))
         done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     return done.returncode == 0
-
-
-def run() -> bool:
-    """With all options at their defaults."""
-    return main([])
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:

@@ -18,12 +18,13 @@ from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.task import Files, Policy, Task
 from akg_tui.engine.engine import Engine
-from akg_tui.store.projections import work_text
+from akg_tui.store.projections import work_files
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import load_task
@@ -130,16 +131,19 @@ class WatchedFakeJudge(FakeJudge):
 
     async def evaluate(
         self,
-        kernel: str,
-        incumbent: str | None,
+        kernel: Kernel,
+        incumbent: Kernel | None,
         *,
         precise: float | None = None,
+        within_s: float | None = None,
+        whole: bool = False,
         prior: tuple[float, ...] = (),
     ) -> Measurement:
         if self.person is not None and incumbent is not None:
             self.person.before(self.person.engine.state.next_attempt)
-            if "WIDTH = 2" in kernel:
-                kernel = kernel.replace('SPEED = "', 'SPEED = "WRONG"  # "')
+            text = files_of(kernel, "kernel.py").text
+            if "WIDTH = 2" in text:
+                kernel = text.replace('SPEED = "', 'SPEED = "WRONG"  # "')
         return await super().evaluate(kernel, incumbent, precise=precise, prior=prior)
 
 
@@ -225,8 +229,8 @@ def outcome(folder: Path) -> dict[str, Any]:
         refs = run.history.refs()
         assert refs.pop("refs/heads/best") == state.best.commit, "best is not the journal's"
         assert refs == {f"refs/akg/attempts/{a.number}": a.commit for a in state.attempts}
-        kernel = work_text(path, state.task.files)
-        assert kernel == run.history.read_blob(state.best.blob), "the work tree is not the best"
+        kernel = work_files(path, state.task.files)
+        assert kernel == run.history.read_files(state.best.blob), "the work tree is not the best"
         assert (path / "PLAN.md").read_text() == render_plan(state), "PLAN.md is stale"
         left = [p.name for p in path.rglob("*") if p.name.startswith("tmp_object")]
         left += [p.name for p in path.rglob("*.lock")]

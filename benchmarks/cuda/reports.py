@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence import asking, compile_report
+from akg_tui.evidence import asking, compile_report
 
 ARCHES = ("sm_80", "sm_90", "sm_100")
 INPUTS = {

@@ -14,9 +14,9 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from akg_tui.grammars import Grammar, parser_of
 from akg_tui.hashline import parse_gate
 from akg_tui.hashline.document import Document
+from akg_tui.syntax.grammars import Grammar, grammar_of, parser_of
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -52,7 +52,7 @@ class GrammarMissing(RuntimeError):
 
 def language_of(path: str) -> Language | None:
     """The language by the suffix of a file's name; None without a parser for it."""
-    return _SUFFIXES.get(PurePath(path).suffix.lower()) or parse_gate.language_of(path)
+    return _SUFFIXES.get(PurePath(path).suffix.lower()) or grammar_of(path)
 
 
 def parser(language: Language) -> Parser:

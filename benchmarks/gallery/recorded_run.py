@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.past_states import Past
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
@@ -60,7 +61,9 @@ def record(run: Path, archive: Path) -> Recording:
     blobs = [state.seed_blob]
     blobs += [r.event.blob for r in inspected.records if isinstance(r.event, ev.KernelEdited)]
     parts = {JOURNAL: _anonymous(inspected.records)}
-    parts |= {f"{KERNELS}{blob}": history.read_blob(blob) for blob in sorted(set(blobs))}
+    parts |= {
+        f"{KERNELS}{blob}": history.read_kernel(blob).text.encode() for blob in sorted(set(blobs))
+    }
     try:
         with zipfile.ZipFile(archive, "w") as packed:
             for name, data in parts.items():
@@ -132,8 +135,8 @@ class Recorded:
     def send(self, command: Command) -> Rejected | None:
         return Rejected("this is a recording: it shows a run and changes nothing")
 
-    def kernel(self, blob: str) -> str:
-        return self._recording.kernels[blob]
+    def kernel(self, blob: str) -> KernelFiles:
+        return KernelFiles({self.state.task.files.kernel: self._recording.kernels[blob]})
 
     def plan_change(self, kept: str) -> ev.PlanChange:
         raise RunFolderError(f"a recording holds no edit of PLAN.md by hand, so not {kept}")

@@ -419,7 +419,7 @@ def replayed(self, key):
     answers[:] = answers or [run(self, key)]
     return answers[0]
 server.OnDevice._call_model = replayed
-"""), (WRONG,), "not those of the answer",
+"""), (WRONG, CALL), "",  # nothing is there to be fetched
     ),
     Refused(
         "strides that have no meaning",

@@ -103,7 +103,7 @@ def _samples(target: str) -> list[TaskFolder]:
     """Return the samples in Triton, which compiles them for any device, in sizes for a device."""
     from msgspec.structs import replace
 
-    from akg_tui.evaluate.dsls import DSLS
+    from akg_tui.dsl.adapters import DSLS
     from akg_tui.resources import sample_kernels, sample_names
     from akg_tui.store.task_folder import load_task
 

@@ -71,11 +71,6 @@ async def soak(evaluations: int, scratch: Path) -> Trace:
     return trace
 
 
-def run() -> bool:
-    """Soak with 300 evaluations; print the figures."""
-    return main([])
-
-
 def main(words: list[str]) -> bool:
     """`[--evaluations N]`"""
     options = argparse.ArgumentParser(prog="python -m benchmarks device_soak")

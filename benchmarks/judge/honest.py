@@ -1,8 +1,9 @@
-"""Honest kernels through the real judge, untimed: none may be refused.
+"""Honest kernels through the real judge at default settings, untimed: none may be refused.
 
-Every operator in every size, dtype and style is evaluated some times, each time on fresh inputs.
-`python -m benchmarks honest --times N --dtypes float32,bfloat16`. With `--samples`, the first
-kernel of each sample, and the fastest that a sweep found (docs/benchmarks/samples.json).
+`python -m benchmarks honest` evaluates each rewrite of `honest_reductions.OPS` on fresh inputs.
+`--sums` evaluates the operators of `honest_kernels`, in every size, dtype and style of C++, and
+`--samples` the first kernel of each sample and the fastest that a sweep found
+(docs/benchmarks/samples.json).
 """
 
 from __future__ import annotations
@@ -14,70 +15,73 @@ import re
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.core.task import Correctness, Task, Timing
+from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
 from akg_tui.resources import sample_kernels
 from akg_tui.store.task_folder import load_task
-from benchmarks.judge.honest_kernels import DTYPES, OPS, STYLES
+from benchmarks.judge import honest_kernels
+from benchmarks.judge.honest_reductions import OPS
 from benchmarks.samples import timed_samples
 
 SWEPT = Path(__file__).parents[2] / "docs" / "benchmarks" / "samples.json"
 
-TASK = Task(op="honest", correctness=Correctness(), timing=Timing(build_timeout_s=120.0))
+
+class Job(NamedTuple):
+    """A task with honest kernels, by name."""
+
+    name: str
+    task: Task
+    reference: str
+    kernels: dict[str, str]
 
 
 @dataclass
 class Tally:
-    """What the judge said: `refused` are honest kernels, `tasks` those refused as tasks."""
+    """The number of kernels; the `refused` ones, and `tasks` that the judge refused."""
 
     kernels: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
     refused: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
 
 
-async def try_op(op: str, size: int, dtype: str, times: int, tally: Tally) -> None:
-    """Evaluate the kernels of one task, each some `times`."""
-    with tempfile.TemporaryDirectory() as folder:
-        reference = OPS[op].source(size, dtype)
-        async with Judge(TASK, reference, Path(folder), prefetch=False) as judge:
-            for style, name in enumerate(STYLES):
-                tally.kernels += 1
-                for _ in range(times):
-                    found = await judge.probe(OPS[op].written(style), timed=False)
-                    if found.failure is FailureKind.REFERENCE:
-                        # In half precision the sums of many terms may all be equal.
-                        tally.kernels -= 1
-                        tally.tasks.append(f"{op}, {size}, {dtype}: {found.message}")
-                        return
-                    tally.outcomes[str(found.outcome)] += 1
-                    if found.outcome is not Outcome.CORRECT:
-                        where = f"{op}, {size}, {dtype}, {name}"
-                        tally.refused.append(f"{where}: {found.message} ({found.tolerance_from})")
+def rewrites(ops: Sequence[str]) -> Iterator[Job]:
+    """Yield the operators of the table, each with its rewrites."""
+    for name in ops or OPS:
+        op = OPS[name]
+        yield Job(
+            name, Task(op="honest"), op.source(), {each: op.written(each) for each in op.kernels}
+        )
 
 
-async def try_all(ops: Sequence[str], dtypes: Sequence[str], times: int) -> Tally:
-    """Evaluate all kernels of some operators and dtypes."""
-    tally = Tally()
-    for op in ops:
+def sums(ops: Sequence[str], dtypes: Sequence[str]) -> Iterator[Job]:
+    """Yield operators with sums, in each dtype and size, in four styles of C++."""
+    for name in ops or honest_kernels.OPS:
+        op = honest_kernels.OPS[name]
+        kernels = {style: op.written(at) for at, style in enumerate(honest_kernels.STYLES)}
         for dtype in dtypes:
-            for size in OPS[op].sizes:
-                await try_op(op, size, dtype, times, tally)
-        print(json.dumps({"op": op, "refused": len(tally.refused)}), file=sys.stderr, flush=True)
-    return tally
+            for size in op.sizes:
+                yield Job(
+                    f"{name}, {size}, {dtype}",
+                    Task(op="honest"),
+                    op.source(size, dtype),
+                    kernels,
+                )
 
 
-def fastest_settings() -> dict[str, list[str]]:
-    """Return the lines of the fastest knobs that a sweep found, by sample."""
+def samples() -> Iterator[Job]:
+    """Yield the samples, each with its first and its fastest kernel."""
     newest = json.loads(SWEPT.read_text())["entries"][0]
-    return {each["sample"]: each["knobs"] for each in newest["figures"]}
+    fastest = {each["sample"]: each["knobs"] for each in newest["figures"]}
+    for name in timed_samples():
+        made = load_task(sample_kernels() / name)
+        kernels = {"first": made.kernel.text, "fastest": tuned(made.kernel.text, fastest[name])}
+        yield Job(name, made.task, made.reference, kernels)
 
 
 def tuned(kernel: str, knobs: Sequence[str]) -> str:
@@ -91,60 +95,58 @@ def tuned(kernel: str, knobs: Sequence[str]) -> str:
     return kernel
 
 
-async def try_samples(names: Sequence[str], times: int) -> Tally:
-    """Evaluate the first and the fastest kernel of samples, each some `times`."""
-    tally, fastest = Tally(), fastest_settings()
-    for name in names:
-        made = load_task(sample_kernels() / name)
-        kernels = {"first": made.kernel, "fastest": tuned(made.kernel, fastest[name])}
+async def try_all(jobs: Iterator[Job], times: int) -> Tally:
+    """Evaluate each kernel some `times`."""
+    tally = Tally()
+    for job in jobs:
         with tempfile.TemporaryDirectory() as folder:
-            async with Judge(made.task, made.reference, Path(folder), prefetch=False) as judge:
-                for which, kernel in kernels.items():
-                    tally.kernels += 1
-                    for _ in range(times):
-                        found = await judge.probe(kernel, timed=False)
-                        tally.outcomes[str(found.outcome)] += 1
-                        if found.outcome is not Outcome.CORRECT:
-                            where = f"{name}, {which}"
-                            tally.refused.append(
-                                f"{where}: {found.message} ({found.tolerance_from})"
-                            )
+            async with Judge(job.task, job.reference, Path(folder), prefetch=False) as judge:
+                await _try(judge, job, times, tally)
         print(
-            json.dumps({"sample": name, "refused": len(tally.refused)}), file=sys.stderr, flush=True
+            json.dumps({"op": job.name, "refused": len(tally.refused)}), file=sys.stderr, flush=True
         )
     return tally
 
 
-def run() -> bool:
-    """Evaluate each kernel in float32 once; print the figures."""
-    return main([])
+async def _try(judge: Judge, job: Job, times: int, tally: Tally) -> None:
+    for name, kernel in job.kernels.items():
+        for _ in range(times):
+            found = await judge.probe(kernel, timed=False)
+            if found.outcome is Outcome.ERROR:
+                # In half precision the sums of many terms may all be equal.
+                what = tally.tasks if found.failure is FailureKind.REFERENCE else tally.refused
+                what.append(f"{job.name}: {found.message}")
+                return
+            if found.outcome is not Outcome.CORRECT:
+                why = f"{found.message} ({found.tolerance_from})"
+                tally.refused.append(f"{job.name}, {name}: {why}")
+        tally.kernels += 1
 
 
 def main(words: list[str]) -> bool:
-    """`[--times N] [--ops A,B] [--dtypes A,B] [--samples]`"""
+    """`[--times N] [--ops A,B] [--sums [--dtypes A,B]] [--samples]`"""
     options = argparse.ArgumentParser(prog="python -m benchmarks honest")
     options.add_argument("--times", type=int, default=1, metavar="N")
-    options.add_argument("--ops", default=",".join(OPS), metavar="A,B")
-    options.add_argument("--dtypes", default=DTYPES[0], metavar="A,B")
-    options.add_argument("--samples", action="store_true", help="the samples instead of operators")
+    options.add_argument("--ops", default="", metavar="A;B", help="all by default")
+    options.add_argument("--sums", action="store_true", help="operators with sums in C++")
+    options.add_argument("--dtypes", default=honest_kernels.DTYPES[0], metavar="A,B")
+    options.add_argument("--samples", action="store_true", help="the samples")
     chosen = options.parse_args(words)
-    ops, dtypes = chosen.ops.split(","), chosen.dtypes.split(",")
     began = time.monotonic()
+    ops = [name for name in chosen.ops.split(";") if name]
     if chosen.samples:
-        names = timed_samples()
-        tally = asyncio.run(try_samples(names, chosen.times))
-        tried: dict[str, Any] = {"samples": len(names)}
+        jobs = samples()
+    elif chosen.sums:
+        jobs = sums(ops, chosen.dtypes.split(","))
     else:
-        tally = asyncio.run(try_all(ops, dtypes, chosen.times))
-        tried = {"ops": len(ops), "dtypes": dtypes}
-    figures: dict[str, Any] = {
+        jobs = rewrites(ops)
+    tally = asyncio.run(try_all(jobs, chosen.times))
+    figures = {
         "benchmark": "honest",
-        **tried,
         "kernels": tally.kernels,
-        "outcomes": dict(tally.outcomes),
         "refused": tally.refused,
         "tasks_refused": tally.tasks,
         "seconds": round(time.monotonic() - began),
     }
-    print(json.dumps(figures))
-    return not tally.refused
+    print(json.dumps(figures, indent=1, ensure_ascii=False))
+    return not tally.refused and (chosen.sums or not tally.tasks)

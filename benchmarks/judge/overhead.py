@@ -272,11 +272,6 @@ def _say(name: str, bound: float | None, cost: float, **more: float | None) -> b
     return held
 
 
-def run() -> bool:
-    """Measure, print, and say whether the bounds held."""
-    return main([])
-
-
 def main(words: list[str]) -> bool:
     """`[--trials N] [--mask]`"""
     options = argparse.ArgumentParser(prog="python -m benchmarks overhead")

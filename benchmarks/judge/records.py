@@ -115,8 +115,7 @@ def clopper_pearson(hits: int, trials: int, confidence: float = 0.95) -> tuple[f
 
 
 ALIKE = 0.035
-"""Up to this deviation between pairs of processes the judge promises to find a gain in time; where
-it is larger, it promises to say what gain would have been seen."""
+"""Up to this deviation between pairs of processes the judge promises to find a gain in time."""
 
 PROMISES = ((0.1, 5.0), (0.03, 30.0))
 LOADED_PROMISES = ((0.2, 30.0),)

@@ -24,7 +24,7 @@ from typing import Any
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_watch
+from akg_tui.evaluate.sandbox import process_watch
 
 EVALUATIONS = 1000
 PROGRESS = 100
@@ -201,11 +201,6 @@ def figures(trace: Trace) -> dict[str, Any]:
         "unexpected": trace.unexpected,
         "held": held,
     }
-
-
-def run() -> bool:
-    """Soak as long as it takes to see a leak; print the figures."""
-    return main([])
 
 
 def main(words: list[str]) -> bool:

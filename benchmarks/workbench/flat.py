@@ -3,7 +3,7 @@
 The journal is of rounds of 1,000 events, as an agent makes them that asks a model at every step
 and sends a subagent ahead: 1,000 rounds in a million events. Every figure is of a process of
 its own, headless at 120×40: one opens the whole journal, waits until every pane has read it,
-jumps to random events and plays; another is attached at event 50,000 and follows while the
+jumps to random events; another is attached at event 50,000 and follows while the
 rest of the million is written, slowly at first: what Python leaves as garbage between two
 looks for it grows for some 300 pulls, and then no more. Memory is what a process has resident
 when it has done so.
@@ -30,7 +30,7 @@ from akg_tui.engine.follower import Followed
 from akg_tui.store.history import History
 from akg_tui.store.journal_format import NO_LINE, digest, prepare
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.garbage_collection import Sweeper
+from akg_tui.tui.garbage_collection import settle
 from akg_tui.tui.pull_clock import TICK_S
 from akg_tui.tui.screens.deck import Deck
 from benchmarks import fold
@@ -162,7 +162,7 @@ async def _replay(folder: Path) -> dict[str, float]:
         at_rest = _resident_mib()
         await pilot.press("T")
         await app.workers.wait_for_complete()
-        Sweeper().settle()  # as the workbench does in a terminal
+        settle()  # as the workbench does in a terminal
         for _ in range(JUMPS):
             seq = dice.randint(1, len(handle.records))
             begin = time.thread_time()
@@ -171,7 +171,7 @@ async def _replay(folder: Path) -> dict[str, float]:
             jumps.append(time.thread_time() - begin)
             await pilot.pause()
         app.time_travel.action_past_go(len(handle.records) // 2)
-        app.time_travel.action_past("play")
+        app.time_travel.action_past("page", 1)
         await asyncio.sleep(1.0)
         await pilot.press("L")
         after = _resident_mib()
@@ -202,7 +202,7 @@ async def _attached(folder: Path, whole: Path, stops: Sequence[int]) -> dict[str
     async with app.run_test(size=SIZE) as pilot:
         await app.workers.wait_for_complete()
         await pilot.pause()
-        Sweeper().settle()
+        settle()
         begin = time.perf_counter()
         ours, theirs = folder / "events.jsonl", whole / "events.jsonl"
         with theirs.open("rb") as file, ours.open("ab") as on:

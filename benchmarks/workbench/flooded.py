@@ -20,10 +20,11 @@ from typing import cast
 import msgspec
 
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Task
 from akg_tui.engine.run_handle import RunHandle
-from akg_tui.evaluate.evidence.findings import (
+from akg_tui.evidence.findings import (
     MOST_ROWS,
     CodeFunction,
     CompilerRemark,
@@ -32,7 +33,7 @@ from akg_tui.evaluate.evidence.findings import (
     Loop,
     MachineCode,
 )
-from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evidence.roof import Roof
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.view.lazy_rows import OnDemand
@@ -156,9 +157,9 @@ def _findings(odd: bool) -> bytes:
 _FOUND = (_findings(False), _findings(True))
 
 
-async def _code(self: EvidenceReader, task: Task, kernel: str) -> KernelFindings:
+async def _code(self: EvidenceReader, task: Task, kernel: KernelFiles) -> KernelFindings:
     """The answer about a kernel, decoded as that of a process is."""
-    return msgspec.json.decode(_FOUND[len(kernel) % 2], type=KernelFindings)
+    return msgspec.json.decode(_FOUND[kernel.size % 2], type=KernelFindings)
 
 
 async def _roofs(self: EvidenceReader, task: Task) -> tuple[Roof, ...]:

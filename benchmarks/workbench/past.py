@@ -22,7 +22,7 @@ from pathlib import Path
 from akg_tui.engine.follower import Followed
 from akg_tui.store.history import History
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.garbage_collection import Sweeper
+from akg_tui.tui.garbage_collection import settle
 from akg_tui.tui.screens.runs import Runs
 from benchmarks import fold
 from benchmarks.workbench import flat
@@ -54,7 +54,7 @@ async def _jumps(folder: Path) -> dict[str, float]:
     async with app.run_test(size=SIZE) as pilot:
         await app.workers.wait_for_complete()
         await pilot.pause()
-        Sweeper().settle()  # as the workbench does in a terminal
+        settle()  # as the workbench does in a terminal
         for _ in range(JUMPS):
             seq = dice.randint(1, len(handle.records))
             begin = time.thread_time()
@@ -101,7 +101,7 @@ async def _list(folder: Path) -> dict[str, float]:
                     shown = time.perf_counter() - begin
                 if screen.catalogue.searched:
                     all_found = time.perf_counter() - begin
-        Sweeper().settle()  # as the workbench does in a terminal
+        settle()  # as the workbench does in a terminal
         late.clear()
         worked.clear()
         for key in ("down", "pagedown", "end", "s", "s", "home", "slash", "1", "enter") * 3:
@@ -117,7 +117,7 @@ async def _list(folder: Path) -> dict[str, float]:
     }
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Measure all three, print, and say whether the bounds hold."""
     with tempfile.TemporaryDirectory(prefix="akg-past-") as scratch:
         long = Path(scratch) / "long"

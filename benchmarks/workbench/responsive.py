@@ -29,7 +29,7 @@ def _over(folder: Path) -> bool:
     return any('"RunFinished"' in path.read_text() for path in folder.glob("runs/*/events.jsonl"))
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Measure, print, and say whether the bound holds."""
     with tempfile.TemporaryDirectory() as base:
         folder = write_task(Path(base) / "task")

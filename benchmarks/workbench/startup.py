@@ -27,7 +27,7 @@ REPEATS = 9
 FIRST_FRAME_MS = 300.0
 HELP_MS = 150.0
 FIRST = b"opening the run"  # the first frame
-DECK = b"row_softmax"  # the deck's header: the run is open and shown
+DECK = b"gelu_bias"  # the deck's header: the run is open and shown
 COMMAND = [sys.executable, "-m", "akg_tui"]
 
 
@@ -76,7 +76,7 @@ def _leave(pid: int, terminal: int) -> None:
     os.close(terminal)
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Measure, print, and say whether the bounds hold."""
     pythons, textuals, helps, frames = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -272,7 +272,7 @@ def _idle(report: Path) -> tuple[float, float]:
         terminal.close()
 
 
-def run() -> bool:
+def main(_words: list[str]) -> bool:
     """Measure, print, and say whether the bounds hold."""
     figures = {
         "log_us_a_line": log_us_a_line(),

@@ -18,9 +18,10 @@ from akg_tui.agent.models.served import Served
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
-from akg_tui.core.task import Agent, BadAgent, stated_agent
+from akg_tui.core.task import Agent
 from akg_tui.engine.run_service import RunFault, RunRequest, prepare
 from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.task_toml import BadAgent, stated_agent
 from tests.engine.runs import make_task
 from tests.lab.chat import (
     DONE,

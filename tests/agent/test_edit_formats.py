@@ -74,7 +74,7 @@ async def test_a_model_completes_rounds_in_each_format(tmp_path: Path, form: Edi
     assert run.state.ok
     assert run.state.count(Verdict.KEEP) == 2
     assert run.state.best is not None
-    assert 'SPEED = "C"' in work.kernel(run.state.best.blob)
+    assert 'SPEED = "C"' in work.kernel(run.state.best.blob).text
     assert lab.refused == lab.memory.faults == []
     edits = [e for e in of(run, ev.ToolAnswered) if e.tool == "edit_kernel"]
     assert [e.status for e in edits] == ["success"] * 4
@@ -91,7 +91,7 @@ async def test_a_model_completes_rounds_in_each_format(tmp_path: Path, form: Edi
 async def test_an_edit_before_any_look_is_refused(tmp_path: Path, form: EditFormat) -> None:
     who = Agent(model="m", edit_format=form)
     async with held(tmp_path, hold=Phase.PLAN, agent=who) as live:
-        document = Document.from_text(live.kernel(live.state.work_blob), path="kernel.py")
+        document = Document.from_text(live.kernel(live.state.work_blob).text, path="kernel.py")
         edit = CALLS[form](document, 0, 1, ["SPEED = 9"], Tagger(b"another key"))
         before = live.state.work_blob
         result = ToolExecutor(live).kernel.edit(edit, "").result

@@ -12,7 +12,6 @@ from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.registry import own_tools, refused, tools_in
 from akg_tui.agent.tools.run_access import Host, SubagentCall
-from akg_tui.agent.tools.scripts import Script, script_refusal
 from akg_tui.agent.visit import MAX_TURNS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -109,7 +108,7 @@ def test_an_edit_by_tag_changes_the_line_and_is_journaled_with_its_call() -> Non
     op = {"op": "replace", "from": anchor, "to": anchor, "lines": [line]}
     result = call(executor, "edit_kernel", ops=[op])
     assert result.status == "success"
-    assert run.kernel(run.state.work_blob).split("\n")[2] == line
+    assert run.kernel(run.state.work_blob).text.split("\n")[2] == line
     kinds = [type(record.event).__name__ for record in run.records[-3:]]
     assert kinds == ["ToolCalled", "KernelEdited", "ToolAnswered"]
 
@@ -119,18 +118,18 @@ def test_old_tags_are_followed_through_the_agents_own_edits_and_no_further() -> 
     executor = ToolExecutor(run)
     view = call(executor, "read_kernel").output
     first, third = anchors(view)[0], anchors(view)[2]
-    above = {"op": "insert", "before": first, "lines": ["# new", "# and more"]}
+    above = {"op": "insert", "before": first, "lines": ["NEW = 1", "MORE = 2"]}
     assert call(executor, "edit_kernel", ops=[above]).status == "success"
     line = "BLOCK = 8  # tune: [1, 2, 4, 8]"
     op = {"op": "replace", "from": third, "lines": [line]}
     assert call(executor, "edit_kernel", ops=[op]).status == "success"
-    edited = run.kernel(run.state.work_blob)
-    assert edited.split("\n")[:2] == ["# new", "# and more"]
+    edited = run.kernel(run.state.work_blob).text
+    assert edited.split("\n")[:2] == ["NEW = 1", "MORE = 2"]
     assert edited.split("\n")[4] == line
     again = call(executor, "edit_kernel", ops=[op])
     assert again.status == "error"
     assert "changed by your own later edit" in again.error_information
-    assert run.kernel(run.state.work_blob) == edited
+    assert run.kernel(run.state.work_blob).text == edited
 
 
 def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
@@ -142,7 +141,7 @@ def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
     result = call(executor, "edit_kernel", ops=[op])
     assert result.status == "error"
     assert run.state.work_blob == "seed"
-    assert run.kernel("seed") == KERNEL
+    assert run.kernel("seed").text == KERNEL
 
 
 class Scripted:
@@ -222,24 +221,6 @@ def test_a_blocked_agent_is_heard_and_its_visit_ends() -> None:
     told = call(ToolExecutor(run), "report_blocked", kind="other", reason="no way to go on here")
     assert told.status == "success"
     assert visit_over(run.state, run.now)
-
-
-def test_a_script_runs_once_a_person_let_it_where_the_gate_is_set() -> None:
-    run = in_phase(Phase.EDIT)
-    script, other = Script("notes/a.sh", "ls", ("-l",)), Script("notes/b.sh", "rm")
-    assert "not allowed in this run" in script_refusal(run, script)
-    run.must(cmd.SetGate(Gate.SCRIPT, on=True))
-    assert "waits for a person's leave" in script_refusal(run, script)
-    assert run.state.gate is not None
-    assert (run.state.gate.subject, run.state.gate.detail) == (
-        script.sha256,
-        "notes/a.sh -l\nls",
-    )
-    run.must(cmd.AnswerGate(run.state.gate.gate, approve=True))
-    assert script_refusal(run, script) == ""
-    assert "waits" in script_refusal(run, other)
-    run.must(cmd.AnswerGate(run.state.gate.gate, approve=False))
-    assert "a person refused this script" in script_refusal(run, other)
 
 
 async def test_a_call_that_could_overrun_the_budget_is_not_made() -> None:

@@ -31,6 +31,10 @@ def nothing(run: Path) -> None:
     """No trap is laid."""
 
 
+def empty_notes(run: Path) -> None:
+    (run / "notes").mkdir()
+
+
 def link_out(run: Path) -> None:
     (run / "notes").mkdir()
     (run / "notes" / "out").symlink_to(run.parents[2] / "outside")
@@ -184,7 +188,7 @@ CASES = [
         "execute_script",
         {"script_path": "notes/a.md"},
         "is not a script",
-        lambda run: (run / "notes").mkdir(),
+        empty_notes,
     ),
     Case(
         "the kernel as a script",
@@ -195,8 +199,8 @@ CASES = [
     Case(
         "a reference of its own",
         "verify_kernel",
-        {"task_code": "class Model: pass", "generated_code": "x", "op_name": "o"},
-        "is not this run's reference",
+        {"task_code": "class Other: pass", "generated_code": "x", "op_name": "o"},
+        "task_code: line 1: the file defines no class Model",
     ),
     Case(
         "another target",
@@ -213,7 +217,7 @@ CASES = [
             "op_name": "o",
             "cur_path": "task",
         },
-        "expected a folder under notes/",
+        "expected a node of trace/ or a folder of notes/",
     ),
     Case(
         "code from outside",
@@ -232,27 +236,36 @@ async def make(engine: Engine, tool: str, arguments: dict[str, Any]) -> ToolResu
     return await ToolExecutor(engine).execute(ToolUse("u1", tool, arguments))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.tool}: {case.name}")
-async def test_an_order_from_outside_changes_nothing(case: Case, tmp_path: Path) -> None:
+TRAPS = list(dict.fromkeys(case.trap for case in CASES))
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__.strip("<>"))
+async def test_an_order_from_outside_changes_nothing(
+    trap: Callable[[Path], None], tmp_path: Path
+) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.txt").write_text(SECRET)
     async with held(tmp_path) as engine:
         run = Path(engine.path)
-        case.trap(run)
+        trap(run)
         before = files(tmp_path, run)
-        state = engine.state
-        journal = (run / "events.jsonl").read_bytes()
-        result = await asyncio.wait_for(make(engine, case.tool, case.arguments), 10)
-        assert result.status == "error"
-        assert result.output == ""
-        assert case.why in result.error_information
-        assert SECRET not in result.error_information
-        assert files(tmp_path, run) == before
-        assert (run / "events.jsonl").read_bytes().startswith(journal)
-        new = [type(record.event) for record in engine.records[state.seq :]]
-        assert new == [ev.ToolCalled, ev.ToolAnswered]
-        assert engine.state.task == state.task
-        assert engine.state.work_blob == state.work_blob
+        for case in CASES:
+            if case.trap is trap:
+                await check_refused(engine, case)
+                assert files(tmp_path, run) == before, case.name
+
+
+async def check_refused(engine: Engine, case: Case) -> None:
+    state, journal = engine.state, (Path(engine.path) / "events.jsonl").read_bytes()
+    result = await asyncio.wait_for(make(engine, case.tool, case.arguments), 10)
+    assert (result.status, result.output) == ("error", ""), case.name
+    assert case.why in result.error_information, case.name
+    assert SECRET not in result.error_information
+    assert (Path(engine.path) / "events.jsonl").read_bytes().startswith(journal)
+    new = [type(record.event) for record in engine.records[state.seq :]]
+    assert new == [ev.ToolCalled, ev.ToolAnswered], case.name
+    assert engine.state.task == state.task
+    assert engine.state.work_blob == state.work_blob
 
 
 def access_to(folder: Path) -> FileAccess:

@@ -14,9 +14,9 @@ from akg_tui.agent.prompt import _changes, kernel_again, system_text
 from akg_tui.agent.tools.registry import offered
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
-from akg_tui.core.plan.knobs import BadKnob, knobs_in, with_setting
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import BadKnob, knobs_in, with_setting
 from akg_tui.core.task import Agent, Files, Task
-from akg_tui.kernel_files import join_files, split_files
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
 
@@ -36,7 +36,7 @@ async def caller(folder: Path, **held_with: Any) -> AsyncIterator[Caller]:
 
 
 def texts(call: Caller) -> dict[str, str]:
-    return split_files(NAMES, call.engine.kernel(call.engine.state.work_blob))
+    return call.engine.kernel(call.engine.state.work_blob).texts
 
 
 def tag(view: str, text: str) -> str:
@@ -85,7 +85,7 @@ async def test_a_kernel_that_is_back_is_named_by_the_digests_that_its_views_show
 ) -> None:
     async with caller(tmp_path) as call:
         view, kernel = await call.good("read_kernel"), call.executor.kernel
-        told = kernel_again(call.engine.state.task, 0, kernel.sha256, kernel.file_digests)
+        told = kernel_again(call.engine.state.task, 0, kernel.files)
         for row in view.split("\n"):
             if row.startswith("@"):
                 name, _, sha, *_ = row.removeprefix("@").split()
@@ -105,7 +105,7 @@ async def test_drafts_replace_the_files_that_they_name_and_keep_the_others(
         call.note("whole/shape.py", "WIDTH = 2\n")
         call.note("whole/README.md", "not one of them")
         await call.good("try_kernel", path="notes/whole")
-        tried = [split_files(NAMES, call.engine.kernel(t.blob)) for t in call.engine.state.trials]
+        tried = [call.engine.kernel(t.blob).texts for t in call.engine.state.trials]
         assert tried == [
             {**FILES, "kernel.py": fast},
             {**FILES, "scale.cpp": "int h();\n"},
@@ -127,7 +127,7 @@ async def test_a_sweep_varies_knobs_of_all_files(tmp_path: Path) -> None:
     async with caller(tmp_path) as call:
         told = await call.good("sweep_kernel", knobs=["WIDTH", "LANES"])
         assert "4 of 4 settings" in told
-        swept = [split_files(NAMES, call.engine.kernel(t.blob)) for t in call.engine.state.trials]
+        swept = [call.engine.kernel(t.blob).texts for t in call.engine.state.trials]
         found = {(s["shape.py"].split("#")[0], s["scale.cpp"].split("//")[0]) for s in swept}
         assert found == {
             (f"WIDTH = {width}  ", f"#define LANES {lanes}  ")
@@ -138,18 +138,19 @@ async def test_a_sweep_varies_knobs_of_all_files(tmp_path: Path) -> None:
 
 
 def test_a_bad_knob_is_told_by_its_file_and_line() -> None:
-    bad = join_files({**FILES, "scale.cpp": "int f();\n#define LANES 5  // tune: [4, 8]\n"})
+    bad = KernelFiles({**FILES, "scale.cpp": "int f();\n#define LANES 5  // tune: [4, 8]\n"})
     with pytest.raises(BadKnob, match=r"scale\.cpp line 2: LANES: the value 5 is not among"):
-        knobs_in(NAMES, bad)
-    text = "#define LANES 4  // tune: [4, true]\n"
+        knobs_in(bad)
+    text = KernelFiles({"kernel.py": "#define LANES 4  // tune: [4, true]\n"})
     with pytest.raises(BadKnob, match="line 1: LANES: value and choices must be"):
-        knobs_in(("kernel.py",), text)
+        knobs_in(text)
     constants = (
         "static constexpr std::size_t A = 4;  // tune: [4, 8]\nconst int B=1; // tune: [1]\n"
     )
-    assert [knob.name for knob in knobs_in(("kernel.py",), constants)] == ["A", "B"]
-    changed = with_setting(constants, {"A": 8})
-    assert changed.startswith("static constexpr std::size_t A = 8;  // tune: [4, 8]\n")
+    kernel = KernelFiles({"kernel.py": constants})
+    assert [knob.name for knob in knobs_in(kernel)] == ["A", "B"]
+    changed = with_setting(kernel, {"A": 8})
+    assert changed.text.startswith("static constexpr std::size_t A = 8;  // tune: [4, 8]\n")
 
 
 async def test_search_names_the_file_of_a_line_with_the_tag_that_an_edit_takes(
@@ -177,7 +178,7 @@ async def test_a_probe_measures_a_draft_of_one_file_with_the_others(tmp_path: Pa
         await call.good("verify_kernel", generated_code="x = 1\n", file="shape.py", **given)
         await call.good("profile_kernel", generated_code="work/kernel.py", **given)
         seen = call.engine._judge.seen[-2:]  # type: ignore[attr-defined]
-        assert seen == [join_files({**FILES, "shape.py": "x = 1\n"}), join_files(FILES)]
+        assert seen == [KernelFiles({**FILES, "shape.py": "x = 1\n"}).page, KernelFiles(FILES).page]
 
 
 def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -> None:
@@ -203,7 +204,6 @@ def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -
 
 
 def test_a_failed_attempt_is_told_as_a_diff_of_each_file() -> None:
-    before, after = join_files(FILES), join_files({**FILES, "shape.py": "WIDTH = 9\n"})
-    told = _changes(before, after, NAMES)
+    told = _changes(KernelFiles(FILES), KernelFiles({**FILES, "shape.py": "WIDTH = 9\n"}))
     assert "--- before shape.py\n+++ tried shape.py" in told
     assert "kernel.py" not in told

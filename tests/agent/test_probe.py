@@ -204,7 +204,10 @@ async def test_a_server_out_of_reach_is_told_before_anything_is_measured(tmp_pat
     assert summarize_run(run.path).status == "stopped"
 
 
-async def test_a_run_whose_server_came_back_begins_when_a_person_lets_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hand", [cmd.Unpause(), cmd.Stop()], ids=["goes on", "stops"])
+async def test_a_run_whose_model_cannot_be_used_waits_for_a_person(
+    tmp_path: Path, hand: cmd.Command
+) -> None:
     async with Lab(Player(directions())) as lab:
         lab.on_probe = lambda request: refuse(404, "not_found_error")
         run = create(tmp_path / "task", lab.url, rounds=2, probes=True)
@@ -213,28 +216,16 @@ async def test_a_run_whose_server_came_back_begins_when_a_person_lets_it(tmp_pat
         async with asyncio.timeout(30):
             while not work.state.api_failure:
                 await asyncio.sleep(0.01)
-            lab.on_probe = able
-            assert work.send(cmd.Unpause()) is None
+            lab.on_probe = able  # the server came back
+            assert work.send(hand) is None
             await running
         await work.close()
-    assert run.state.settled == 2
-    assert run.state.capabilities == ANTHROPIC
-
-
-async def test_a_stop_ends_a_run_whose_model_cannot_be_used(tmp_path: Path) -> None:
-    async with Lab(unused) as lab:
-        lab.on_probe = lambda request: refuse(404, "not_found_error")
-        run = create(tmp_path / "task", lab.url, probes=True)
-        work = engine(run, lab.url)
-        running = asyncio.create_task(work.run())
-        async with asyncio.timeout(30):
-            while not work.state.api_failure:
-                await asyncio.sleep(0.01)
-            assert work.send(cmd.Stop()) is None
-            await running
-        await work.close()
-    assert run.state.finished == "stopped by the user"
-    assert of(run, ev.EvalStarted) == []
+    if isinstance(hand, cmd.Stop):
+        assert run.state.finished == "stopped by the user"
+        assert of(run, ev.EvalStarted) == []
+    else:
+        assert run.state.settled == 2
+        assert run.state.capabilities == ANTHROPIC
 
 
 async def test_a_server_that_is_only_busy_holds_up_no_baseline(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, RunAgent, in_sight
 from akg_tui.core.phases import Overlay, Phase
-from akg_tui.headless import narrate
+from akg_tui.headless.watched_run import narrate
 from akg_tui.view.spans import plain
 from akg_tui.view.status import status
 from tests.agent.test_sweep import TextRun

@@ -14,8 +14,8 @@ from tests.lab.replies import Reply, Send, call, events, message, stream
 from tests.lab.runs import check_sound, create, directions, engine, of, play
 from tests.lab.server import Lab, Request
 
-RUNS = 6
-REPLIES = 200  # over all runs
+RUNS = 3
+REPLIES = 100  # over all runs
 
 TOOLS = ["edit_kernel", "finish", "read_kernel", "report_diagnosis", "submit_plan"]
 
@@ -107,7 +107,7 @@ class LuckyRubbish(Rubbish):
     whole length, so that rubbish meets it in every phase and beside real work.
     """
 
-    huge = 70_000  # more than is journaled, and few enough events for 200 replies
+    huge = 70_000  # more than is journaled, and few enough events for 100 replies
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -122,7 +122,7 @@ class LuckyRubbish(Rubbish):
         return super().__call__(request)
 
 
-async def test_200_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_path: Path) -> None:
+async def test_100_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_path: Path) -> None:
     lucky = LuckyRubbish(7)
     async with Lab(lucky) as lab:
         run = create(tmp_path / "task", lab.url, rounds=50)
@@ -133,7 +133,7 @@ async def test_200_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_pat
     assert run.state.finished.isprintable()
     assert run.state.settled >= 3
     assert run.state.best is not None
-    kept = run.history.read_blob(run.state.best.blob).decode()
+    kept = run.history.read_kernel(run.state.best.blob).text
     assert 'SPEED = "C"' in kept, "what made sense was kept"
     assert len(of(run, ev.ModelReplied)) == lucky.asked
     check_sound(run)

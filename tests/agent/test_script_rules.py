@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.run_access import Caller as CallOrigin
 from akg_tui.agent.tools.scripts import Script
@@ -135,12 +133,11 @@ TRIES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(TRIES)))
-async def test_no_call_of_the_agent_makes_a_rule(tmp_path: Path, number: int) -> None:
-    tool, arguments = TRIES[number]
+async def test_no_call_of_the_agent_makes_a_rule(tmp_path: Path) -> None:
     async with calling(tmp_path) as call:
         call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         call.note("b.sh", "echo b\n")
-        await call(tool, **arguments)
-        assert call.engine.state.rules == ()
-        assert Gate.SCRIPT in call.engine.state.gates
+        for tool, arguments in TRIES:
+            await call(tool, **arguments)
+            assert call.engine.state.rules == (), tool
+            assert Gate.SCRIPT in call.engine.state.gates, tool

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from akg_tui.agent.models.messages_api import Assembly
 from akg_tui.agent.subagents import A_VISIT, AT_ONCE, MAX_CALLS
 from akg_tui.agent.tools.registry import tools_in
 from akg_tui.core import events as ev
@@ -20,7 +19,7 @@ from akg_tui.core.recovery import opening
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
-from akg_tui.headless import narrate
+from akg_tui.headless.watched_run import narrate
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.family import Family, is_child, prompt_of, says
 from tests.lab.player import Player
@@ -64,31 +63,24 @@ def names(request: Request) -> list[str]:
     return [tool["name"] for tool in request.body["tools"]]
 
 
-async def test_c11_a_subagent_has_its_parents_tools_but_task(tmp_path: Path) -> None:
-    family = Family(Player(directions()), ["look around"])
-    _, lab = await played(tmp_path, family)
-    own, given = names(parents(lab)[0]), names(family.children[0])
-    assert "task" in own
-    assert given == [name for name in own if name != "task"]
-
-
-async def test_c11_a_subagent_cannot_start_another(tmp_path: Path) -> None:
+async def test_c11_c12_a_subagent_has_its_parents_tools_but_task_and_its_prompt_alone(
+    tmp_path: Path,
+) -> None:
     def child(prompt: str, turn: int) -> list[Block]:
         return says("ended") if turn else [call("task", {"prompt": "deeper"}, "toolu_deep")]
 
-    run, _ = await played(tmp_path, Family(Player(directions()), ["dig"], child))
+    family = Family(Player(directions()), ["look around"], child)
+    run, lab = await played(tmp_path, family)
+    own, given = names(parents(lab)[0]), names(family.children[0])
+    assert "task" in own
+    assert given == [name for name in own if name != "task"]
     assert len(of(run, ev.SubagentStarted)) == 1
     (answer,) = [e for e in of(run, ev.ToolAnswered) if e.source == "s1"]
     assert (answer.call, answer.status) == ("s1/toolu_deep", "error")
     assert "there is no tool 'task'" in answer.error_information
-
-
-async def test_c12_a_subagent_begins_with_its_prompt_and_nothing_else(tmp_path: Path) -> None:
-    family = Family(Player(directions()), ["which flags are set?"])
-    await played(tmp_path, family)
-    (request,) = family.children
-    assert [m["role"] for m in request.body["messages"]] == ["user"]
-    assert prompt_of(request) == "which flags are set?"
+    first = family.children[0]
+    assert [m["role"] for m in first.body["messages"]] == ["user"]
+    assert prompt_of(first) == "look around"
 
 
 async def test_c13_a_subagent_makes_at_most_30_model_calls(tmp_path: Path) -> None:
@@ -215,14 +207,14 @@ STEERING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("tool", STEERING)
-async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path, tool: str) -> None:
+async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path) -> None:
     def child(prompt: str, turn: int) -> list[Block]:
-        return says("no") if turn else [call(tool, STEERING[tool], "toolu_c")]
+        return says("no") if turn else [call(t, given, t) for t, given in STEERING.items()]
 
     run, _ = await played(tmp_path, Family(Player(directions()), ["act"], child))
-    (answer,) = [e for e in of(run, ev.ToolAnswered) if e.source]
-    assert f"{tool} is not allowed to a subagent in phase PLAN" in answer.error_information
+    answers = [e for e in of(run, ev.ToolAnswered) if e.source]
+    for tool, answer in zip(STEERING, answers, strict=True):
+        assert f"{tool} is not allowed to a subagent in phase PLAN" in answer.error_information
     assert not of(run, ev.QuestionAsked)
     assert not of(run, ev.BlockedReported)
     for phase in (Phase.PLAN, Phase.EDIT):
@@ -357,47 +349,3 @@ async def test_a_diagnosis_is_a_named_subagent_with_a_fresh_context(tmp_path: Pa
     assert "Phase DIAGNOSE" in kept.read_text().splitlines()[0]
     assert run.state.turn_open is False
     check_sound(run)
-
-
-async def test_a_subagent_that_fails_is_an_error_result_and_the_run_goes_on(
-    tmp_path: Path,
-) -> None:
-    family = Family(Player(directions()), ["refuse"])
-
-    async def script(request: Request) -> Reply:
-        if is_child(request):
-            said = events(says("I will not"), stop_reason="refusal")
-            return Reply([Send(stream(said))])
-        return await family(request)
-
-    async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=1)
-        await play(engine(run, lab.url))
-    assert run.state.finished == "max rounds reached (1)"
-    told = result_of(lab, "toolu_t0")
-    assert told["is_error"]
-    assert "came to no answer: the model refused to go on" in str(told["content"])
-    assert of(run, ev.SubagentEnded)[0].status == "failed"
-    check_sound(run)
-
-
-def test_the_replies_of_two_calls_at_once_are_told_apart() -> None:
-    """What one cancelled call took is not what another took."""
-    from akg_tui.agent.models.endpoint import Endpoint
-    from akg_tui.agent.models.served import Served
-    from akg_tui.core.task import Agent
-
-    claude = Served(Agent(model="m", base_url="http://127.0.0.1:9"), Endpoint("m"))
-
-    async def ask(tokens: int) -> int | None:
-        reply = Assembly()
-        reply.id = "msg"
-        reply.usage = {"input_tokens": tokens}
-        claude._under_way[asyncio.current_task()] = reply
-        await asyncio.sleep(0)
-        return claude.unfinished.input_tokens if claude.unfinished else None
-
-    async def both() -> list[int | None]:
-        return list(await asyncio.gather(ask(1), ask(2)))
-
-    assert asyncio.run(both()) == [1, 2]

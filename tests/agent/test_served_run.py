@@ -21,7 +21,7 @@ async def test_a_competent_model_plans_edits_and_keeps(tmp_path: Path) -> None:
     assert run.state.count(Verdict.KEEP) == 2
     best = run.state.best
     assert best is not None
-    assert 'SPEED = "C"' in work.kernel(best.blob)
+    assert 'SPEED = "C"' in work.kernel(best.blob).text
     assert lab.refused == lab.memory.faults == []
     (probed,) = of(run, ev.EndpointProbed)
     assert probed.capabilities.usage

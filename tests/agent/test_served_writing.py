@@ -35,7 +35,7 @@ async def test_a_model_that_needs_four_tries_from_nothing_gets_there(tmp_path: P
         await play(work)
     assert (run.state.finished, run.state.ok) == ("the kernel is correct", True)
     assert run.state.tries == 4
-    assert work.kernel(run.state.seed_blob) == KERNEL
+    assert work.kernel(run.state.seed_blob).text == KERNEL
     assert entered(run) == ["BASELINE", *["WRITE", "BASELINE"] * 4, "DONE"]
     assert lab.refused == lab.memory.faults == []
     check_sound(run)

@@ -24,7 +24,7 @@ from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached, LiveNow
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.live import Live
-from akg_tui.headless import narrate
+from akg_tui.headless.watched_run import narrate
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.family import Family, is_child, prompt_of, says
 from tests.lab.player import Player

@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.sweeps import MAX_CHOICES, MAX_KNOBS
 from akg_tui.core import commands as cmd
@@ -36,6 +34,11 @@ def probes(caller: Caller) -> list[tuple[bool, int, int]]:
     return found
 
 
+def races(caller: Caller) -> list[int]:
+    found: list[int] = caller.engine._judge.races  # type: ignore[attr-defined]
+    return found
+
+
 async def test_every_setting_is_measured_and_the_best_is_compared_and_submitted(
     tmp_path: Path,
 ) -> None:
@@ -43,19 +46,22 @@ async def test_every_setting_is_measured_and_the_best_is_compared_and_submitted(
         told = await caller.good("sweep_kernel", text=TWO)
         rows = told.split("\n")
         assert rows[0].startswith("sweep 1 of p1: 4 of 4 settings")
-        assert rows[1] == 'trial 3: SPEED="C" WIDTH=1: +300.0 % (+296.0 to +304.0), 1 ms'
-        assert [row[:8] for row in rows[2:5]] == ["trial 4:", "trial 1:", "trial 2:"]
-        assert rows[5].startswith("the judge's comparison of trial 3 is trial 5: correct, +300.0 %")
+        assert rows[1] == "settings of one group cannot be told apart"
+        best = 'group 1: trial 3: SPEED="C" WIDTH=1: +300.0 % (+296.0 to +304.0), 1 ms'
+        assert rows[2] == best
+        groups = ["group 1: trial 4:", "group 2: trial 1:", "group 2: trial 2:"]
+        assert [row[:17] for row in rows[3:6]] == groups
+        assert rows[6].startswith("the judge's comparison of trial 3 is trial 5: correct, +300.0 %")
         # Five measurements are two trials.
-        assert rows[6] == "3 trials of p1 are left"
+        assert rows[7] == "3 trials of p1 are left"
         assert [each.sweep for each in trials(caller)] == [1] * 5
         assert trials(caller)[0].made_from == 'SPEED="B" WIDTH=1'
-        assert probes(caller) == [(True, 1, 5)] * 4 + [(True, 0, 5)]
+        assert probes(caller) == [(False, 0, 0)] * 4 + [(True, 0, 5)]
+        assert races(caller) == [5]  # with the incumbent
         assert not caller.engine.state.edited
         await caller.good("submit_kernel", trial=5)
-        assert 'SPEED = "C"  # tune: ["B", "C"]' in caller.engine.kernel(
-            caller.engine.state.work_blob
-        )
+        work = caller.engine.kernel(caller.engine.state.work_blob)
+        assert 'SPEED = "C"  # tune: ["B", "C"]' in work.text
 
 
 async def test_a_sweep_without_a_source_is_of_the_kernel_and_submits_the_best(
@@ -63,9 +69,9 @@ async def test_a_sweep_without_a_source_is_of_the_kernel_and_submits_the_best(
 ) -> None:
     async with calling(tmp_path) as caller:
         told = await caller.good("sweep_kernel", knobs=["SPEED"], submit=True)
-        assert 'trial 4: SPEED="WRONG": wrong: wrong values' in told
+        assert 'trial 1: SPEED="WRONG": wrong: wrong values' in told
         assert told.endswith("3 trials of p1 are left\nsubmitted: 1 lines added, 1 removed")
-        text = caller.engine.kernel(caller.engine.state.work_blob)
+        text = caller.engine.kernel(caller.engine.state.work_blob).text
         assert text == KERNEL.replace('"A"  #', '"C"  #')
 
 
@@ -75,10 +81,10 @@ async def test_a_kernel_that_is_the_fastest_is_compared_with_itself_no_more(
     async with calling(tmp_path) as caller:
         told = await caller.good("sweep_kernel", knobs=["WIDTH"], submit=True)
         rows = told.split("\n")
-        assert rows[1].startswith("trial 1: WIDTH=1: ")
+        assert rows[2].startswith("group 1: trial 1: WIDTH=1: ")
         assert rows[-2] == "no setting is faster than the kernel as it is: nothing was submitted"
         assert len(trials(caller)) == len(probes(caller)) == 2
-        assert caller.engine.kernel(caller.engine.state.work_blob) == KERNEL
+        assert caller.engine.kernel(caller.engine.state.work_blob).text == KERNEL
 
 
 async def test_an_edit_declares_the_knobs_that_are_swept(tmp_path: Path) -> None:
@@ -116,29 +122,27 @@ async def test_a_bounded_sweep_is_charged_for_what_it_measured(tmp_path: Path) -
         assert len([each for each in trials(caller) if each.sweep == 2]) == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"text": "class ModelNew:\n    pass\n"}, "the kernel declares no knob"),
-        ({"text": KERNEL, "knobs": ["TILE"]}, "TILE is not declared; there are: SPEED, WIDTH"),
-        ({"text": KERNEL.replace("[1, 2]", "[3]")}, "the value 1 is not among its choices"),
-        ({"text": KERNEL, "trial": 1}, "give one source, not text and trial"),
-        ({"text": "x = ("}, "line 1: '(' was never closed; nothing was measured"),
-        (
-            {"text": KERNEL + "".join(f"K{n} = 1  # tune: [1, 2]\n" for n in range(MAX_KNOBS))},
-            f"{MAX_KNOBS + 2} knobs are declared",
-        ),
-        (
-            {"text": KERNEL.replace("[1, 2]", str(list(range(MAX_CHOICES + 1))))},
-            f"WIDTH has {MAX_CHOICES + 1} choices",
-        ),
-    ],
-)
-async def test_what_cannot_be_swept_costs_nothing(
-    tmp_path: Path, arguments: dict[str, Any], why: str
-) -> None:
+NOT_SWEPT: list[tuple[dict[str, Any], str]] = [
+    ({"text": "class ModelNew:\n    pass\n"}, "the kernel declares no knob"),
+    ({"text": KERNEL, "knobs": ["TILE"]}, "TILE is not declared; there are: SPEED, WIDTH"),
+    ({"text": KERNEL.replace("[1, 2]", "[3]")}, "the value 1 is not among its choices"),
+    ({"text": KERNEL, "trial": 1}, "give one source, not text and trial"),
+    ({"text": "x = ("}, "line 1: '(' was never closed; nothing was measured"),
+    (
+        {"text": KERNEL + "".join(f"K{n} = 1  # tune: [1, 2]\n" for n in range(MAX_KNOBS))},
+        f"{MAX_KNOBS + 2} knobs are declared",
+    ),
+    (
+        {"text": KERNEL.replace("[1, 2]", str(list(range(MAX_CHOICES + 1))))},
+        f"WIDTH has {MAX_CHOICES + 1} choices",
+    ),
+]
+
+
+async def test_what_cannot_be_swept_costs_nothing(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
-        assert why in await caller.refused("sweep_kernel", **arguments)
+        for arguments, why in NOT_SWEPT:
+            assert why in await caller.refused("sweep_kernel", **arguments)
         assert caller.engine.state.trials == ()
         assert probes(caller) == []
 
@@ -157,7 +161,7 @@ async def test_a_sweep_ends_when_the_run_stops_or_the_judge_is_lost(tmp_path: Pa
         real = judge.probe
 
         async def stopped(*args: Any, **kwargs: Any) -> Measurement:
-            if len(trials(caller)) == 1:
+            if len(probes(caller)) == 1:
                 assert caller.engine.send(cmd.Pause()) is None
             return await real(*args, **kwargs)
 

@@ -219,7 +219,7 @@ async def test_the_compiled_reference_and_the_cases_are_told_where_they_were_mea
     async with calling(tmp_path) as caller:
         state = caller.engine.state
         assert state.baseline is not None
-        assert "torch.compile" not in facts_text(state)
+        assert "under torch.compile" not in facts_text(state)
         assert "By case" not in facts_text(state)
         ratio = Interval(2.5, 2.4, 2.6, 0.99)
         compiled = Measurement(outcome=Outcome.CORRECT, candidate_ms=1.2, ratio=ratio)

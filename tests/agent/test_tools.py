@@ -9,27 +9,34 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from akg_tui.agent.chat import ToolResult, ToolUse
+from akg_tui.agent.tools.declaration import Kind
 from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
+from akg_tui.agent.tools.registry import own_tools
 from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import LEAST_CLUSTERS
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Agent, Task
 from akg_tui.engine.engine import Engine
-from akg_tui.evaluate.evidence.findings import CompilerRemark, KernelFindings, MachineCode
-from akg_tui.evaluate.evidence.page import MOST_LINES, Evidence
-from akg_tui.evaluate.evidence.roof import Roof
 from akg_tui.evaluate.sandbox.protections import offered
+from akg_tui.evaluate.statistics import MAIN
+from akg_tui.evidence.compile_report import MOST_LINES
+from akg_tui.evidence.findings import CompilerRemark, KernelFindings, MachineCode
+from akg_tui.evidence.page import Evidence
+from akg_tui.evidence.roof import Roof
 from tests.agent.live import held
 from tests.fresh_interpreter import printed
 
 SCRIPTS = Agent(allow_script=True)
+ROOT = Path(__file__).parents[2]
 
 
 class Caller:
@@ -78,6 +85,27 @@ async def calling(
         yield Caller(engine, host)
 
 
+BASIC = {
+    "read_file": "file_path",
+    "write_file": "content",
+    "ask_user": "message",
+    "check_python_code": "file_path",
+    "check_markdown": "file_path",
+    "execute_script": "script_path",
+}
+
+
+async def test_there_are_six_basic_tools_with_their_required_arguments(tmp_path) -> None:
+    own = own_tools()
+    basic = {name: known.required for name, known in own.items() if known.kind == "basic_tool"}
+    assert basic == {name: (argument,) for name, argument in BASIC.items()}
+    assert {known.kind for known in own.values()} == set(get_args(Kind))
+    async with calling(tmp_path) as call:
+        for name, argument in BASIC.items():
+            why = await call.refused(name)
+            assert why == f"{name} needs the argument {argument!r}"
+
+
 # What every call leaves behind
 
 
@@ -123,6 +151,10 @@ async def test_a_result_is_chained_into_the_next_call(tmp_path) -> None:
         assert (
             await call.good("write_file", content="x", file_path=name) == "notes/relu.txt: 1 bytes"
         )
+        call.note("data.json", '{"rows": [{"nested": 2}]}')
+        second = "read_json_file('notes/data.json')['rows'][0]['nested']"
+        lines = call.note("lines.txt", "one\ntwo\n")
+        assert (await call.good("read_file", file_path=lines, offset=second)).startswith("two\n")
         why = await call.refused("read_file", file_path="read_json_file('trace/none.json')['a']")
         assert "No such file" in why
 
@@ -214,17 +246,16 @@ async def test_a_result_that_json_cannot_hold_is_mended(tmp_path) -> None:
         assert "offset is not a finite number, expected integer" in why
 
 
-@pytest.mark.parametrize(
-    "name", ["", "x" * 100_000, "../../x", "\ud800", "a\0b", "read_kernel\n", "\x1b[2J", "读"]
-)
-async def test_a_tool_of_any_name_is_answered_and_kept_inside_the_trace(tmp_path, name) -> None:
+async def test_a_tool_of_any_name_is_answered_and_kept_inside_the_trace(tmp_path) -> None:
+    names = "", "x" * 100_000, "../../x", "\ud800", "a\0b", "read_kernel\n", "\x1b[2J", "读"
     async with calling(tmp_path) as call:
-        assert "there is no tool" in await call.refused(name, a=1)
-        assert call.node.parent == call.run / "trace"
-        answered = call.engine.records[-1].event
-        assert isinstance(answered, ev.ToolAnswered)
-        assert len(answered.tool) <= 200
-        assert call.engine.state.open_calls == ()
+        for name in names:
+            assert "there is no tool" in await call.refused(name, a=1)
+            assert call.node.parent == call.run / "trace"
+            answered = call.engine.records[-1].event
+            assert isinstance(answered, ev.ToolAnswered)
+            assert len(answered.tool) <= 200
+            assert call.engine.state.open_calls == ()
 
 
 # read_file, write_file
@@ -254,6 +285,8 @@ async def test_a_written_file_is_named_by_the_call_or_by_operator_and_type(tmp_p
         again = await call.good("write_file", content="b", overwrite=False, **named)
         assert "notes/relu-2.py:" in again
         assert (call.run / "notes" / "relu.py").read_text() == "a"
+        await call.good("write_file", content="b", file_path="notes/relu.py")
+        assert (call.run / "notes" / "relu.py").read_text() == "b"
         path = {"file_path": "notes/deep/er/x.md"}
         await call.good("write_file", content="é", encoding="latin-1", **path)
         assert (call.run / "notes/deep/er/x.md").read_bytes() == b"\xe9"
@@ -428,6 +461,20 @@ async def test_a_flood_of_output_is_bounded(tmp_path) -> None:
         assert said.endswith("the end\n")
 
 
+async def test_seed002_read_file_shows_the_tags_of_a_file_that_may_be_edited(tmp_path) -> None:
+    async with calling(tmp_path) as call:
+        assert await call.good("read_file", file_path="work/kernel.py") == await call.good(
+            "read_kernel"
+        )
+        part = await call.good("read_file", file_path="work/kernel.py", offset=2, limit=1)
+        tag, _, line = part.partition("|")
+        assert line.startswith("WIDTH = 1")
+        assert part.endswith("\n(lines 2 to 2 of 6; offset shows others)")
+        op = {"op": "replace", "from": tag.splitlines()[-1], "lines": ["WIDTH = 2"]}
+        await call.good("edit_kernel", ops=[op])
+        assert "|" not in await call.good("read_file", file_path="task/reference.py")
+
+
 # verify_kernel, profile_kernel
 
 
@@ -439,7 +486,8 @@ async def test_a_kernel_is_verified_and_profiled_without_any_event_but_the_calls
         assert facts["op_name"] == "relu"
         facts = json.loads(await call.good("profile_kernel", **measured(FAST), run_times=7))
         assert (facts["gen_time_us"], facts["base_time_us"], facts["speedup"]) == (1000, 3000, 3)
-        assert "correct" not in facts
+        assert facts["correctness"] == "not verified"
+        assert not {"correct", "max_error"} & set(facts)
         assert call.engine._judge.probes == [(False, 0, 0), (True, 7, 5)]
         kinds = {type(record.event) for record in call.engine.records[before.seq :]}
         assert kinds == {ev.ToolCalled, ev.ToolAnswered}
@@ -449,8 +497,8 @@ async def test_a_kernel_is_verified_and_profiled_without_any_event_but_the_calls
 async def test_a_profile_tells_what_binds_in_plan_too_as_one_page(tmp_path) -> None:
     asked = []
 
-    async def inspect(task: Task, reference: str, kernel: str) -> Evidence:
-        asked.append((task.op, kernel))
+    async def inspect(task: Task, reference: str, kernel: KernelFiles) -> Evidence:
+        asked.append((task.op, kernel.text))
         roof = Roof("", 3_000_000, 10, "L2", 6e9, 1e9, "float32")
         remark = CompilerRemark(4, "missed", "not vectorized: \x1b[31mred")
         code = MachineCode(compiler="g++", remarks=(remark,) * 300)
@@ -475,12 +523,70 @@ async def test_a_wrong_kernel_is_an_error_and_the_reference_may_be_given_whole(t
         reference = (call.run / "task" / "reference.py").read_text()
         arguments = measured(WRONG) | {"task_code": f"\n{reference}\n\n"}
         assert "wrong: wrong values" in await call.refused("verify_kernel", **arguments)
-        why = await call.refused("profile_kernel", **measured(FAST), device_id=1)
-        assert "device 0 only" in why
         arguments = measured("notes/k.py") | {"cur_path": "notes/out"}
         call.note("k.py", FAST)
         await call.good("verify_kernel", **arguments)
         assert json.loads((call.run / "notes/out/verify_result.json").read_text())["correct"]
+
+
+async def test_seed001_profile_kernel_does_not_verify(tmp_path) -> None:
+    async with calling(tmp_path) as call:
+        facts = json.loads(await call.good("profile_kernel", **measured(WRONG)))
+        assert (facts["gen_time_us"], facts["speedup"]) == (500, 6)
+        assert facts["correctness"] == "not verified"
+        assert call.engine._judge.asked == [(False, "", 0)]
+
+
+SEED001_TASK = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs():
+    return [torch.randn(16)]
+def get_init_inputs():
+    return []
+"""
+
+
+async def test_seed001_any_task_code_with_a_model_is_measured_in_a_judge_of_its_own(
+    tmp_path,
+) -> None:
+    async with calling(tmp_path) as call:
+        await call.good("read_kernel")
+        node = str(call.node.relative_to(call.run))
+        own = measured(FAST) | {"task_code": SEED001_TASK, "cur_path": node}
+        await call.good("verify_kernel", **own)
+        await call.good("profile_kernel", **own)
+        text = SEED001_TASK.strip()
+        assert call.engine._judge.asked == [(True, text, 0), (False, text, 0)]
+        kept = [json.loads((call.run / node / f"{n}_result.json").read_text()) for n in KINDS]
+        assert [k["op_name"] for k in kept] == ["relu", "relu"]
+        assert call.engine.state.attempts[-1].number == 0
+
+
+KINDS = ("verify", "profile")
+
+
+async def test_seed001_another_framework_or_device_is_refused_with_the_reason(tmp_path) -> None:
+    async with calling(tmp_path) as call:
+        for change, why in (
+            ({"framework": "mindspore"}, "expected results with torch alone"),
+            ({"device_id": 1}, "device 1: the target cpu has device 0 only"),
+            ({"task_code": "x = 1\ny = 2"}, "task_code: line 1: the file defines no class Model"),
+            ({"cur_path": "trace/000000-none"}, "trace/000000-none/request.json"),
+            ({"cur_path": "work"}, "expected a node of trace/ or a folder of notes/"),
+        ):
+            for tool in ("verify_kernel", "profile_kernel"):
+                assert why in await call.refused(tool, **measured(FAST) | change)
+        assert call.engine._judge.probes == []
+
+
+def test_seed001_the_sampling_rule_is_one_in_schema_docs_and_code() -> None:
+    rule = f"{LEAST_CLUSTERS} pairs of processes"
+    assert rule in own_tools()["profile_kernel"].properties["run_times"]["description"]
+    assert rule in (ROOT / "docs" / "tools.md").read_text()
+    assert MAIN.looks[0].clusters == LEAST_CLUSTERS
 
 
 async def test_probes_of_a_visit_are_numbered(tmp_path) -> None:

@@ -7,16 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from akg_tui.agent.prompt import situation
+from akg_tui.agent.tools.run_access import KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, Phase, Verdict
+from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from tests.agent.live import held
 from tests.agent.test_tools import Caller, calling
+from tests.core.simulated import SimulatedRun, failed, planned
 from tests.engine.runs import KERNEL
 from tests.lab.player import Player
 from tests.lab.replies import Block, Reply, call, message
@@ -43,7 +45,7 @@ async def test_a_trial_is_journaled_with_its_figures_and_changes_nothing(tmp_pat
         assert told.endswith("4 trials of p1 are left")
         (tried,) = events(caller, ev.KernelTried)
         assert (tried.trial, tried.item, tried.made_from) == (1, "p1", "a whole text")
-        assert caller.engine.kernel(tried.blob) == FAST
+        assert caller.engine.kernel(tried.blob).text == FAST
         assert tried.measurement.candidate_ms == 1.0
         after = caller.engine.state
         assert (after.work_blob, after.edited) == (before.work_blob, False)
@@ -58,7 +60,7 @@ async def test_a_failed_trial_tells_why_and_its_item_goes_on(tmp_path: Path) -> 
         assert caller.engine.state.item("p1").state == "ACTIVE"
         await caller.good("submit_kernel", text=FAST)
         (edited,) = events(caller, ev.KernelEdited)
-        assert caller.engine.kernel(edited.blob) == FAST
+        assert caller.engine.kernel(edited.blob).text == FAST
 
 
 async def test_the_line_of_an_error_comes_with_its_tag_and_can_be_edited_at_once(
@@ -70,7 +72,7 @@ async def test_the_line_of_an_error_comes_with_its_tag_and_can_be_edited_at_once
 
         async def fails(*given: Any, **how: Any) -> Measurement:
             why = f"build: kernel.py:{line}: no such speed"
-            if 'SPEED = "B"' in given[0]:
+            if 'SPEED = "B"' in given[0].text:
                 return Measurement(
                     outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=why,
                     max_error=2.0, tolerance=1.0,
@@ -101,7 +103,7 @@ async def test_an_edit_is_tried_then_edited_further_by_its_new_tags_and_submitte
         assert "REJECTED" in await caller.refused("edit_kernel", ops=[{**op, "at": tag}])
         await caller.good("submit_kernel", trial=2)
         (edited,) = events(caller, ev.KernelEdited)
-        assert caller.engine.kernel(edited.blob) == FAST
+        assert caller.engine.kernel(edited.blob).text == FAST
         assert [t.made_from for t in events(caller, ev.KernelTried)] == [
             "an edit of the kernel",
             "an edit of trial 1",
@@ -121,25 +123,21 @@ async def test_a_draft_of_the_notes_and_an_earlier_attempt_can_be_tried_and_subm
         assert "no text of an attempt 7" in await caller.refused("submit_kernel", attempt=7)
         assert "there is no trial 3" in await caller.refused("submit_kernel", trial=3)
         await caller.good("submit_kernel", path=path)
-        assert caller.engine.kernel(caller.engine.state.work_blob) == FAST
+        assert caller.engine.kernel(caller.engine.state.work_blob).text == FAST
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
+async def test_what_can_be_no_kernel_costs_no_trial(tmp_path: Path) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
         ({}, "give a source"),
         ({"trial": 1, "path": "notes/a.py"}, "give one source, not path and trial"),
         ({"text": "x", "edit": {"ops": []}}, "an edit is made of the kernel"),
         ({"text": "x = ("}, "line 1: '(' was never closed; no trial was made"),
         ({"text": "x = 1\n"}, "the file defines no class ModelNew; no trial was made"),
         ({"path": "notes/none.py"}, "No such file"),
-    ],
-)
-async def test_what_can_be_no_kernel_costs_no_trial(
-    tmp_path: Path, arguments: dict[str, Any], why: str
-) -> None:
+    ]
     async with calling(tmp_path) as caller:
-        assert why in await caller.refused("try_kernel", **arguments)
+        for arguments, why in bad:
+            assert why in await caller.refused("try_kernel", **arguments)
         assert caller.engine.state.trials == ()
         assert caller.engine._judge.probes == []  # type: ignore[attr-defined]
 
@@ -240,4 +238,47 @@ async def test_a_good_trial_is_submitted_in_the_same_call_and_a_bad_one_is_not(
         assert not caller.engine.state.edited
         told = await caller.good("try_kernel", text=slower, submit=True)
         assert told.endswith("2 trials of p1 are left\nsubmitted: 2 lines added, 2 removed")
-        assert caller.engine.kernel(caller.engine.state.work_blob) == slower
+        assert caller.engine.kernel(caller.engine.state.work_blob).text == slower
+
+
+def one(text: str) -> KernelFiles:
+    return KernelFiles({"kernel.py": text})
+
+
+class Texts:
+    """A run whose kernels are these texts by blob, for a session with the kernel."""
+
+    tag_key = b"key"
+
+    def __init__(self, run: SimulatedRun, texts: dict[str, str]) -> None:
+        self._run, self.texts = run, texts
+
+    @property
+    def state(self) -> RunState:
+        return self._run.state
+
+    def kernel(self, blob: str) -> KernelFiles:
+        return one(self.texts[blob])
+
+    def keep_kernel(self, kernel: KernelFiles) -> str:
+        self.texts["new"] = kernel.text
+        return "new"
+
+    def send(self, command: cmd.Command) -> cmd.Rejected | None:
+        return self._run.send(command)
+
+
+def test_seed000_a_copy_that_differs_in_comments_only_costs_no_round() -> None:
+    run = planned("a", "b", "c")
+    run.tries(failed())
+    texts = Texts(run, {run.state.seed_blob: KERNEL, "b1": WRONG})
+    session = KernelSession(texts)  # type: ignore[arg-type]
+    told = session.submit(one(WRONG.replace("\n\n\n", "  # a comment\n\n")), "").result
+    assert told.error_information.startswith(
+        "but for comments and blanks this is the kernel of attempt 1 (p1), which was FAIL against"
+    )
+    told = session.submit(one(f"# mine\n{KERNEL}"), "").result
+    assert told.error_information.startswith("but for comments and blanks this is the best kernel")
+    assert run.state.phase is Phase.EDIT
+    assert session.submit(one(FAST), "").result.status == "success"
+    assert run.state.edited

@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from akg_tui.agent.chat import ChatRequest, ToolSpec, UserMessage
+from akg_tui.agent.chat import ChatReply, ChatRequest, ToolSpec, UserMessage
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.served import Served
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
+from akg_tui.core.sanitize import encode_said
 from akg_tui.core.task import Agent
 from akg_tui.engine.attach import LiveNow
 from akg_tui.engine.engine import Engine
@@ -136,83 +137,79 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "reply"), ERRORS, ids=[name for name, _ in ERRORS])
-async def test_a_passing_fault_is_waited_out_in_sight_and_the_run_goes_on(
-    tmp_path: Path, name: str, reply: Reply
+@pytest.mark.parametrize("at", range(0, len(ERRORS), 7))
+async def test_passing_faults_are_waited_out_in_sight_and_the_run_goes_on(
+    tmp_path: Path, at: int
 ) -> None:
-    run, lab = await played(tmp_path / "task", Faulty(reply, reply, reply))
+    faults = [reply for _, reply in ERRORS[at : at + 7]]
+    retry = brave(broken=99, total_s=9.0)
+    run, lab = await played(tmp_path / "task", Faulty(*faults), retry=retry)
     assert run.state.finished == "max rounds reached (1)"
     waits = of(run, ev.ApiWaiting)
-    assert [wait.attempt for wait in waits] == [1, 2, 3]
+    assert [wait.attempt for wait in waits] == list(range(1, len(faults) + 1))
     assert all(wait.reason and wait.seconds > 0 for wait in waits)
     assert len(of(run, ev.ToolCalled)) == 2  # a plan, an edit; nothing of a broken reply
-    again = [request.raw for request in lab.requests[1:5]]
-    assert len(set(again)) == 1  # the same request, to the byte
+    again = {request.raw for request in lab.requests[1 : len(faults) + 2]}
+    assert len(again) == 1  # the same request, to the byte
     assert lab.refused == lab.memory.faults == []
 
 
-async def test_silence_in_the_middle_of_a_reply_ends_it(tmp_path: Path) -> None:
+async def test_silence_a_flood_of_pings_and_a_reply_that_never_begins_are_given_up(
+    tmp_path: Path,
+) -> None:
     silent = cut(5, Hold(asyncio.Event()), ends=False)
-    run, _ = await played(tmp_path / "task", Faulty(silent), limits=STALL)
-    (wait,) = of(run, ev.ApiWaiting)
-    assert "no progress" in wait.reason
-    (lost,) = of(run, ev.ReplyLost)
-    assert lost.input_tokens == 100
-    assert run.state.ok
-
-
-async def test_a_flood_of_pings_is_no_progress(tmp_path: Path) -> None:
     flood = cut(4, Pings(), ends=False)
-    run, _ = await played(tmp_path / "task", Faulty(flood), limits=STALL)
-    (wait,) = of(run, ev.ApiWaiting)
-    assert "no progress" in wait.reason
+    mute = Reply([Send(PING), Hold(asyncio.Event())], ends=False)
+    limits = Limits(connect_s=2.0, first_s=0.3, stall_s=0.15)
+    run, _ = await played(tmp_path / "task", Faulty(silent, flood, mute), limits=limits)
+    waits = of(run, ev.ApiWaiting)
+    assert ["no progress" in wait.reason for wait in waits] == [True] * 3
+    assert [lost.input_tokens for lost in of(run, ev.ReplyLost)] == [100, 100]
     assert run.state.ok
 
 
-async def test_a_reply_that_never_begins_is_given_up(tmp_path: Path) -> None:
-    mute = Reply([Send(PING), Hold(asyncio.Event())], ends=False)
-    limits = Limits(connect_s=2.0, first_s=0.3, stall_s=0.3)
-    run, _ = await played(tmp_path / "task", Faulty(mute), limits=limits)
-    assert "no progress" in of(run, ev.ApiWaiting)[0].reason
-    assert of(run, ev.ReplyLost) == []
-
-
-async def test_what_a_server_asks_to_wait_is_capped_and_told(tmp_path: Path) -> None:
-    busy = refuse(429, "rate_limit_error", headers={"retry-after": "7200"})
-    run, _ = await played(tmp_path / "task", Faulty(busy))
-    (wait,) = of(run, ev.ApiWaiting)
-    assert wait.asked_s == 7200
-    assert wait.seconds < 0.01
+async def test_what_a_server_asks_to_wait_is_granted_up_to_a_cap_and_told(tmp_path: Path) -> None:
+    busy = [
+        refuse(429, "rate_limit_error", headers={"retry-after": asked})
+        for asked in ("7200", "0.05")
+    ]
+    run, _ = await played(tmp_path / "task", Faulty(*busy), retry=brave(asked_cap_s=0.06))
+    waits = of(run, ev.ApiWaiting)
+    assert [(wait.asked_s, wait.seconds) for wait in waits] == [(7200, 0.06), (0.05, 0.05)]
     assert run.state.api_wait is None
 
 
-async def test_a_wait_longer_than_our_own_is_granted(tmp_path: Path) -> None:
-    busy = refuse(429, "rate_limit_error", headers={"retry-after": "0.05"})
-    retry = brave(asked_cap_s=1.0)
-    run, _ = await played(tmp_path / "task", Faulty(busy), retry=retry)
-    assert of(run, ev.ApiWaiting)[0].seconds == 0.05
+# Without a run around it: one reply each, through the SDK over the socket.
 
 
-GOOD = [
-    ("one byte at a time", {"piece": 1}, {}),
-    ("seven bytes at a time", {"piece": 7}, {}),
-    ("no event lines", {}, {"named": False}),
-    ("CRLF", {}, {"newline": "\r\n"}),
-    ("CRLF, three bytes at a time", {"piece": 3}, {"newline": "\r\n"}),
-]
+async def asked(*replies: Reply) -> list[ChatReply]:
+    left = list(replies)
+    tool = ToolSpec("finish", "End.", {"type": "object", "properties": {}})
+    request = ChatRequest("system", (tool,), (UserMessage("go"),))
+    async with Lab(lambda _: left.pop(0)) as lab:
+        model = Served(Agent(model="lab"), Endpoint("lab", lab.url, KEY), limits=QUICK)
+        try:
+            return [await model.complete(request, lambda text: None) for _ in replies]
+        finally:
+            await model.close()
 
 
-@pytest.mark.parametrize(("name", "send", "how"), GOOD, ids=[name for name, _, _ in GOOD])
-async def test_the_form_of_the_bytes_changes_nothing(
-    tmp_path: Path, name: str, send: dict[str, int], how: dict[str, Any]
-) -> None:
-    reply = Reply(
-        [Send(stream(events([{"type": "text", "text": "größer ✔"}, SUBMIT]), **how), **send)]
-    )
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
-    assert of(run, ev.ApiWaiting) == []
-    assert [item.text for item in run.state.items] == [each.text for each in PLAN]
-    assert of(run, ev.ModelReplied)[0].text == "größer ✔"
+async def test_the_form_of_the_bytes_changes_nothing() -> None:
+    said = events([{"type": "text", "text": "größer ✔"}, SUBMIT])
+    dreams = list(said)
+    dreams.insert(3, {"type": "message_dream", "of": "sheep"})
+    dreams.insert(5, {"type": "content_block_delta", "index": 0, "delta": {"type": "dream_delta"}})
+    forms = [
+        Reply([Send(stream(said), piece=1)]),
+        Reply([Send(stream(said), piece=7)]),
+        Reply([Send(stream(said, named=False))]),
+        Reply([Send(stream(said, newline="\r\n"))]),
+        Reply([Send(stream(said, newline="\r\n"), piece=3)]),
+        Reply([Send(stream(dreams))]),  # events that nobody knows are passed over
+    ]
+    for reply in await asked(*forms):
+        assert reply.text == "größer ✔"
+        assert [use.arguments for use in reply.tool_uses] == [SUBMIT["input"]]
 
 
 async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
@@ -223,7 +220,8 @@ async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
 
     def watched(self: Live, delta: str) -> None:
         write(self, delta)
-        seen.append(msgspec.json.encode(LiveNow.of(self)))  # as to a process that is attached
+        plain = msgspec.json.encode(LiveNow.of(self), enc_hook=encode_said)
+        seen.append(plain)  # as to a process that is attached
 
     monkeypatch.setattr(Live, "write", watched)
     data = stream(events([{"type": "text", "text": "a HALF b"}, SUBMIT]))
@@ -233,82 +231,40 @@ async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
     assert any("a � b".encode() in each for each in seen)
 
 
-async def test_a_split_anywhere_in_the_bytes_gives_the_same_reply(tmp_path: Path) -> None:
-    data = stream([begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]])
-    edges = iter(range(1, len(data), 5))
-
-    def script(request: Request) -> Reply:
-        at = next(edges, None)
-        if at is None:
-            return message([SUBMIT])
-        return Reply([Send(data[:at]), Send(data[at:])])
-
-    run, _ = await played(tmp_path / "task", script)
-    finishes = [c for c in of(run, ev.ToolCalled) if c.tool == "finish"]
-    assert len(finishes) > 30
-    assert all(c.arguments == {"reason": "ü"} for c in finishes)
-    assert of(run, ev.ApiWaiting) == []
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
-async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str) -> None:
-    """Each of them, through the SDK over the socket, without a run around it."""
+@pytest.mark.parametrize(("newline", "step"), [("\n", 1), ("\r\n", 4)], ids=["LF", "CRLF"])
+async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str, step: int) -> None:
     sent = [begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]]
     data = stream(sent, newline=newline)
-    edges = iter(range(1, len(data)))
-
-    def script(request: Request) -> Reply:
-        at = next(edges)
-        return Reply([Send(data[:at]), Send(data[at:])])
-
-    tool = ToolSpec("finish", "End.", {"type": "object", "properties": {}})
-    request = ChatRequest("system", (tool,), (UserMessage("go"),))
-    async with Lab(script) as lab:
-        model = Served(Agent(model="lab"), Endpoint("lab", lab.url, KEY), limits=QUICK)
-        try:
-            for _ in range(1, len(data)):
-                reply = await model.complete(request, lambda text: None)
-                assert [use.arguments for use in reply.tool_uses] == [{"reason": "ü"}]
-                assert reply.stop_reason
-        finally:
-            await model.close()
-    assert len(lab.requests) == len(data) - 1 > 271
+    assert len(data) > 271
+    halves = (Reply([Send(data[:at]), Send(data[at:])]) for at in range(1, len(data), step))
+    for reply in await asked(*halves):
+        assert [use.arguments for use in reply.tool_uses] == [{"reason": "ü"}]
+        assert reply.stop_reason
 
 
-async def test_a_server_that_does_not_stream_is_understood(tmp_path: Path) -> None:
+async def test_the_counts_of_every_kind_of_reply_are_read_or_estimated() -> None:
     whole = {
         "id": "m", "type": "message", "role": "assistant", "content": [SUBMIT],
         "stop_reason": "tool_use", "usage": {"input_tokens": 5, "output_tokens": 7},
     }  # fmt: skip
-    reply = Reply([Send(json.dumps(whole).encode())], headers={"content-type": "application/json"})
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
-    replied = of(run, ev.ModelReplied)[0]
-    assert (replied.input_tokens, replied.output_tokens) == (5, 7)
-    assert len(run.state.items) == 3
-
-
-async def test_a_server_that_counts_nothing_is_charged_by_length(tmp_path: Path) -> None:
-    reply = message([SUBMIT], usage=None)
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
-    replied = of(run, ev.ModelReplied)[0]
-    assert replied.estimated
-    assert replied.input_tokens > 500
-    assert replied.output_tokens > 20
-
-
-async def test_counts_of_a_later_event_take_the_place_of_earlier_ones(tmp_path: Path) -> None:
-    sent = events([SUBMIT], usage={"input_tokens": 1, "output_tokens": 1})
-    sent[-2]["usage"] = {
+    later = events([SUBMIT], usage={"input_tokens": 1, "output_tokens": 1})
+    later[-2]["usage"] = {
         "input_tokens": 70, "output_tokens": 9, "cache_read_input_tokens": 5,
         "cache_creation_input_tokens": 4, "cache_creation": {"ephemeral_5m_input_tokens": 3},
     }  # fmt: skip
-    reply = Reply([Send(stream(sent))])
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
-    replied = of(run, ev.ModelReplied)[0]
-    assert (replied.input_tokens, replied.output_tokens) == (70, 9)
-    assert (replied.cache_read_tokens, replied.cache_write_tokens) == (5, 4)
-    assert replied.cache_write_short_tokens == 3
-    assert replied.prompt_tokens == 79
+    streamed, untold, counted = await asked(
+        Reply([Send(json.dumps(whole).encode())], headers={"content-type": "application/json"}),
+        message([SUBMIT], usage=None),
+        Reply([Send(stream(later))]),  # its last counts take the place of the first
+    )
+    assert (streamed.input_tokens, streamed.output_tokens, streamed.estimated) == (5, 7, False)
+    assert len(streamed.tool_uses) == 1
+    assert untold.estimated
+    assert untold.input_tokens > 10
+    assert untold.output_tokens > 20
+    assert (counted.input_tokens, counted.output_tokens) == (70, 9)
+    assert (counted.cache_read_tokens, counted.cache_write_tokens) == (5, 4)
+    assert counted.cache_write_short_tokens == 3
 
 
 BAD_CALLS = [
@@ -331,18 +287,16 @@ BAD_CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "blocks", "stop", "told"), BAD_CALLS, ids=[name for name, *_ in BAD_CALLS]
-)
-async def test_a_call_that_is_not_whole_is_answered_and_never_run(
-    tmp_path: Path, name: str, blocks: list[dict[str, Any]], stop: str | None, told: str
-) -> None:
-    run, lab = await played(tmp_path / "task", Faulty(message(blocks, stop_reason=stop)))
+async def test_calls_that_are_not_whole_are_answered_and_never_run(tmp_path: Path) -> None:
+    bad = [message(blocks, stop_reason=stop) for _, blocks, stop, _ in BAD_CALLS]
+    run, lab = await played(tmp_path / "task", Faulty(*bad))
     assert run.state.finished == "max rounds reached (1)"
     assert lab.refused == lab.memory.faults == []
+    wanted = [told for _, blocks, _, told in BAD_CALLS if told for _ in blocks]
     answers = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
-    assert len(answers) == (len(blocks) if told else 0)
-    assert all(told in answer.error_information for answer in answers)
+    assert len(answers) == len(wanted)
+    for told, answer in zip(wanted, answers, strict=True):
+        assert told in answer.error_information
     assert of(run, ev.ApiWaiting) == []
 
 
@@ -353,15 +307,6 @@ async def test_a_block_of_an_unknown_kind_goes_back_as_it_came(tmp_path: Path) -
     assert said["role"] == "assistant"
     assert said["content"][0] == strange
     assert run.state.ok
-
-
-async def test_an_unknown_event_is_passed_over(tmp_path: Path) -> None:
-    sent = events([SUBMIT])
-    sent.insert(3, {"type": "message_dream", "of": "sheep"})
-    sent.insert(5, {"type": "content_block_delta", "index": 0, "delta": {"type": "dream_delta"}})
-    reply = Reply([Send(stream(sent))])
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
-    assert len(run.state.items) == 3
 
 
 async def test_thoughts_go_back_unchanged(tmp_path: Path) -> None:

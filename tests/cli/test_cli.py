@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import io
 import json
@@ -32,6 +33,21 @@ def akg(
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
     )
+
+
+def here(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, which is faster; only what `main` does can be seen."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+        contextlib.chdir(cwd or Path.cwd()),
+    ):
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
 
 
 def refused(done: subprocess.CompletedProcess[str], *told: str) -> None:
@@ -168,43 +184,41 @@ def test_the_columns_of_the_keys_are_straight(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:
-    refused(akg("tune", tmp_path, "--headless"), "task.toml", "akg-tui new")
+    refused(here("tune", tmp_path, "--headless"), "task.toml", "akg-tui new")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "told"),
-    [
-        ("task.toml", 'op = "x"\n[timing]\nthreads = 0\n', "task.toml:3: timing.threads"),
-        ("task.toml", 'op = "x"\n[target]\nbackend = "tpu"\n', "task.toml:3: target.backend"),
-        ("task.toml", "op = \n", "task.toml:1"),
-        ("reference.py", "x = 1\n", "Model"),
-        ("reference.py", REFERENCE.replace("get_inputs()", "get_inputs(n)"), "get_inputs"),
-        ("reference.py", "def broken(:\n", "reference.py:1"),
-        ("kernel.py", "x = 1\n", "ModelNew"),
-        ("kernel.py", "class ModelNew:\n    pass\n", "# tune: [32, 64, 128]"),
-        ("kernel.py", KERNEL.replace('= "A"', '= "Q"'), "SPEED: the value 'Q'"),
-    ],
-)
-def test_a_broken_task_is_refused_by_file_line_and_field(
-    task: Path, name: str, text: str, told: str
-) -> None:
-    (task / name).write_text(text)
-    refused(akg("tune", task, "--headless"), told)
-    assert not (task / "runs").exists()
+def test_a_broken_task_is_refused_by_file_line_and_field(tmp_path: Path) -> None:
+    for number, (name, text, told) in enumerate(
+        (
+            ("task.toml", 'op = "x"\n[timing]\nthreads = 0\n', "task.toml:3: timing.threads"),
+            ("task.toml", 'op = "x"\n[target]\nbackend = "tpu"\n', "task.toml:3: target.backend"),
+            ("task.toml", "op = \n", "task.toml:1"),
+            ("reference.py", "x = 1\n", "Model"),
+            ("reference.py", REFERENCE.replace("get_inputs()", "get_inputs(n)"), "get_inputs"),
+            ("reference.py", "def broken(:\n", "reference.py:1"),
+            ("kernel.py", "x = 1\n", "ModelNew"),
+            ("kernel.py", "class ModelNew:\n    pass\n", "# tune: [32, 64, 128]"),
+            ("kernel.py", KERNEL.replace('= "A"', '= "Q"'), "SPEED: the value 'Q'"),
+        )
+    ):
+        task = make_task(tmp_path / f"task{number}")
+        (task / name).write_text(text)
+        refused(here("tune", task, "--headless"), told)
+        assert not (task / "runs").exists()
 
 
 def test_a_missing_reference_is_named(task: Path) -> None:
     (task / "reference.py").unlink()
-    refused(akg("eval", task), "reference.py")
+    refused(here("eval", task), "reference.py")
 
 
 def test_an_unwritable_run_folder_is_one_line(task: Path) -> None:
     (task / "runs").write_text("in the way")
-    refused(akg("tune", task, "--headless"), "runs")
+    refused(here("tune", task, "--headless"), "runs")
 
 
 def test_resuming_what_is_not_a_run_is_one_line(tmp_path: Path) -> None:
-    refused(akg("resume", tmp_path, "--headless"), str(tmp_path))
+    refused(here("resume", tmp_path, "--headless"), str(tmp_path))
 
 
 def test_a_second_writer_is_refused_and_the_run_is_untouched(tmp_path: Path, task: Path) -> None:
@@ -213,60 +227,88 @@ def test_a_second_writer_is_refused_and_the_run_is_untouched(tmp_path: Path, tas
     run = create(tmp_path / "other")
     try:
         before = (run.path / "events.jsonl").read_bytes()
-        refused(akg("resume", run.path, "--headless"), f"process {os.getpid()}")
+        refused(here("resume", run.path, "--headless"), f"process {os.getpid()}")
         assert (run.path / "events.jsonl").read_bytes() == before
     finally:
         run.close()
 
 
 def test_an_unknown_sample_is_answered_with_the_names_there_are(tmp_path: Path) -> None:
-    refused(akg("demo", "nothing", cwd=tmp_path), "row_softmax")
+    refused(here("demo", "nothing", cwd=tmp_path), "row_softmax")
 
 
 def test_new_makes_a_task_that_can_be_checked(tmp_path: Path) -> None:
     (tmp_path / "r.py").write_text(REFERENCE)
     (tmp_path / "k.py").write_text(KERNEL)
-    made = akg(
-        "new", tmp_path / "t", "--reference", tmp_path / "r.py", "--kernel", tmp_path / "k.py"
-    )
+    words = ("new", tmp_path / "t", "--reference", tmp_path / "r.py", "--kernel", tmp_path / "k.py")
+    made = here(*words)
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "t" / "kernel.py").read_text() == KERNEL
-    again = akg(
-        "new", tmp_path / "t", "--reference", tmp_path / "r.py", "--kernel", tmp_path / "k.py"
-    )
-    refused(again, "has files in it")
+    refused(here(*words), "has files in it")
 
 
 def test_view_shows_tags_and_edit_by_them_changes_the_file(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("A = 1\nB = 2\n")
-    shown = akg("view", file).stdout.splitlines()
+    shown = here("view", file).stdout.splitlines()
     anchor = shown[2].split("|")[0]
     ops = tmp_path / "ops.json"
     ops.write_text(json.dumps([{"op": "replace", "from": anchor, "lines": ["B = 3"]}]))
     sha = shown[0].split("sha=")[1][:8]
-    assert akg("edit", file, "--ops", ops, "--sha", sha).returncode == 0
+    assert here("edit", file, "--ops", ops, "--sha", sha).returncode == 0
     assert file.read_text() == "A = 1\nB = 3\n"
     before = file.stat()
-    stale = akg("edit", file, "--ops", ops, "--sha", sha)
+    stale = here("edit", file, "--ops", ops, "--sha", sha)
     assert stale.returncode == 2
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert "othing was written" in stale.stderr
     assert file.read_text() == "A = 1\nB = 3\n"
 
 
+def test_seed002_a_line_whose_tag_is_not_given_is_removed_only_with_the_files_sha(
+    tmp_path: Path,
+) -> None:
+    file, ops = tmp_path / "hello.js", tmp_path / "ops.json"
+    file.write_text('function hello() {\n return "world";\n}\n')
+
+    def tags() -> list[str]:
+        shown = here("view", file, "--tags", "hex").stdout.splitlines()
+        assert all(re.fullmatch(r"\d:[0-9a-f]{2}\|.*", line) for line in shown[1:])
+        return [shown[0].split("sha=")[1][:8], *(line.split("|")[0] for line in shown[1:])]
+
+    def edit(*words: str, **op: object) -> subprocess.CompletedProcess[str]:
+        ops.write_text(json.dumps([op]))
+        return here("edit", file, "--ops", ops, "--tags", "hex", *words)
+
+    sha, first, middle, last = tags()
+    whole = {"op": "replace", "from": first, "to": last, "lines": ["hello();"]}
+    file.write_text(file.read_text().replace("world", "seed"))
+    changed = file.read_text()
+    refused(edit(**whole), "removes line 2 of")
+    refused(edit("--sha", sha, **whole), "has sha")
+    stale = edit(op="replace", **{"from": middle}, lines=[""])
+    assert (stale.returncode, "nothing was written" in stale.stderr) == (2, True)
+    assert file.read_text() == changed
+    sha, first, middle, last = tags()
+    done = edit(op="replace", **{"from": middle}, lines=['  return "you";'])
+    assert done.returncode == 0, done.stderr
+    sha, first, middle, last = tags()
+    assert edit("--sha", sha, **whole | {"from": first, "to": last}).returncode == 0
+    assert file.read_text() == "hello();\n"
+
+
 def test_a_part_of_a_file_is_viewed_in_the_notation_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("A = 1\nB = 2\nC = 3\n")
-    shown = akg("view", file, "--first", "2", "--last", "2", "--tags", "hex").stdout.splitlines()
+    shown = here("view", file, "--first", "2", "--last", "2", "--tags", "hex").stdout.splitlines()
     assert shown[0].endswith("3 lines, 2 to 2 shown")
     assert re.fullmatch(r"2:[0-9a-f]{2}\|B = 2", shown[1])
     assert len(shown) == 2
-    refused(akg("view", file, "--first", "9"), "there is none from 9")
+    refused(here("view", file, "--first", "9"), "there is none from 9")
 
 
 def test_bench_edits_prints_one_json_object_and_says_by_its_code_that_none_was_wrong() -> None:
-    done = akg("bench", "edits", "--trials", "2", "--stale", "20", "--json")
+    done = here("bench", "edits", "--trials", "2", "--stale", "20", "--json")
     assert done.returncode == 0
     report = json.loads(done.stdout)
     assert set(report["matrix"]) >= {"hashline", "str_replace", "apply_patch", "unified diff"}
@@ -276,7 +318,7 @@ def test_bench_edits_prints_one_json_object_and_says_by_its_code_that_none_was_w
 def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("A = '\x1b]0;owned\x07'\n")
-    assert "\x1b" not in akg("view", file).stdout
+    assert "\x1b" not in here("view", file).stdout
 
 
 def test_eval_says_on_a_terminal_what_it_does_and_takes_the_words_away_again() -> None:
@@ -298,8 +340,7 @@ def test_eval_says_on_a_terminal_what_it_does_and_takes_the_words_away_again() -
 
 
 def test_eval_verifies_without_timing(tmp_path: Path) -> None:
-    folder = copy_sample(tmp_path / "softmax", "row_softmax")
-    right = akg("eval", folder, "--verify", "--json")
+    right = akg("eval", copy_sample(tmp_path / "softmax", "row_softmax"), "--verify", "--json")
     assert right.returncode == 0, right
     assert right.stderr == ""
     found = json.loads(right.stdout)
@@ -307,23 +348,13 @@ def test_eval_verifies_without_timing(tmp_path: Path) -> None:
     assert found["ratio"] is None
     assert found["samples"] == 0
     assert len(found["errors"]) > 10
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(
-        (folder / "kernel.py")
-        .read_text()
-        .replace("static_cast<float>(sum)", "static_cast<float>(sum) + 1")
-    )
-    bad = akg("eval", folder, "--verify", "--kernel", wrong)
-    assert bad.returncode == 1, bad
-    assert bad.stdout.startswith("failed: ")
-    assert "verified only" not in bad.stdout
 
 
 def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
     folder = copy_sample(tmp_path / "task", "hybrid_attention_mask")
     kernel = (folder / "kernel.py").read_text()
     toml = folder / "task.toml"
-    toml.write_text(toml.read_text().replace("budget_s = 8.0", "budget_s = 1.0"))
+    toml.write_text(toml.read_text().replace("budget_s = 1.0", "budget_s = 0.3"))
     good = akg("eval", folder, "--json")
     assert good.returncode == 0, good.stderr
     measured = json.loads(good.stdout)
@@ -339,13 +370,15 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
         re.sub(r"^EXP = .*$", "from exponential import EXP", kernel, flags=re.M)
     )
     (wrong / "exponential.py").write_text('EXP = "poly3"\n')
-    bad = akg("eval", folder, "--kernel", wrong)
+    bad = akg("eval", folder, "--verify", "--kernel", wrong)
     assert bad.returncode == 1, bad.stderr
-    assert "wrong values" in bad.stdout
+    assert bad.stdout.startswith("failed: ")
+    assert "verified only" not in bad.stdout
+    assert "max error" in bad.stdout
     (folder / "reference.py").write_text(
         (folder / "reference.py").read_text().replace("def forward(", "def forward(self_, ")
     )
-    assert akg("eval", folder).returncode == 2
+    assert here("eval", folder).returncode == 2
 
 
 def test_a_kernel_wrong_at_baseline_is_bad_input_and_the_run_is_kept(tmp_path: Path) -> None:
@@ -358,7 +391,7 @@ def test_a_kernel_wrong_at_baseline_is_bad_input_and_the_run_is_kept(tmp_path: P
     summary = json.loads(done.stdout.splitlines()[-1])
     assert summary["type"] == "summary"
     assert not summary["ok"]
-    listed = akg("runs", folder, "--json")
+    listed = here("runs", folder, "--json")
     assert json.loads(listed.stdout)["run_id"] == summary["run_id"]
 
 
@@ -377,28 +410,25 @@ def test_the_lock_is_free_after_a_run(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
+def test_a_bad_limit_is_told_by_its_option(task: Path) -> None:
+    for words, told in (
         (("--goal", "speed>=2"), "speedup"),
         (("--goal", "speedup=2"), "speedup>=2"),
         (("--max-tokens", "0"), "--max-tokens"),
         (("--max-cost", "nan"), "--max-cost"),
         (("--max-experiments", "x"), "--max-experiments"),
-    ],
-)
-def test_a_bad_limit_is_told_by_its_option(task: Path, words: tuple[str, ...], told: str) -> None:
-    done = akg("tune", task, "--headless", *words)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert words[0] in done.stderr
+    ):
+        done = here("tune", task, "--headless", *words)
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert words[0] in done.stderr
     assert not (task / "runs").exists()
 
 
 def test_a_bad_policy_file_is_told_by_field(task: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"goals": [{"metric": "speedup", "operator": "~", "value": 2}]}')
-    refused(akg("tune", task, "--headless", "--policy", path), str(path), "goals[0].operator")
+    refused(here("tune", task, "--headless", "--policy", path), str(path), ":1: goals.0.operator: ")
 
 
 def test_a_goal_on_a_number_that_the_task_does_not_declare_is_refused(
@@ -407,12 +437,8 @@ def test_a_goal_on_a_number_that_the_task_does_not_declare_is_refused(
     path = tmp_path / "p.json"
     path.write_text('{"goals": [{"metric": "Mean R", "operator": ">", "value": 0.8}]}')
     why = "'Mean R' is not measured, expected one of: speedup, ratio, candidate_ms, max_error"
-    for words, place in (
-        (("--policy", str(path)), f"{path}: goals[0].metric: "),
-        (("--goal", "Mean R>0.8"), "--goal: "),
-    ):
-        assert main(["tune", str(task), "--headless", *words]) == 2
-        assert capsys.readouterr() == ("", f"akg-tui: {place}{why}\n")
+    assert main(["tune", str(task), "--headless", "--goal", "Mean R>0.8"]) == 2
+    assert capsys.readouterr() == ("", f"akg-tui: --goal: {why}\n")
     (task / "task.toml").write_text('metrics = ["Mean R"]\n' + (task / "task.toml").read_text())
     assert main(["tune", str(task), "--headless", "--policy", str(path)]) == 2
     assert "reference.py:1: metrics: is missing, expected def metrics(" in capsys.readouterr().err
@@ -439,7 +465,7 @@ def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(
     assert filed.automation is not None
     assert (filed.automation.max_tokens, filed.automation.max_experiments) == (9, 5)
     note_goals(Task(op="a", policy=filed))
-    assert "a goal is never met: 'Mean R' is not measured" in capsys.readouterr().err
+    assert "'Mean R' is not measured" in capsys.readouterr().err
     note_goals(Task(op="a", policy=filed, metrics=("Mean R",)))
     assert capsys.readouterr().err == ""
     words = ("--max-tokens", "8", "--max-rounds", "4", "--goal", "speedup>2", "--max-cost", "1")

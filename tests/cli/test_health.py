@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -17,13 +18,20 @@ from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import create, engine
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    async def worked() -> Path:
+        work = engine(create(tmp_path_factory.mktemp("made") / "task", rounds=4))
+        await work.run()
+        await work.close()
+        return Path(work.path)
+
+    return asyncio.run(worked())
+
+
 @pytest.fixture
-async def run(tmp_path: Path) -> Path:
-    made = create(tmp_path / "task", rounds=4)
-    work = engine(made)
-    await work.run()
-    await work.close()
-    return made.path
+def run(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "task" / "runs" / made.name)
 
 
 def damage(run: Path) -> None:
@@ -55,24 +63,22 @@ async def test_a_sound_run_gets_a_mark_a_line_and_exit_code_0(run: Path, told: T
     assert {"objects", "refs", "PLAN.md", "reference"} <= set(names)
 
 
-async def test_a_damaged_run_is_told_with_its_place_and_a_way_out(run: Path, told: Told) -> None:
+def test_a_damaged_run_is_told_with_its_place_and_a_way_out_and_as_json(
+    run: Path, told: Told
+) -> None:
     damage(run)
     assert main(["doctor", str(run)]) == 1
     lines, _ = told()
     (journal,) = [line for line in lines if line.startswith("✘ journal")]
     assert "event 21, byte " in journal
     assert any(f"→ save what is sound with: akg-tui salvage {run} --out DIR" in x for x in lines)
-
-
-async def test_json_is_an_object_a_check_and_a_summary(run: Path, told: Told) -> None:
-    damage(run)
     assert main(["doctor", str(run), "--json"]) == 1
-    lines = [json.loads(line) for line in told()[0]]
-    assert {line["type"] for line in lines[:-1]} == {"check"}
-    assert set(lines[0]) == {"type", "name", "health", "found", "mend"}
-    assert lines[-1]["type"] == "summary"
-    assert lines[-1]["status"] == "damaged"
-    assert lines[-1]["bad"] == sum(line.get("health") == "bad" for line in lines)
+    found = [json.loads(line) for line in told()[0]]
+    assert {line["type"] for line in found[:-1]} == {"check"}
+    assert set(found[0]) == {"type", "name", "health", "found", "mend"}
+    assert found[-1]["type"] == "summary"
+    assert found[-1]["status"] == "damaged"
+    assert found[-1]["bad"] == sum(line.get("health") == "bad" for line in found)
 
 
 async def test_what_is_no_run_is_exit_code_2(tmp_path: Path, told: Told) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,24 @@ from tests.engine.runs import create, engine
 from tests.engine.test_engine import best_in_git
 
 
-@pytest.fixture
-async def over(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is over, with two KEEPs or more."""
-    run = create(tmp_path / "task", rounds=7)
-    work = engine(run)
-    await work.run()
-    await work.close()
-    assert len(work.state.former) >= 1
-    return run.path
+
+    async def worked() -> Path:
+        work = engine(create(tmp_path_factory.mktemp("made") / "task", rounds=7))
+        await work.run()
+        await work.close()
+        assert len(work.state.former) >= 1
+        return Path(work.path)
+
+    return asyncio.run(worked())
+
+
+@pytest.fixture
+def over(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, which the test may change."""
+    return shutil.copytree(made, tmp_path / "task" / "runs" / made.name)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -53,23 +63,22 @@ def test_fork_prints_the_new_run_and_how_to_go_on(
     assert lines(capsys)[1].startswith("it would end at once (max rounds reached (7))")
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--max-hours", "1"], "would end again at once: max rounds reached (7)"),
-        (["--max-rounds", "7"], "would end again at once: max rounds reached (7)"),
-        (["--max-rounds", "40", "--goal", "speedup>=0.01"], "at once: automation goals reached"),
-        (["--mode", "review"], "resume {run} --more-rounds N"),
-    ],
-)
 def test_a_run_that_is_over_stays_as_it_is_if_the_limits_do_not_let_it_go_on(
-    over: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+    over: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (over / "events.jsonl").read_bytes()
-    assert main(["resume", str(over), "--headless", *options]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert told.format(run=over) in line
-    assert (over / "events.jsonl").read_bytes() == before
+    ended = "would end again at once: max rounds reached (7)"
+    for options, told in (
+        (["--max-hours", "1"], ended),
+        (["--max-rounds", "7"], ended),
+        (["--max-rounds", "40", "--goal", "speedup>=0.01"], "at once: automation goals reached"),
+        (["--mode", "review"], f"resume {over} --more-rounds N"),
+    ):
+        assert main(["resume", str(over), "--headless", *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert told in line
+        assert (over / "events.jsonl").read_bytes() == before
+    assert main(["resume", str(over), "--headless"]) == 0, "without options it is as before"
 
 
 def test_a_run_that_is_over_goes_on_with_more_rounds(over: Path) -> None:
@@ -84,10 +93,6 @@ def test_a_run_that_is_over_goes_on_with_more_rounds(over: Path) -> None:
     assert [record.seq for record in read(over / "events.jsonl")][-1] == after.seq
     reopened = [r.event for r in read(over / "events.jsonl") if isinstance(r.event, ev.RunReopened)]
     assert [(each.policy.max_rounds, each.source) for each in reopened] == [(8, "command line")]
-
-
-def test_a_run_that_is_over_is_resumed_without_options_as_before(over: Path) -> None:
-    assert main(["resume", str(over), "--headless"]) == 0
 
 
 def test_undo_takes_the_last_keep_of_a_finished_run_back(
@@ -154,20 +159,16 @@ def test_adopt_shows_a_hand_edit_and_takes_it_over_only_when_told(
     assert sum(isinstance(r.event, ev.SessionOpened) for r in read(run.path / "events.jsonl")) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["fork", "RUN", "--round", "99"], "has no round 99: its rounds are 1 to 7"),
+def test_bad_input_is_one_line_and_exit_2(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(over)
+    for words, told in (
+        (["fork", run, "--round", "99"], "has no round 99: its rounds are 1 to 7"),
         (["fork", "nowhere", "--round", "1"], "nowhere: is not a run"),
         (["undo", "nowhere"], "nowhere: is not a run"),
-        (["adopt", "RUN", "--edit", "../x"], "is not a hand edit of PLAN.md"),
-        (["adopt", "RUN", "--edit", "PLAN.md.edited-9"], "cannot read"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2(
-    over: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
-) -> None:
-    assert main([word.replace("RUN", str(over)) for word in words]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1
+        (["adopt", run, "--edit", "../x"], "is not a hand edit of PLAN.md"),
+        (["adopt", run, "--edit", "PLAN.md.edited-9"], "cannot read"),
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.count("\n") == 1

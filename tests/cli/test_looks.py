@@ -68,7 +68,7 @@ def test_a_keymap_with_a_clash_is_listed_and_the_clash_told(
     path.write_text('[keys]\n"run.hint" = "n"\n')
     assert main(["keys", "--keymap", "mine"]) == 0
     told = capsys.readouterr().err
-    assert f"{path}: line 2: the key n is given to run.step and to run.hint" in told
+    assert f"{path}:2: keys.run.hint: the key n is given to run.step and to run.hint" in told
 
 
 def test_an_unknown_keymap_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,8 @@ import pytest
 from akg_tui import resources
 from akg_tui.cli import main
 from akg_tui.core.phases import Mode
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.engine.run_service import create_run
-from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.targets import TARGETS
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
@@ -144,6 +144,8 @@ def test_the_doctor_tells_it_without_alarm(
     (found,) = [each for each in machine_checks.check_devices() if each.name == backend]
     assert found.health == "ok"
     assert found.found.startswith(f"not here: {NO_DEVICE[backend]}")
+    parts = "(NPU missing, torch_npu missing, CANN missing, triton-ascend missing)"
+    assert found.found.endswith(parts) == (backend == "ascend")
     monkeypatch.setattr(type(TARGETS[backend]), "lacking", lambda self: "")
     monkeypatch.setattr(ascend, "npu_smi_says", lambda: NPU_SMI_A2)
     monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "1")

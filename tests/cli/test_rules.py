@@ -83,12 +83,14 @@ async def test_a_run_at_work_takes_a_rule_and_its_end_from_another_terminal(
         assert error.count("\n") == 1
 
 
-async def test_a_fork_has_none_of_its_parents_rules(
+async def test_a_rule_survives_a_restart_a_mode_set_anew_ends_it_and_no_fork_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = await waiting(tmp_path / "task")
-    main(["rules", str(run), "--always", "1"])
-    work = engine(RunFolder.open(run))
+    assert main(["rules", str(run), "--always", "1"]) == 0
+    again = RunFolder.open(run)
+    assert [rule.number for rule in again.state.rules_in_force] == [1]
+    work = engine(again)
     await work.run()
     await work.close()
     lines(capsys)
@@ -97,20 +99,13 @@ async def test_a_fork_has_none_of_its_parents_rules(
     assert read_state(made).rules_in_force == ()
     assert main(["rules", str(made)]) == 0
     assert "rule 1, ended: a fork begins without rules" in lines(capsys)[0]
-
-
-async def test_a_rule_survives_a_restart_and_a_mode_set_anew_at_resume_ends_it(
-    tmp_path: Path,
-) -> None:
-    run = await waiting(tmp_path / "task")
-    assert main(["rules", str(run), "--always", "1"]) == 0
-    again = RunFolder.open(run)
-    assert [rule.number for rule in again.state.rules_in_force] == [1]
-    work = engine(again)
+    other = await waiting(tmp_path / "other")
+    assert main(["rules", str(other), "--always", "1"]) == 0
+    work = engine(RunFolder.open(other))
     assert work.send(cmd.SetMode(Mode.AUTO, ev.COMMAND_LINE)) is None
     assert work.send(cmd.SetMode(Mode.REVIEW, ev.COMMAND_LINE)) is None
     await work.close()
-    assert read_state(run).rules[0].ended == "mode review set its gate anew"
+    assert read_state(other).rules[0].ended == "mode review set its gate anew"
 
 
 async def test_a_script_is_shown_in_full_and_cannot_draw_on_the_terminal(
@@ -132,25 +127,22 @@ async def test_a_script_is_shown_in_full_and_cannot_draw_on_the_terminal(
     assert "every sh script of the agent in phase INIT" in out[5]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["rules", "nowhere"], "nowhere: is not a run"),
-        (["rules", "RUN", "--revoke", "1"], "there is no rule 1: the run has no rules"),
-        (["rules", "RUN", "--always", "1"], "gate 1 is not open"),
-    ],
-)
 def test_bad_input_is_one_line_exit_2_and_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = create(tmp_path / "task")
     run.close()
     journal = (run.path / "events.jsonl").read_bytes()
-    assert main([word.replace("RUN", str(run.path)) for word in words]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1
-    assert (run.path / "events.jsonl").read_bytes() == journal
+    for words, told in (
+        (["nowhere"], "nowhere: is not a run"),
+        ([str(run.path), "--revoke", "1"], "there is no rule 1: the run has no rules"),
+        ([str(run.path), "--always", "1"], "gate 1 is not open"),
+    ):
+        assert main(["rules", *words]) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.count("\n") == 1
+        assert (run.path / "events.jsonl").read_bytes() == journal
 
 
 @pytest.mark.parametrize("words", [["--always", "0"], ["--revoke", "x"], ["--always", "1", "--revoke", "1"]])  # fmt: skip  # noqa: E501

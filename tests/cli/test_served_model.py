@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui.cli import main
 from akg_tui.core import events as ev
 from akg_tui.core.summary import summarize
+from akg_tui.engine import run_service
 from akg_tui.store.journal import read
 from akg_tui.store.run_list import read_state
+from akg_tui.store.task_folder import write_texts
+from benchmarks.agents.equal_agents import served
+from tests.cli.test_cli import here
+from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import copy_sample, make_task
 from tests.lab.family import Family
 from tests.lab.player import Direction, Player
@@ -25,9 +31,40 @@ from tests.lab.server import Lab
 KEY = "sk-lab-secret"
 
 
-async def akg(
-    *arguments: str, cwd: Path, key: str | None = KEY, limit_s: float = 120.0
-) -> tuple[int, str, str]:
+SMALL_REFERENCE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+def get_inputs():
+    return [torch.randn(32, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+SMALL_KERNEL = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+"""
+
+
+def small_task(folder: Path, kernel: str, workflow: str = "tune") -> Path:
+    """A task in torch that is built in no time and judged in little."""
+    timing = "[correctness]\ntrials = 1\n\n[timing]\nbudget_s = 0.3\n"
+    toml = f'op = "doubled_relu"\nworkflow = "{workflow}"\n\n[target]\ndsl = "torch"\n\n{timing}'
+    return write_texts(folder, {"reference.py": SMALL_REFERENCE, "kernel.py": kernel}, toml).path
+
+
+async def akg(*arguments: str, cwd: Path, key: str | None = KEY) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of one command."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ANTHROPIC_")}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
@@ -38,7 +75,7 @@ async def akg(
         cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        out, errors = await asyncio.wait_for(process.communicate(), limit_s)
+        out, errors = await asyncio.wait_for(process.communicate(), 120.0)
     finally:
         if process.returncode is None:
             process.kill()
@@ -53,53 +90,50 @@ def one_line(errors: str) -> str:
     return lines[0]
 
 
-async def test_without_a_key_there_is_one_line_and_no_run(tmp_path: Path) -> None:
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return the one line that refuses a command, which makes no run."""
+    assert main(["tune", "task", *words]) == 2
+    assert not Path("task", "runs").exists()
+    return one_line(capsys.readouterr().err)
+
+
+@pytest.fixture
+def task_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_task(tmp_path / "task")
-    code, _, errors = await akg("tune", "task", "--agent", "claude", cwd=tmp_path, key=None)
-    assert code == 2
-    assert "no key for claude-opus-5-5: set ANTHROPIC_API_KEY" in one_line(errors)
-    assert not (tmp_path / "task" / "runs").exists()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
+@pytest.mark.usefixtures("task_here")
+def test_without_a_key_there_is_one_line_and_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "--agent", "claude")
+    assert "no key for claude-opus-5-5: set ANTHROPIC_API_KEY" in line
+
+
+@pytest.mark.usefixtures("task_here")
+def test_a_key_file_that_holds_no_key_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for content, told in (
         (None, "No such file"),
         (b"", "is empty"),
         (b"two words", "one word"),
         (b"\xff\xfe", "not text"),
-    ],
-)
-async def test_a_key_file_that_holds_no_key_is_named(
-    tmp_path: Path, content: bytes | None, told: str
-) -> None:
-    make_task(tmp_path / "task")
-    if content is not None:
-        (tmp_path / "key").write_bytes(content)
-    code, _, errors = await akg(
-        "tune", "task", "--agent", "claude", "--api-key-file", "key", cwd=tmp_path
-    )
-    assert code == 2
-    line = one_line(errors)
-    assert told in line
-    assert "key" in line
-    assert "two words" not in line
+    ):
+        if content is not None:
+            Path("key").write_bytes(content)
+        line = refused(capsys, "--agent", "claude", "--api-key-file", "key")
+        assert told in line
+        assert "key" in line
+        assert "two words" not in line
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "told"),
-    [
-        ("--base-url", "ftp://x", "--base-url 'ftp://x'"),
-        ("--base-url", "http://user:pass@x", "--base-url"),
-        ("--agent", "two words", "--agent 'two words'"),
-    ],
-)
-async def test_a_bad_option_is_named(tmp_path: Path, option: str, value: str, told: str) -> None:
-    make_task(tmp_path / "task")
-    given = ["--agent", "m", option, value] if option != "--agent" else [option, value]
-    code, _, errors = await akg("tune", "task", *given, cwd=tmp_path)
-    assert code == 2
-    assert told in one_line(errors)
+@pytest.mark.usefixtures("task_here")
+def test_a_bad_option_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        (["--agent", "m", "--base-url", "ftp://x"], "--base-url: 'ftp://x' is not allowed"),
+        (["--agent", "m", "--base-url", "http://user:pass@x"], "--base-url"),
+        (["--agent", "two words"], "--agent: 'two words' is not allowed"),
+    ):
+        assert told in refused(capsys, *words)
 
 
 def softmax() -> Iterator[Direction]:
@@ -159,29 +193,29 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
             assert KEY.encode() not in path.read_bytes()
 
 
-async def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_goes_on(
-    tmp_path: Path,
+def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy_sample(tmp_path / "task", "row_softmax")
-    async with Lab(Player(iter(()))) as lab:  # without a direction: it only wants to finish
-        code, out, errors = await akg(
-            "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
-            "--max-rounds", "5", cwd=tmp_path, key="sk-wrong-key",
-        )  # fmt: skip
-        assert code == 2
-        line = one_line(errors)
+    monkeypatch.setattr(run_service, "_judge", lambda run, leases, on_step: FakeJudge(on_step))
+    monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-wrong-key")
+    make_task(tmp_path / "task")
+    with served(Player(iter(()))) as lab:  # without a direction: it only wants to finish
+        words = ("--agent", "claude", "--base-url", lab.url, "--headless", "--max-rounds", "5")
+        done = here("tune", "task", *words, cwd=tmp_path)
+        assert done.returncode == 2
+        line = one_line(done.stderr)
         assert "was refused by http://127.0.0.1" in line
-        assert "sk-wrong-key" not in out + errors
+        assert "sk-wrong-key" not in done.stdout + done.stderr
         run = line.split("akg-tui resume ")[1]
 
         shutil.copytree(tmp_path / "task", tmp_path / "cut off")
         (tmp_path / "key").write_text(f"{KEY}\n")
-        code, out, errors = await akg(
-            "resume", run, "--api-key-file", "key", "--headless", "--json", cwd=tmp_path,
-            key=None,
-        )  # fmt: skip
-    assert code == 0, errors
-    *events, summary = [json.loads(each) for each in out.splitlines()]
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        words = ("--api-key-file", "key", "--headless", "--json")
+        done = here("resume", run, *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *events, summary = [json.loads(each) for each in done.stdout.splitlines()]
     assert any(event["type"] == "ModelReplied" for event in events)
     assert summary["reason"].startswith("the agent made no progress in 3 visits")
     assert summary["tokens"]["input"] > 0
@@ -193,11 +227,12 @@ async def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_go
             assert KEY.encode() not in data
             assert b"sk-wrong-key" not in data
 
-    alone = str(Path("cut off", *Path(run).parts[1:]))
-    code, out, errors = await akg("resume", alone, "--headless", "--json", "--trust", cwd=tmp_path)
-    assert code == 2
-    line = one_line(errors)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    alone = Path("cut off", *Path(run).parts[1:])
+    done = here("resume", alone, "--headless", "--json", "--trust", cwd=tmp_path)
+    assert done.returncode == 2
+    line = one_line(done.stderr)
     assert f"cannot reach the server at {lab.url}" in line
     assert "akg-tui resume" in line
-    summary = json.loads(out.splitlines()[-1])
+    summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["type"], summary["ok"]) == ("summary", False)

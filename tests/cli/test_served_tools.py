@@ -13,8 +13,10 @@ from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.cli import main
 from akg_tui.cli.machine_checks import check_endpoint
 from akg_tui.evaluate.sandbox import protections
+from benchmarks.agents.equal_agents import served
 from benchmarks.edit_models.command import sample_documents
 from benchmarks.edit_models.tasks import draw_tasks
+from tests.cli.test_cli import here
 from tests.cli.test_served_model import KEY, akg, one_line
 from tests.lab.chat import ChatLab, ChatPlayer
 from tests.lab.family import Family
@@ -34,9 +36,14 @@ def bench(url: str, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("key")
+def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(tmp_path: Path) -> None:
     repairer = Repairer(draw_tasks(2, 5, sample_documents()), slip=0.5)
     busy = [3, 9]
 
@@ -47,17 +54,17 @@ async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
             return refuse(403, "permission_error")  # not
         return await repairer(request)
 
-    async with Lab(script) as lab:
-        code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
-        assert code == 2
-        assert out == ""
-        assert one_line(errors).startswith("akg-tui: lab: ")
-        assert "the same command goes on from r.jsonl" in one_line(errors)
+    with served(script) as lab:
+        first = here(*bench(lab.url))
+        assert first.returncode == 2
+        assert first.stdout == ""
+        assert one_line(first.stderr).startswith("akg-tui: lab: ")
+        assert "the same command goes on from r.jsonl" in one_line(first.stderr)
         kept = (tmp_path / "r.jsonl").read_text().splitlines()
         assert 1 < len(kept) < 9
-        code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
-    assert code == 0, errors
-    told = json.loads(out)
+        done = here(*bench(lab.url))
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
     assert {f["model"] for f in told["formats"]} == {"lab"}
     assert {f["format"] for f in told["formats"]} == set(FORMATS.split(","))
     assert len(told["sessions"]) == 8
@@ -65,28 +72,24 @@ async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
     assert all(s["fixed"] for s in told["sessions"] if s["format"] == "hashline")
     assert all(session["input_tokens"] > 100 for session in told["sessions"])
     assert (tmp_path / "r.jsonl").read_text().splitlines()[: len(kept)] == kept
-    assert KEY not in (tmp_path / "r.jsonl").read_text() + out + errors
+    assert KEY not in (tmp_path / "r.jsonl").read_text() + done.stdout + done.stderr
     assert lab.refused == lab.memory.faults == []
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ([], "cannot reach the server at"),
-        (["--base-url", "ftp://x"], "--base-url 'ftp://x'"),
-        (["--api-key-file", "none"], "cannot read the key file"),
-        (["--model", "sweep"], "is no served model"),
-    ],
-)
-async def test_a_benchmark_without_a_server_is_one_line(
-    tmp_path: Path, more: list[str], told: str
-) -> None:
+@pytest.mark.usefixtures("key")
+def test_a_benchmark_without_a_server_is_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        code, _, errors = await akg(*bench(url, *more), cwd=tmp_path)
-    assert code == 2
-    assert told in one_line(errors)
+        for more, told in (
+            ([], "cannot reach the server at"),
+            (["--base-url", "ftp://x"], "--base-url: 'ftp://x' is not allowed"),
+            (["--api-key-file", "none"], "cannot read the key file"),
+            (["--model", "sweep"], "is no served model"),
+        ):
+            done = here(*bench(url, *more))
+            assert done.returncode == 2
+            assert told in one_line(done.stderr)
 
 
 async def test_the_doctor_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
@@ -123,10 +126,12 @@ async def test_the_doctor_speaks_chat_completions(tmp_path: Path) -> None:
     assert (wrong.health, "--api" in wrong.mend) == ("bad", True)
 
 
-async def test_the_doctor_without_a_key_is_one_line(tmp_path: Path) -> None:
-    code, _, errors = await akg("doctor", "--model", "claude", cwd=tmp_path, key=None)
-    assert code == 2
-    assert "no key for claude-opus-5-5" in one_line(errors)
+@pytest.mark.usefixtures("key")
+def test_the_doctor_without_a_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    done = here("doctor", "--model", "claude")
+    assert done.returncode == 2
+    assert "no key for claude-opus-5-5" in one_line(done.stderr)
 
 
 def test_the_doctor_warns_of_each_protection_that_is_lacking(

@@ -19,12 +19,12 @@ from akg_tui.cli import main
 TOKEN_PAGE = re.compile(r"open (http://127\.0\.0\.1:(\d+)/([\w-]+)/)")
 
 
-@pytest.fixture
-def task(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small task folder."""
     from akg_tui.resources import sample_kernels
 
-    folder = tmp_path / "a task; echo <b>"
+    folder = tmp_path_factory.mktemp("served") / "a task; echo <b>"
     folder.mkdir()
     for name in ("task.toml", "reference.py", "kernel.py"):
         (folder / name).write_bytes((sample_kernels() / "row_softmax" / name).read_bytes())
@@ -54,12 +54,11 @@ class Served:
         return self.process.returncode
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def served(task: Path) -> Iterator[Served]:
     server = Served(task)
     yield server
-    if server.process.poll() is None:
-        server.close()
+    assert server.close() == 0, "ctrl+c ends serving"
 
 
 async def test_without_the_token_everything_is_refused(served: Served) -> None:
@@ -116,54 +115,37 @@ async def test_the_socket_shows_the_workbench_and_takes_keys(served: Served) -> 
         await asyncio.wait_for(until("type to search"), 60)
 
 
-async def test_a_request_or_a_message_that_is_none_is_refused_without_a_traceback(
-    task: Path,
+async def test_without_a_folder_the_list_is_served_and_what_is_no_message_is_refused(
+    tmp_path: Path,
 ) -> None:
-    server = Served(task, errors=subprocess.PIPE)
+    server = Served(cwd=tmp_path, errors=subprocess.PIPE)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert b"HTTP/1.1 403" in await asyncio.wait_for(reader.read(), 30)
     writer.close()
     address = f"ws://127.0.0.1:{server.port}/{server.token}/0/ws"
+    data = (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT)
+    shown = b""
     async with aiohttp.ClientSession() as client:
         for size in ("width=1000000000&height=24", "width=80&height=0", f"width={'9' * 5000}"):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await client.ws_connect(f"{address}?{size}")
             assert refused.value.status == 400
+        async with client.ws_connect(f"{address}?width=120&height=40") as socket:
+            await socket.send_json(["resize", {"width": 120, "height": 40}])
+            while b"There is no run here yet." not in shown:
+                message = await asyncio.wait_for(socket.receive(), 60)
+                shown += message.data if message.type is aiohttp.WSMsgType.BINARY else b""
         large = '["resize", {"width": 1000000000, "height": 24}]'
         for text in (large, "[" * 100_000, '["stdin", "\\ud800"]'):
             async with client.ws_connect(address) as socket:
                 await socket.send_str(text)
-                while (message := await asyncio.wait_for(socket.receive(), 60)).type in (
-                    aiohttp.WSMsgType.BINARY,
-                    aiohttp.WSMsgType.TEXT,
-                ):
+                while (message := await asyncio.wait_for(socket.receive(), 60)).type in data:
                     pass
                 assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1008), text[:60]
     server.process.send_signal(signal.SIGINT)
     _, errors = server.process.communicate(timeout=60)
     assert "Traceback" not in errors
-
-
-async def test_without_a_folder_the_list_of_runs_is_served(tmp_path: Path) -> None:
-    served = Served(cwd=tmp_path)
-    try:
-        address = f"ws://127.0.0.1:{served.port}/{served.token}/0/ws?width=120&height=40"
-        shown = b""
-        async with aiohttp.ClientSession() as client, client.ws_connect(address) as socket:
-            await socket.send_json(["resize", {"width": 120, "height": 40}])
-            async with asyncio.timeout(60):
-                while b"There is no run here yet." not in shown:
-                    message = await socket.receive()
-                    if message.type is aiohttp.WSMsgType.BINARY:
-                        shown += message.data
-    finally:
-        served.close()
-
-
-def test_ctrl_c_ends_serving(task: Path) -> None:
-    server = Served(task)
-    assert server.close() == 0
 
 
 def test_it_listens_on_this_machine_only(served: Served) -> None:
@@ -172,16 +154,9 @@ def test_it_listens_on_this_machine_only(served: Served) -> None:
     assert f"00000000:{served.port:04X}" not in listening
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["serve", "/nowhere"], "/nowhere is no run (events.jsonl) and no task (task.toml)"),
-    ],
-)
-def test_what_cannot_be_served_is_told(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
+def test_what_cannot_be_served_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "/nowhere"]) == 2
+    told = "/nowhere is no run (events.jsonl) and no task (task.toml)"
     assert told in capsys.readouterr().err
 
 
@@ -194,11 +169,9 @@ def test_a_port_that_is_taken_is_told(
 
 async def test_several_folders_have_a_page_that_lists_them(task: Path) -> None:
     server = Served(task, task)
-    try:
-        async with aiohttp.ClientSession() as client, client.get(server.address) as reply:
-            page = await reply.text()
-    finally:
-        server.close()
+    async with aiohttp.ClientSession() as client, client.get(server.address) as reply:
+        page = await reply.text()
+    assert server.close() == 0
     assert f'href="/{server.token}/0/"' in page
     assert f'href="/{server.token}/1/"' in page
     assert "&lt;b&gt;" in page

@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.cli import main, parser
-from akg_tui.cli.evaluate_kernel import _print_measurement
+from akg_tui.cli.evaluate_kernel import _print_measurement, seen_of
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import InputError, Measurement, Metric, Outcome
+from akg_tui.core.measurement import InputError, Interval, Measurement, Metric, Outcome
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Backend, Dsl
+from akg_tui.dsl.adapters.triton import INTERPRETED
 from akg_tui.engine.run_service import create_run
-from akg_tui.evaluate.dsls.triton import INTERPRETED
-from akg_tui.evaluate.evidence import asking
-from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch
-from akg_tui.headless import narrate
+from akg_tui.evidence import asking
+from akg_tui.evidence.compile_report import Compiled, CompileReport, Launch
+from akg_tui.headless.watched_run import narrate
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
-from tests.cli.test_cli import akg, refused
+from tests.cli.test_cli import akg, here, refused
 from tests.evaluate.triton_kernels import NEVER_LAUNCHED
 
 TRITON = "softmax_triton"
@@ -34,8 +35,11 @@ needs_no_gpu = pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there i
 
 
 @needs_triton
-def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
-    done = akg("eval", sample(TRITON), "--json", "--compile-report", "sm_90")
+def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed(tmp_path: Path) -> None:
+    folder = shutil.copytree(sample(TRITON), tmp_path / "task")
+    with (folder / "task.toml").open("a") as toml:
+        toml.write('\n[correctness]\ntrials = 1\nfixed_shape = true\nvalues = "drawn"\n')
+    done = akg("eval", folder, "--json", "--compile-report", "sm_90")
     assert done.returncode == 0, done
     found = json.loads(done.stdout)
     assert found["outcome"] == "correct"
@@ -49,11 +53,26 @@ def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
     assert (compiled["arch"], compiled["threads"], compiled["spilled_bytes"]) == ("sm_90", 128, 0)
     assert 0 < compiled["registers"] <= 64
     assert compiled["global_loads_by_bits"]
-    assert compiled["shared_accesses"]["known"] > 0
     hot, kernel = compiled["hot_loop"], (sample(TRITON) / "kernel.py").read_text().splitlines()
     assert hot["language"] == "SASS"
     assert hot["instructions"] == len(hot["code"]) == sum(hot["by_class"].values())
     assert any("tl.exp" in kernel[int(line) - 1] for line in hot["by_line"])
+
+
+@needs_triton
+def test_a_kernel_that_only_a_gpu_can_run_is_compiled_and_not_called_wrong(tmp_path: Path) -> None:
+    text = (sample(TRITON) / "kernel.py").read_text("utf-8")
+    rows = text.splitlines(keepends=True)
+    at = next(number for number, row in enumerate(rows) if "first = tl.program_id" in row)
+    rows.insert(at, "    tl.store(y_ptr, (tl.extra.cuda.globaltimer() % 1).to(tl.float32))\n")
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("".join(rows))
+    done = akg("eval", sample(TRITON), "--kernel", kernel, "--compile-report", "sm_90")
+    assert done.returncode == 2, done
+    first, *rest = done.stdout.splitlines()
+    told = "could not run here: Triton's interpreter has no inline_asm"
+    assert first == f"error: kernel.py:{at + 1}: {told}"
+    assert any(line.startswith("  sm_90") and "registers" in line for line in rest), done.stdout
 
 
 @pytest.mark.parametrize(
@@ -64,7 +83,7 @@ def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
         (
             "rms_norm",
             "sm_90",
-            "--compile-report is for kernels in triton and cuda_cpp; this task's DSL is cpp",
+            "--compile-report is for kernels in cuda_cpp and triton; this task's DSL is cpp",
         ),
     ],
 )
@@ -77,16 +96,6 @@ def test_a_compile_report_that_cannot_be_made_is_refused_before_anything_starts(
         code = error.code
     assert code == 2
     assert says in capsys.readouterr().err
-
-
-def test_a_timeline_of_a_gpu_is_refused_because_only_an_npu_has_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "pipes.svg"
-    words = ["eval", str(sample(TRITON)), "--compile-report", "sm_90", "--timeline", str(file)]
-    assert main(words) == 2
-    assert "--timeline goes with --compile-report for an Ascend arch" in capsys.readouterr().err
-    assert not file.exists()
 
 
 @needs_triton
@@ -174,23 +183,28 @@ def test_eval_says_what_a_tolerance_is_derived_from(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.splitlines()[1:] == ["tolerance 2e-06: the floor of float32"]
 
 
-def test_eval_says_what_gain_would_have_been_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    found = Measurement(outcome=Outcome.CORRECT, deviation=0.042, detectable=0.118)
-    _print_measurement(found, as_json=False)
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "pairs of processes differ by 4.2 %: a gain of 11.8 % would have been seen"
-    ]
-    noisy = Measurement(outcome=Outcome.CORRECT, deviation=3.0, detectable=45765952.294)
-    _print_measurement(noisy, as_json=False)
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "pairs of processes differ by 300.0 %: the measurement was too noisy to see any gain"
-    ]
+def test_eval_says_what_gain_is_excluded(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Measurement(
+        outcome=Outcome.CORRECT, deviation=0.042, detectable=0.118, excluded=0.0231,
+        ratio=Interval(1.0, 0.96, 1.04, 0.99),
+    )  # fmt: skip
+    assert seen_of(found) == (
+        "pairs of processes differ by 4.2 %; a gain above 2.4 % is excluded at 98 %"
+    )
+    noisy = replace(found, deviation=3.0, detectable=45765952.294, excluded=4576595.1)
+    assert seen_of(noisy) == (
+        "the machine was too busy to see a gain of 10 %; pairs of processes differ by 300.0 %"
+    )
+    faster = replace(found, ratio=Interval(2.0, 1.9, 2.1, 0.99), excluded=1.07)
+    assert seen_of(faster) == "pairs of processes differ by 4.2 %"
+    _print_measurement(replace(found, ratio=None, excluded=None), as_json=False)
+    assert capsys.readouterr().out.splitlines()[1:] == ["pairs of processes differ by 4.2 %"]
 
 
 @needs_triton
 def test_what_cannot_be_timed_is_not_tuned(tmp_path: Path) -> None:
     folder = shutil.copytree(sample(TRITON), tmp_path / "task")
-    done = akg("tune", folder, "--headless")
+    done = here("tune", folder, "--headless")
     refused(done, str(folder), INTERPRETED, f"akg-tui eval {folder}")
     assert not (folder / "runs").exists()
 
@@ -200,7 +214,7 @@ def test_a_run_that_cannot_be_timed_here_is_not_resumed(tmp_path: Path) -> None:
     folder = load_task(shutil.copytree(sample(TRITON), tmp_path / "task"))
     run = create_run(folder, folder.task, Mode.AUTO)
     run.close()
-    refused(akg("resume", run.path, "--headless"), INTERPRETED)
+    refused(here("resume", run.path, "--headless"), INTERPRETED)
 
 
 def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -> None:
@@ -212,7 +226,7 @@ def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -
 
 @needs_triton
 def test_a_sample_that_cannot_be_timed_is_no_demo(tmp_path: Path) -> None:
-    refused(akg("demo", TRITON, "--headless", cwd=tmp_path), INTERPRETED, "akg-tui eval ")
+    refused(here("demo", TRITON, "--headless", cwd=tmp_path), INTERPRETED, "akg-tui eval ")
     assert not list(tmp_path.iterdir())
 
 

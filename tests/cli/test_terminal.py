@@ -16,6 +16,7 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
+from tests.cli.test_served_model import SMALL_KERNEL, small_task
 from tests.engine.runs import copy_sample
 from tests.tui.terminal import PtyTerminal
 
@@ -114,7 +115,7 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
 
 def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tmp_path: Path) -> None:
     """The workbench replaces stdout; that must not make it a command line, which may export."""
-    copy_sample(tmp_path / "task", "row_softmax")
+    small_task(tmp_path / "task", f"BLOCK = 1  # tune: [1, 2]\n{SMALL_KERNEL}")
     workbench = [sys.executable, "-m", "akg_tui", "tune", "task", "--max-rounds", "1"]
     terminal = PtyTerminal(workbench, tmp_path, (120, 40))
     found = "task/runs/*/report.json"  # written last

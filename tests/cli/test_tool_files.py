@@ -18,7 +18,7 @@ def test_a_bad_tools_file_is_refused_with_its_line_and_no_run_is_made(tmp_path, 
     assert main(["tune", str(folder), "--headless", "--max-rounds", "1"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert f"{folder / 'tools.yaml'}:2: tools.shell.function: Field required" in told.err
+    assert f"{folder / 'tools.yaml'}:2: tools.shell.function: is missing" in told.err
     assert told.err.count("\n") == 1
     assert not (folder / "runs").exists()
 

@@ -356,7 +356,7 @@ def test_a_folder_that_new_made_here_needs_no_trust(
 
 
 FUNCTIONS = 'def f(x: int) -> int:\n    """Say it."""\n    return x\n'
-TOOLS = 'tools: {}\nagents:\n  a: {prompt: "look", model: "package:nothing"}\n'
+TOOLS = 'tools: {}\nagents:\n  a: {prompt: "look", model: "other"}\n'
 
 
 @pytest.mark.parametrize(
@@ -364,17 +364,14 @@ TOOLS = 'tools: {}\nagents:\n  a: {prompt: "look", model: "package:nothing"}\n'
     [
         ('functions = "f.py"', "f.py", FUNCTIONS, "the tools that f.py defines"),
         ("", "tools.yaml", TOOLS, "the tools that tools.yaml defines"),
-        ('packages = ["p"]', "", "", "installed packages runs in this program: p"),
         ("allow_script = true", "", "", "scripts of the agent run without asking you"),
-        ('model = "package:p"', "", "", "installed packages runs in this program: p"),
     ],
 )
 def test_each_setting_that_acts_outside_the_sandbox_is_asked_about(
     line: str, name: str, text: str, told: str, tmp_path: Path
 ) -> None:
     task = make_task(tmp_path / "task")
-    model = "" if line.startswith("model") else 'model = "claude"\n'
-    (task / "task.toml").write_text(f'op = "speed"\n[agent]\n{model}{line}\n')
+    (task / "task.toml").write_text(f'op = "speed"\n[agent]\nmodel = "claude"\n{line}\n')
     if name:
         (task / name).write_text(text)
     with pytest.raises(trust.Untrusted) as asked:

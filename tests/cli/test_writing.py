@@ -8,37 +8,12 @@ from pathlib import Path
 from akg_tui.core import events as ev
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.journal import read
-from akg_tui.store.task_folder import write_texts
-from tests.cli.test_served_model import akg, one_line
+from tests.cli.test_cli import here, refused
+from tests.cli.test_served_model import SMALL_KERNEL, akg, small_task
 from tests.lab.player import Player
 from tests.lab.server import Lab
 
-REFERENCE = """\
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-
-
-def get_inputs():
-    return [torch.randn(32, 256)]
-
-
-def get_init_inputs():
-    return []
-"""
-
-KERNEL = """\
-import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-        return y
-"""
+KERNEL = SMALL_KERNEL.replace("return torch.relu(x) * 2", "{body}\n        return y")
 RAISES, WRONG, RIGHT = (
     KERNEL.format(body=body)
     for body in ("y = x.rely()", "y = torch.relu(x)", "y = torch.relu(x) * 2")
@@ -46,22 +21,9 @@ RAISES, WRONG, RIGHT = (
 UNFINISHED = "import torch\n\nGAIN = 2\n"
 
 
-TOML = """\
-op = "doubled_relu"
-workflow = "write_then_tune"
-
-[target]
-dsl = "torch"
-
-[timing]
-budget_s = 0.5
-"""
-
-
 def unwritten(folder: Path) -> Path:
     """A task without a kernel, as `new --seed write` makes it, with a short timing budget."""
-    task = folder / "task"
-    return write_texts(task, {"reference.py": REFERENCE, "kernel.py": UNWRITTEN}, TOML).path
+    return small_task(folder / "task", UNWRITTEN, "write_then_tune")
 
 
 def run_of(task: Path) -> Path:
@@ -99,12 +61,10 @@ async def test_a_model_that_needs_four_tries_from_nothing_gets_there(tmp_path: P
     assert lab.refused == lab.memory.faults == []
 
 
-async def test_the_sweep_agent_is_refused_where_a_kernel_is_to_be_written(tmp_path: Path) -> None:
+def test_the_sweep_agent_is_refused_where_a_kernel_is_to_be_written(tmp_path: Path) -> None:
     task = unwritten(tmp_path)
-    code, _, errors = await akg("tune", "task", "--headless", cwd=tmp_path)
-    assert code == 2
-    assert "workflow write_then_tune: the sweep agent cannot write a kernel" in one_line(errors)
-    code, _, errors = await akg("tune", "task", "--headless", "--workflow", "tune", cwd=tmp_path)
-    assert code == 2
-    assert "kernel.py:1: ModelNew: is missing" in one_line(errors)
+    cannot = "workflow write_then_tune: the sweep agent cannot write a kernel"
+    refused(here("tune", task, "--headless"), cannot)
+    words = "tune", task, "--headless", "--workflow", "tune"
+    refused(here(*words), "kernel.py:1: ModelNew: is missing")
     assert not (task / "runs").exists()

@@ -36,12 +36,6 @@ def failed(message: str = "wrong values") -> Measurement:
     return Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message=message)
 
 
-def estimated(us: float, binds: str = "memory") -> Measurement:
-    """A correct kernel that was not timed, and its estimate."""
-    found = Estimate("sm_90", us, binds)
-    return Measurement(outcome=Outcome.CORRECT, timed=False, estimate=found)
-
-
 def shortlist(*blobs: str) -> ev.ShortlistTaken:
     """The kernels that a run settles; the first one is attempt 1 of the estimate run."""
     kernels = tuple(
@@ -88,7 +82,6 @@ class SimulatedRun:
     clock_off: float = 0.0  # what jumps of the clock add up to
     workflow: WorkflowName | None = None
     agent: str = "sweep"
-    estimate: str = ""
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
@@ -99,7 +92,6 @@ class SimulatedRun:
                 policy=self.policy,
                 baselines=self.baselines,
                 workflow=self.workflow,
-                estimate=self.estimate,
             ),
             mode=self.mode,
             agent=self.agent,

@@ -1,142 +1,38 @@
-"""Runs that rank by estimates, and the runs that settle them."""
+"""Runs of earlier versions: of estimates, and those that settle a shortlist."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from akg_tui.agent.models.sweep import read_trials
-from akg_tui.agent.prompt import visit_prompt
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
-from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected
-from akg_tui.core.fold import OutOfOrder
-from akg_tui.core.measurement import Estimate, Measurement
+from akg_tui.core.fold import OutOfOrder, fold
 from akg_tui.core.phases import Gate, ItemState, Phase, Verdict
-from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.summary import best_of, summarize
-from akg_tui.core.task import Policy
-from akg_tui.core.verdict import decide_by_estimate
-from tests.core.simulated import SimulatedRun, estimated, failed, faster, shortlist, unproved
+from akg_tui.core.user_commands import can_go_on
+from akg_tui.store.journal_format import inspect
+from tests.core.simulated import SimulatedRun, failed, faster, shortlist, unproved
+
+ESTIMATED = Path(__file__).parents[1] / "recorded" / "estimate_run.jsonl"
+"""A journal of version 0.1.0: the seed at 10 µs, then 8.8 µs, a failure, and 9.5 µs."""
 
 
-def ranked(*texts: str, **changes: object) -> SimulatedRun:
-    """An estimate run in EDIT: the seed has an estimate of 10 µs, and these are its items."""
-    run = SimulatedRun(estimate="sm_90", **changes)  # type: ignore[arg-type]
-    run.until_agent(estimated(10.0))
-    run.begins(*texts)
-    return run
-
-
-def finished(run: SimulatedRun) -> str:
-    run.must(cmd.Stop())
-    run.until_agent()
-    return run.state.finished
-
-
-@pytest.mark.parametrize(
-    ("measured", "verdict", "words"),
-    [
-        (estimated(9.0), Verdict.SHORTLIST, "lower estimate: ~9 µs for sm_90"),
-        (estimated(9.95), Verdict.DISCARD, "lower estimate, but not by more than 1 %: ~9.95 µs"),
-        (estimated(10.0), Verdict.DISCARD, "no lower estimate: ~10 µs"),
-        (estimated(12.0), Verdict.DISCARD, "the best so far ~10 µs; what binds: memory"),
-        (failed("sm_90: attend: out of shared memory"), Verdict.FAIL, "out of shared memory"),
-        (faster(3.0), Verdict.DISCARD, "no estimate"),  # a time is no estimate, and no KEEP here
-    ],
-)
-def test_a_verdict_by_estimate_is_never_a_keep_and_claims_no_speed(
-    measured: Measurement, verdict: Verdict, words: str
-) -> None:
-    found = decide_by_estimate(measured, Estimate("sm_90", 10.0, "memory"), min_gain=0.01)
-    assert found.verdict is verdict
-    assert words in found.reason
-    assert "faster" not in found.reason
-    assert "slower" not in found.reason
-
-
-def test_a_shortlisted_kernel_is_the_base_of_the_next_item_until_it_is_undone() -> None:
-    run = ranked("a", "b", "c", "d")
-    run.tries(estimated(8.0))
-    assert run.state.item("p1").state is ItemState.SHORTLISTED
-    assert run.state.work_blob == "b1"
-    run.tries(estimated(9.0))
-    assert run.state.item("p2").state is ItemState.DISCARDED  # 9 is lower than the seed's 10 only
-    run.tries(estimated(6.0))
-    assert [attempt.number for attempt in run.state.shortlist] == [3, 1]
-    run.must(cmd.UndoKeep("it moves the work to the host"))
-    assert [attempt.number for attempt in run.state.shortlist] == [1]
-    assert run.state.best_estimate == Estimate("sm_90", 8.0, "memory")
-    assert run.state.item("p3").word == "UNDONE"
-
-
-def test_a_run_ends_with_its_shortlist_and_without_a_figure() -> None:
-    run = ranked("a", "b", "c", baselines=("eager", "compile"))
-    run.tries(estimated(8.0))
-    run.tries(failed())
-    over = finished(run)
-    assert over.endswith("nothing was timed: a shortlist of 1, measure it with akg-tui settle")
-    assert run.state.ok
-    assert best_of(run.state) is None
-    told = summarize(run.state)
+def test_a_recorded_run_of_estimates_is_read_and_claims_no_speed() -> None:
+    found = inspect(ESTIMATED)
+    assert found.fault is None
+    state = fold(found.records)
+    assert state is not None
+    assert [a.verdict for a in state.attempts if a.number] == [
+        Verdict.SHORTLIST, Verdict.FAIL, Verdict.DISCARD,
+    ]  # fmt: skip
+    assert state.item("p1").state is ItemState.SHORTLISTED
+    assert (state.ok, can_go_on(state), best_of(state)) == (True, False, None)
+    told = summarize(state)
     assert told["best"] is told["speedup_vs_seed"] is told["seed_ms"] is None
-    assert [each["attempt"] for each in told["estimate"]["shortlist"]] == [1]
-    assert told["estimate"]["best"] == {"arch": "sm_90", "us": 8.0, "binds": "memory"}
-    measured = [r.event.purpose for r in run.records if isinstance(r.event, ev.EvalStarted)]
-    assert set(measured) == {ev.Purpose.BASELINE, ev.Purpose.CANDIDATE}
-
-
-def test_a_run_without_a_lower_estimate_says_so() -> None:
-    run = ranked("a", "b")
-    run.tries(estimated(10.0))
-    assert finished(run).endswith("no kernel has a lower estimate than the seed")
-
-
-def test_a_run_of_estimates_goes_on_with_more_rounds() -> None:
-    run = ranked("a", "b", policy=Policy(max_rounds=1))
-    run.tries(estimated(8.0))
-    assert run.state.finished
-    run.must(cmd.GoOn(Policy(max_rounds=3)))
-    assert run.state.phase is Phase.PLAN
-
-
-def test_a_goal_is_not_met_by_an_estimate() -> None:
-    run = ranked("a", "b")
-    run.tries(estimated(1.0))
-    assert run.state.best is not None
-    assert run.state.best.speedup.ratio == 1.0
-    assert not run.state.goals_met
-
-
-def test_the_sweep_reads_the_estimates_as_ratios_over_the_seeds() -> None:
-    run = ranked("BLOCK=64", "BLOCK=32", "BLOCK=16", "a")
-    run.tries(estimated(5.0))
-    run.tries(estimated(20.0))
-    run.tries(failed())
-    run.must(cmd.ForceReplan(""))
-    run.until_agent()
-    prompt = visit_prompt(run.state)
-    assert "estimate: sm_90 (nothing is timed)" in render_plan(run.state)
-    assert [(t.setting, t.over_seed) for t in read_trials(prompt)] == [
-        ({"BLOCK": 64}, 2.0),
-        ({"BLOCK": 32}, 0.5),
-        ({"BLOCK": 16}, None),
-    ]
-
-
-def test_the_gate_keep_asks_before_a_kernel_is_shortlisted() -> None:
-    run = ranked("a", "b")
-    run.must(cmd.SetGate(Gate.KEEP, on=True))
-    run.tries(estimated(8.0))
-    gate = run.state.gate
-    assert gate is not None
-    run.must(cmd.AnswerGate(gate.gate, approve=False, comment="odd"))
-    run.until_agent()
-    assert run.state.attempts[1].verdict is Verdict.DISCARD
-    assert run.state.attempts[1].reason == "rejected in review: odd"
-
-
-# Settling
+    assert told["verdicts"]["SHORTLIST"] == 1
 
 
 def settling(*blobs: str, **changes: object) -> SimulatedRun:

@@ -7,7 +7,6 @@ from akg_tui.agent.prompt import situation, visit_prompt
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.decide import Rejected
 from akg_tui.core.phases import Gate, ItemState, Phase, Verdict
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import render_plan
@@ -16,6 +15,7 @@ from akg_tui.core.state import Attempt
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, failed, faster, planned, report, unproved
+from tests.core.test_levers import refusal
 
 
 def until_measured(run: SimulatedRun) -> fx.Measure:
@@ -32,12 +32,6 @@ def verdicts(run: SimulatedRun) -> list[tuple[str, Verdict]]:
 
 def last(run: SimulatedRun) -> Attempt:
     return run.state.attempts[-1]
-
-
-def refusal(run: SimulatedRun, command: cmd.Command) -> str:
-    refused = run.send(command)
-    assert isinstance(refused, Rejected)
-    return refused.why
 
 
 # The item waits

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.knobs import read_setting, setting_key
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState, Phase
-from akg_tui.core.plan.knobs import read_setting, setting_key
 from akg_tui.core.plan.plan_document import (
     HEADING,
     direction_of,
@@ -53,28 +53,53 @@ def answer(run: SimulatedRun, *items: ev.PlannedItem) -> str:
         ("A=1 B=2", "B=2 A=1"),
         ("A=1 (with B=2)", "set B=2, A=1."),
         ('FLAGS="-O3 -fast" A=1', 'A=1 FLAGS="-O3 -fast"'),
-        ("use A=1", "vectorise the loads with A=1"),
         ("Vectorise the loads with A=1", "with A=1 vectorise the loads"),
+        ("x", "X"),
+        ("the same", "The  same"),
     ],
 )
 def test_what_was_settled_is_not_planned_again_in_other_words(earlier: str, again: str) -> None:
     assert answer(settled(earlier), item(again)) == (
-        "item 1 repeats p1, which was FAILED (overflow)"
+        f"item 1 repeats p1, which was FAILED (overflow): {earlier!r}; revise_plan can reopen p1"
     )
 
 
 @pytest.mark.parametrize(
-    ("earlier", "other"),
+    ("earlier", "again"),
     [
-        ("A=1 B=2", "A=1"),
-        ("A=1", "A=1.0"),
-        ("A=1", "A=True"),
-        ("vectorise the loads with A=1", "unroll the loop with A=1"),
-        ("vectorise the loads", "vectorise the stores"),
+        ("TILE=32", "TILE = 32"),
+        ("TILE=32", "set TILE to 32"),
+        ("TILE=32", "set TILE to thirty-two"),
+        ("unroll the loop by 4", "unroll the loop by four"),
+        ("unroll by four", "unroll by 4"),
+        ("blocks of 4x2", "blocks of 4 × 2"),
+        ("blocks of twenty one rows", "blocks of 21 rows"),
     ],
 )
-def test_another_direction_is_not_a_repeat(earlier: str, other: str) -> None:
-    assert answer(settled(earlier), item(other)) == ""
+def test_seed000_a_failed_direction_is_known_in_another_notation(earlier: str, again: str) -> None:
+    for first, second in ((earlier, again), (again, earlier)):
+        assert "item 1 repeats p1, " in answer(settled(first), item(second))
+
+
+def test_seed000_a_plan_must_say_what_differs_from_the_nearest_item_that_was_tried() -> None:
+    run = planned("keep the row maximum in registers", "keep the row maximum in registers, not L1")
+    run.tries(failed("overflow"))
+    run.tries(failed("spills"))
+    near = "keep the row maximum of a block in registers, not in L1"
+    told = answer(run, item(near))
+    assert told.startswith("item 1 is like p2, which was FAILED (spills): 'keep the row maximum in")
+    assert "say at the end of its text what differs, as in `differs: " in told
+    assert "is like p2" in answer(run, item(f"{near}; differs: not the same, the row"))
+    assert answer(run, item(f"{near}; differs: two accumulators")) == ""
+    tried = settled("TILE=32")
+    assert "is like p1" in answer(tried, item("TILE=32 with streams"))
+    assert answer(tried, item("TILE=32; differs: with streams")) == ""
+
+
+def test_seed000_a_direction_tried_with_one_setting_stays_open_for_others() -> None:
+    run = settled("register blocking, 4x2 with TILE=32")
+    for other in ("register blocking, 4x4 with TILE=32", "register blocking, 4x2 with TILE=64"):
+        assert answer(run, item(other)) == ""
 
 
 def test_an_item_may_not_stand_twice_in_a_plan() -> None:

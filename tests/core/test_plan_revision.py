@@ -242,7 +242,7 @@ def test_a_direction_in_other_words_is_recognised(first: str, again: str, same: 
     (refused,) = run.turn(cmd.SubmitPlan((item(again),)))
     if same:
         assert refused is not None
-        assert "says in other words what p1 said, which was FAILED (wrong values)" in refused.why
+        assert "repeats p1, which was FAILED (wrong values)" in refused.why
         assert "revise_plan can reopen p1" in refused.why
     else:
         assert refused is None

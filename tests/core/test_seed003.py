@@ -16,12 +16,15 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.stopping import automation as auto
 from akg_tui.core.stopping import export_guard as guard
 from akg_tui.core.stopping import reply_signals as signals
-from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy, Facts, read_automation
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal, Range, goals_met, meets
 from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, stop_reasons
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun
+from akg_tui.store.task_toml import read_automation
+from akg_tui.store.user_files.reader import Unsound
+from akg_tui.view.event_words import line_texts
+from tests.core.simulated import SimulatedRun, faster, planned
 
 PAGE = """
 {
@@ -70,12 +73,21 @@ def read(text: str) -> AutomationPolicy:
     return policy
 
 
-def facts(**change: object) -> Facts:
-    return msgspec.structs.replace(Facts(rounds=1, max_rounds=20), **change)
-
-
-def conditions(policy: AutomationPolicy | None, **change: object) -> tuple[str, ...]:
-    return auto.stop_conditions(policy, facts(**change))
+def conditions(
+    policy: AutomationPolicy | None,
+    *,
+    rounds: int = 1,
+    max_rounds: int = 20,
+    tokens: int = 0,
+    reply: str = "",
+    refused: int = 0,
+) -> tuple[str, ...]:
+    """Return why a run with so many settled rounds, used tokens and refused plans stops."""
+    run = SimulatedRun(policy=Policy(max_rounds=max_rounds, automation=policy))
+    state = replace(
+        run.state, settled=rounds, input_tokens=tokens, closing_reply=reply, plans_refused=refused
+    )
+    return stop_reasons(state, run.now)
 
 
 def at(**metrics: float) -> dict[str, Range]:
@@ -104,7 +116,7 @@ def test_seed003_b01_logic_is_and_or_in_any_case_and_anything_else_is_and() -> N
         ("logic", "'XOR' is neither AND nor OR, so it counts as AND")
     ]
     assert auto.doubts({"logic": "or"}) == []
-    with pytest.raises(BadPolicy, match="logic"):
+    with pytest.raises(Unsound, match="logic"):
         read('{"logic": 1}')
 
 
@@ -115,11 +127,10 @@ def test_seed003_b02_the_operators_are_five_and_a_wrong_goal_is_refused_by_place
         assert [v for v in (1, 2, 3) if meets(goal.goals[0], at(m=v))] == list(met)
     for operator in ("!=", "=", "=>", "≥", ""):
         bad = {"goals": [{"metric": "m", "operator": operator, "value": 1}]}
-        with pytest.raises(BadPolicy, match=r"goals\[0\].operator") as error:
+        with pytest.raises(Unsound, match=r"^goals\.0\.operator: "):
             read(json.dumps(bad))
-        assert error.value.field == "goals[0].operator"
     for value in ('"2"', "true", "null"):
-        with pytest.raises(BadPolicy, match=r"goals\[0\].value"):
+        with pytest.raises(Unsound, match=r"goals\.0\.value"):
             read(f'{{"goals": [{{"metric": "m", "operator": ">", "value": {value}}}]}}')
 
 
@@ -139,7 +150,7 @@ def test_seed003_b04_limits_are_integers_above_zero_or_unset() -> None:
             assert getattr(read(json.dumps({name: value})), field) == meant
         assert auto.doubts({name: 0}) == [(name, "0 is not above 0, so it is no limit")]
         for value in ("true", "1.5", '"30"'):
-            with pytest.raises(BadPolicy, match=name):
+            with pytest.raises(Unsound, match=name):
                 read(f'{{"{name}": {value}}}')
 
 
@@ -151,10 +162,9 @@ def test_seed003_b05_strict_heuristics_is_true_unless_said_otherwise() -> None:
 
 def test_seed003_b06_a_policy_that_says_nothing_is_no_policy() -> None:
     for text in ("{}", '{"logic": "OR"}', '{"goals": [], "maxTokens": null}', '{"maxTokens": 0}'):
-        assert auto.null_if_empty(read(text)) is None
+        # Nothing of the policy could end the run, so its queue never does.
+        assert conditions(read(text), rounds=20) == ("max rounds reached (20)",)
     assert read_automation({"automation_policy": None}) is None
-    for text in ('{"strictHeuristics": true}', '{"strictHeuristics": false}', BUDGET, PAGE):
-        assert auto.null_if_empty(read(text)) is not None
     # Without a policy the rounds and the phrases still bind.
     assert conditions(None, rounds=20) == ("max rounds reached (20)",)
     assert conditions(read("{}"), reply="Please confirm.") == ("user-input heuristic matched",)
@@ -183,7 +193,7 @@ def test_seed003_b08_a_single_evaluation_takes_no_policy(capsys) -> None:
 
 
 def test_seed003_b09_a_blocking_guardrail_comes_first() -> None:
-    found = conditions(read(BUDGET), guardrail_blocking=True, rounds=20, tokens=10**9)
+    found = conditions(read(BUDGET), refused=MAX_PLAN_REFUSALS, rounds=20, tokens=10**9)
     assert found[0] == "task_plan guardrail blocking"
     assert len(found) == 3
 
@@ -229,10 +239,12 @@ def test_seed003_b12_only_a_closing_reply_is_read_for_phrases() -> None:
 
 
 def test_seed003_b13_b14_b15_goals_then_experiments_then_tokens() -> None:
-    policy = AutomationPolicy(goals=(SPEEDUP_2,), max_experiments=3, max_tokens=100)
-    assert conditions(policy, goals_met=True, experiments=3, tokens=100) == (
+    policy = AutomationPolicy(goals=(SPEEDUP_2,), max_experiments=1, max_tokens=100)
+    run = planned("a", "b", policy=Policy(automation=policy))
+    run.tries(faster(3.0))
+    assert stop_reasons(replace(run.state, input_tokens=100, finish_reason=""), run.now) == (
         "automation goals reached",
-        "max experiments reached (3/3)",
+        "max experiments reached (1/1)",
         "token budget reached (100/100)",
     )
 
@@ -248,10 +260,10 @@ def test_seed003_b16_an_exhausted_queue_is_the_last_of_the_conditions() -> None:
 
 def test_seed003_b17_equal_to_the_limit_is_reached() -> None:
     policy = AutomationPolicy(max_experiments=3, max_tokens=100)
-    assert conditions(policy, experiments=2, tokens=99) == ()
-    assert conditions(policy, experiments=3) == ("max experiments reached (3/3)",)
+    assert conditions(policy, rounds=2, tokens=99) == ()
+    assert conditions(policy, rounds=3) == ("max experiments reached (3/3)",)
     assert conditions(policy, tokens=100) == ("token budget reached (100/100)",)
-    assert conditions(policy, experiments=4, tokens=101) == (
+    assert conditions(policy, rounds=4, tokens=101) == (
         "max experiments reached (4/3)",
         "token budget reached (101/100)",
     )
@@ -279,24 +291,29 @@ def test_seed003_b18_the_last_experiment_counts_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "policy", "queue_empty", "met", "replans"),
+    ("name", "policy", "queue_empty", "met", "exhausted"),
     [
-        ("b19 items are left", read(PAGE), False, False, False),
-        ("b19 items are left, no policy", None, False, False, False),
-        ("b20 no policy", None, True, False, True),
-        ("b20 a policy that says nothing", read("{}"), True, True, True),
-        ("b21 a stop condition is met", read(PAGE), True, True, False),
-        ("b22 goals unmet, no budget", AutomationPolicy(goals=(SPEEDUP_2,)), True, False, True),
-        ("b23 experiments are left", AutomationPolicy(max_experiments=9), True, False, True),
-        ("b23 none are left", AutomationPolicy(max_experiments=9), True, True, False),
-        ("b24 only tokens", AutomationPolicy(max_tokens=9), True, False, True),
-        ("b24 only strict", AutomationPolicy(strict_heuristics=True), True, False, True),
+        ("b19 items are left", read(PAGE), False, True, False),
+        ("b19 items are left, no policy", None, False, True, False),
+        ("b20 no policy", None, True, False, False),
+        ("b20 a policy that says nothing", read("{}"), True, True, False),
+        ("b21 a stop condition is met", read(PAGE), True, True, True),
+        ("b22 goals unmet, no budget", AutomationPolicy(goals=(SPEEDUP_2,)), True, False, False),
+        ("b23 experiments are left", AutomationPolicy(max_experiments=9), True, False, False),
+        ("b23 none are left", AutomationPolicy(max_experiments=1), True, False, True),
+        ("b24 only tokens", AutomationPolicy(max_tokens=9), True, False, False),
+        ("b24 only strict", AutomationPolicy(strict_heuristics=True), True, False, False),
     ],
 )
-def test_seed003_b19_to_b24_the_replan_table(name, policy, queue_empty, met, replans) -> None:
-    assert auto.should_replan(policy, queue_empty=queue_empty, stop_condition_met=met) is replans, (
-        name
-    )
+def test_seed003_b19_to_b24_the_replan_table(name, policy, queue_empty, met, exhausted) -> None:
+    """An empty queue is planned anew, but where a policy has a stop condition that holds."""
+    items = ("a",) if queue_empty else ("a", "b")
+    run = planned(*items, policy=Policy(automation=AutomationPolicy(goals=(SPEEDUP_2,))))
+    run.tries(faster(1.1))
+    task = replace(run.state.task, policy=Policy(automation=policy))
+    state = replace(run.state, task=task, stop_reason="enough" if met else "")
+    found = stop_reasons(state, run.now)
+    assert ("queue exhausted, no replan condition met" in found) is exhausted, name
 
 
 def played(policy: Policy, *plans: tuple[str, ...], **tokens: int) -> SimulatedRun:
@@ -441,3 +458,40 @@ def test_seed003_b33_only_a_new_run_counts_tokens_from_zero() -> None:
     assert run.state.tokens == 84
     assert run.refold() == run.state  # a restart forgets nothing
     assert SimulatedRun().state.tokens == 0
+
+
+def test_seed003_b33_new_counts_tokens_from_zero_and_begins_another_conversation() -> None:
+    policy = Policy(automation=AutomationPolicy(max_tokens=200))
+    run = played(policy, ("a",), ("b",), input_tokens=30, output_tokens=12)
+    assert run.state.session_tokens == 84
+    began = run.state
+    run.must(cmd.NewSession())
+    assert (run.state.tokens, run.state.session_tokens) == (84, 0)
+    assert summarize(run.state)["tokens_used_session"] == 0
+    assert fx.visit_is_void(began, run.state)  # so that the next visit has a new conversation
+    assert len(run.state.attempts) == len(began.attempts)
+    for _ in range(2):
+        assert stop_reasons(run.state, run.now) == ()
+        reply = ev.ModelReplied(phase=Phase.PLAN, model="m", input_tokens=100)
+        run.must(cmd.Observe(reply))
+    assert stop_reasons(run.state, run.now)[0] == "token budget reached (200/200)"
+    assert run.refold() == run.state
+
+
+def test_seed003_the_log_has_both_prefixes_and_the_guardrails_issues() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    for number in range(MAX_PLAN_REFUSALS):
+        answer = ev.ToolAnswered(
+            call=f"u{number}", tool="submit_plan", status="error", error_information="item 1: why?"
+        )
+        run.must(cmd.Observe(answer))
+    run.must(cmd.Observe(ev.TurnEnded()))
+    run.until_agent()
+    (met,) = [r.event for r in run.records if isinstance(r.event, ev.StopConditionsMet)]
+    op = run.state.task.op
+    assert line_texts(met, "plain", str) == [
+        "stop      auto-run stop condition: task_plan guardrail blocking",
+        "stop      auto-run stop reason: task_plan guardrail blocking",
+        f"stop      task_plan guardrails blocked auto-continue for {op}: ['item 1: why?']",
+    ]

@@ -29,7 +29,7 @@ from akg_tui.core.plan.plan_document import cell, render_plan
 from akg_tui.core.sanitize import PATH_LENGTH, BadName, name_fault, one_line
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Files, Policy
-from akg_tui.core.verdict import Decision, decide_verdict
+from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 from tests.core.simulated import SimulatedRun, broken, failed, faster, planned, unproved
 
 
@@ -126,34 +126,71 @@ def test_a_spent_budget_with_a_probable_gain_is_inconclusive(
     assert decide_verdict(untimed, 0.01).verdict is Verdict.DISCARD
 
 
-@given(
-    low=st.floats(0.01, 1.0),
-    up=st.floats(0, 1e9),
-    detectable=st.floats(0, 1e9),
-)
-def test_no_reason_names_a_gain_that_would_have_been_seen_and_was_not(low, up, detectable) -> None:
-    ratio = Interval(low + up / 2, low, max(1.0, low + up), 0.99)
-    measured = Measurement(outcome=Outcome.CORRECT, ratio=ratio, detectable=detectable)
+@given(mid=st.floats(0.01, 2), half=st.floats(0.01, 1e9), excluded=st.none() | st.floats(-0.9, 1e9))
+def test_every_gain_that_a_reason_calls_excluded_is_excluded(mid, half, excluded) -> None:
+    ratio = Interval(mid, max(mid - half, 1e-9), mid + half, 0.99)
+    measured = Measurement(outcome=Outcome.CORRECT, ratio=ratio, excluded=excluded)
     reason = decide_verdict(measured, 0.01).reason
-    seen = re.search(r"a gain of ([\d.]+) % would have been seen", reason)
-    if detectable > 1:
-        assert seen is None
-        assert reason.endswith("too noisy to see any gain")
-    elif seen is not None:
-        assert float(seen[1]) <= 100
-        assert ratio.ratio - 1 < detectable
+    named = re.search(r"a gain above ([\d.]+) % is excluded at 98 %", reason)
+    bound = ratio.high - 1 if excluded is None else excluded
+    if named is not None:
+        assert float(named[1]) / 100 >= bound - 1e-8
+        assert 1 <= float(named[1]) <= 100.1
+    elif ratio.low <= 1 and not reason.startswith("slower: "):
+        assert bound > 1, reason
+    if "slower or equal" in reason:
+        assert named is not None
+        assert float(named[1]) == 1
 
 
-def test_an_undecided_candidate_is_told_how_large_a_gain_would_have_been_seen() -> None:
-    measured = Measurement(
-        outcome=Outcome.CORRECT, ratio=Interval(1.02, 0.99, 1.05, 0.99), detectable=0.041
+def test_a_discard_says_what_gain_is_excluded() -> None:
+    wide = Measurement(
+        outcome=Outcome.CORRECT,
+        ratio=Interval(0.88, 0.76, 1.01, 0.99),
+        detectable=0.246,
+        excluded=-0.03,
     )
-    assert decide_verdict(measured, 0.01).reason == (
-        "1.02 ± 0.03: within noise; a gain of 4.1 % would have been seen"
+    assert decide_verdict(wide, 0.01).reason == (
+        "0.88 ± 0.13, slower or equal: a gain above 1 % is excluded at 98 %"
     )
+    near = Measurement(
+        outcome=Outcome.CORRECT, ratio=Interval(1.0, 0.94, 1.06, 0.99), excluded=0.0331
+    )
+    assert decide_verdict(near, 0.01).reason == (
+        "1.00 ± 0.06, no gain proved: a gain above 3.4 % is excluded at 98 %"
+    )
+    # A record without the bound has the wider interval.
+    old = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.02, 0.99, 1.05, 0.99))
+    assert decide_verdict(old, 0.01).reason == (
+        "1.02 ± 0.03, no gain proved: a gain above 5 % is excluded at 98 %"
+    )
+    none = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.0, 0.1, 8.0, 0.99))
+    assert decide_verdict(none, 0.01).reason == "1.00 ± 7.00, no gain proved"
+
+
+def test_a_reason_says_first_that_the_machine_was_too_busy() -> None:
+    busy = Measurement(
+        outcome=Outcome.CORRECT,
+        ratio=Interval(1.0, 0.7, 1.4, 0.99),
+        undecided=True,
+        detectable=0.5,
+        excluded=0.3,
+    )
+    first = "the machine was too busy to see a gain of 10 %; "
+    assert decide_verdict(busy, 0.01).reason.startswith(first + "not decided yet: ")
+    assert not_proved(busy, 3).reason.startswith(first + "not proved in 3 measurements: ")
+    proved = msgspec.structs.replace(busy, ratio=Interval(3.0, 1.5, 6.0, 0.99))
+    assert "busy" not in decide_verdict(proved, 0.01).reason
+    decided = msgspec.structs.replace(busy, undecided=False, excluded=0.04)
+    assert "busy" not in decide_verdict(decided, 0.01).reason
+
+
+def test_a_loss_is_called_slower_only_beyond_doubt() -> None:
     # What an equal kernel may look like at one of several looks is not called slower.
     near = Measurement(outcome=Outcome.CORRECT, ratio=Interval(0.937, 0.907, 0.968, 0.98))
-    assert decide_verdict(near, 0.01).reason == "probably slower: -6.3 % (-9.3 to -3.2)"
+    assert decide_verdict(near, 0.01).reason == (
+        "0.94 ± 0.03, slower or equal: a gain above 1 % is excluded at 98 %"
+    )
     far = Measurement(outcome=Outcome.CORRECT, ratio=Interval(0.5, 0.4, 0.6, 0.98))
     assert decide_verdict(far, 0.01).reason == "slower: -50.0 % (-60.0 to -40.0)"
     small = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.008, 1.004, 1.012, 0.99))

@@ -32,12 +32,10 @@ from akg_tui.core.recovery import opening
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
-from akg_tui.core.summary import best_of
 from akg_tui.core.task import Baseline, Policy
 from tests.core.simulated import (
     SimulatedRun,
     broken,
-    estimated,
     failed,
     faster,
     item,
@@ -242,26 +240,6 @@ def check_best(before: RunState, after: RunState) -> None:
         assert not settled or after.work_blob == after.best.blob
 
 
-def check_estimates(state: RunState) -> None:
-    """An estimate run claims nothing about time; a SHORTLIST is in no other run."""
-    verdicts = [attempt.verdict for attempt in state.attempts if attempt.number]
-    if not state.task.estimate:
-        assert Verdict.SHORTLIST not in verdicts
-        assert state.shortlist == ()
-        return
-    assert Verdict.KEEP not in verdicts
-    assert best_of(state) is None
-    assert (state.final, state.final_eager) == (None, None)
-    assert (state.compiled, state.autotuned) == (None, None)
-    assert not any(item.ratio for item in state.items)
-    assert not any(a.speedup or a.over_seed for a in state.attempts if a.number)
-    told = [attempt.estimated_us for attempt in state.shortlist]
-    assert told == sorted(told)
-    if state.best is not None and state.former:
-        # Each step was to a lower estimate, so the best has the lowest of those that stand.
-        assert state.shortlist[0].number == state.best.attempt
-
-
 def check_settling(state: RunState) -> None:
     """A run that settles measures the kernels of the shortlist, and no other."""
     if (taken := state.settles) is None:
@@ -336,7 +314,6 @@ def check_invariants(before: RunState, after: RunState) -> None:
     assert after.input_tokens >= before.input_tokens
     check_plan(before, after)
     check_best(before, after)
-    check_estimates(after)
     check_settling(after)
     check_seed(before, after)
     check_rules(before, after)
@@ -356,7 +333,6 @@ class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
     workflow: WorkflowName = "tune"
-    estimate: str = ""
     settles: bool = False
 
     @initialize(
@@ -374,7 +350,6 @@ class Walk(RuleBasedStateMachine):
             mode=mode,
             baselines=baselines,
             workflow=self.workflow,
-            estimate=self.estimate,
         )
         if self.settles:
             self.run.tell(shortlist("k1", "k2", "k3"))
@@ -447,10 +422,6 @@ class Walk(RuleBasedStateMachine):
                 # A broken baseline ends the run, and the walk with it, unless the agent mends it.
                 mended = Phase.WRITE in run.state.workflow.rows
                 measured = failed() if mended and not right else faster()
-            if self.estimate and measured.ratio is not None:
-                # 1.2, 1.8, 2.2 µs and so on: lower, equal and higher estimates than the best's.
-                times = measured.ratio.ratio * (1 + self.turns % 3)
-                measured = estimated(3.6 / times)
             run.perform(effect, measured)
 
     @rule(command=WILD)
@@ -550,10 +521,6 @@ class WalkOfWriteThenTune(Walk):
     workflow = "write_then_tune"
 
 
-class WalkOfEstimates(Walk):
-    estimate = "sm_90"
-
-
 class WalkOfSettling(Walk):
     settles = True
 
@@ -561,7 +528,7 @@ class WalkOfSettling(Walk):
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
 for _walk, _examples in (
     *((each, 60) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune)),
-    *((each, 30) for each in (WalkOfEstimates, WalkOfSettling)),
+    (WalkOfSettling, 30),
 ):
     _walk.TestCase.settings = settings(
         max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", _examples)),
@@ -572,10 +539,6 @@ for _walk, _examples in (
 
 
 class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
-    pass
-
-
-class TestNoneBreaksARunOfEstimates(WalkOfEstimates.TestCase):  # type: ignore[misc,name-defined]
     pass
 
 

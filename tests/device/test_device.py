@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.dsl import find_compiler
+from akg_tui.dsl import toolchains
+from akg_tui.dsl.compilers import find_compiler
 from akg_tui.evaluate.child import seal
-from akg_tui.evaluate.targets import toolchains
 from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, PLAIN, ROWS, SOFTMAX, Honest, Refused, kernel
@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from triton.compiler import ASTSource
 from akg_tui.evaluate.child import triton_seal
-from akg_tui.evaluate.evidence.ascend.handover import lower
+from akg_tui.evidence.ascend.handover import lower
 text = Path(triton_seal.__file__).read_text()
 given = {"out": "*i64", "source": "*i64", "key": "*i64", "words": "i32"}
 for function, types in (
@@ -199,7 +199,7 @@ async def test_work_of_the_host_counts_only_if_the_kernel_waits_for_the_device(
         {waits}
         return self.right(x, index)
     """, "import time", task=ROWS)  # fmt: skip
-    found = await judges[ROWS].probe(text, timed=True, samples=8)
+    found = await judges[ROWS].probe(text, timed=True, samples=2)
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None
     assert least < found.candidate_ms < most
@@ -211,7 +211,7 @@ async def test_a_queued_call_that_takes_long_leaves_no_work(judges: Judges) -> N
         spin(0.08)
         return self.right(x, index)
     """, task=ROWS)  # fmt: skip
-    found = await judges[ROWS].probe(text, timed=True, samples=4)
+    found = await judges[ROWS].probe(text, timed=True, samples=1)
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None
     assert found.candidate_ms > 80

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from akg_tui.core.kernel.kernel_files import files_of
 from akg_tui.core.task import Task, Timing
-from akg_tui.dsl import find_compiler
+from akg_tui.dsl.compilers import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.resources import sample_names
 from akg_tui.store.reference_constants import with_constants
@@ -71,7 +72,9 @@ async def test_verdicts_and_samples_are_told(judges: Judges, tmp_path: Path) -> 
     prover = OnSharedJudges(proof, modules=(), scratch=tmp_path, tell=lines.append)
     prover.judges = judges
     await prover.verdicts([HONEST[0], OVERWRITTEN, NO_CHEAT])
-    await prover.sample(TaskFolder(tmp_path / "softmax", TASK, "", SOFTMAX, PLAIN))
+    await prover.sample(
+        TaskFolder(tmp_path / "softmax", TASK, "", SOFTMAX, files_of(PLAIN, "kernel.py"))
+    )
     assert [each.right for each in proof.verdicts] == [True, True, False]
     assert [(each.name, each.found) for each in proof.samples] == [("softmax", "correct")]
     assert proof.samples[0].over_eager is not None

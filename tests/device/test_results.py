@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from akg_tui.core.measurement import Outcome
-from akg_tui.dsl import find_compiler
+from akg_tui.dsl.compilers import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
 from benchmarks.hardware.kernels import PLAIN, SOFTMAX, TASK
@@ -23,9 +23,10 @@ DRAWS = """
 import json, mmap, os, tempfile
 import torch
 import tests.lab.device.registered
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.evaluate.child import input_generator
 from akg_tui.evaluate.child.input_generator import ReferenceServer
-from akg_tui.evaluate.child.protocol import KIND_SHIFT, Op, Plan, Want
+from akg_tui.evaluate.protocol.child_protocol import KIND_SHIFT, Op, Plan, Want
 from akg_tui.evaluate.child.unusual_values import ValueKind
 from akg_tui.evaluate.reference import Draw, NudgedDraw
 
@@ -52,7 +53,7 @@ WITH_RESULTS = Want.OUTPUT | Want.EXACT
 
 def drawn(first, device):
     text = REFERENCE.replace("FIRST", first)
-    plan = Plan(kind="reference", source=text, filename="reference.py", seed=5,
+    plan = Plan(kind="reference", files=KernelFiles({"reference.py": text}), seed=5,
                 results_on=device, threads=2)
     server = ReferenceServer(plan, {"report": mmap.mmap(-1, 1 << 16)})
     server.start()

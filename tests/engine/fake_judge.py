@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+from akg_tui.core.kernel.kernel_files import Kernel, files_of
+from akg_tui.core.measurement import (
+    FailureKind,
+    Interval,
+    Measurement,
+    Outcome,
+    Progress,
+    RaceOutcome,
+    Racer,
+)
 from akg_tui.core.task import CompileBaseline
 
 COST = {"A": 4.0, "B": 2.0, "C": 1.0, "WRONG": 0.0}
@@ -18,6 +27,9 @@ class FakeJudge:
         self.on_progress = on_progress
         self.seen: list[str] = []
         self.probes: list[tuple[bool, int, int]] = []
+        self.asked: list[tuple[bool, str, int]] = []
+        """Of each probe: verified, another reference, the device."""
+        self.races: list[int] = []
         self.closed = False
         self.compiled = 0
         """How often the compiled reference was measured."""
@@ -29,14 +41,16 @@ class FakeJudge:
 
     async def evaluate(
         self,
-        kernel: str,
-        incumbent: str | None,
+        kernel: Kernel,
+        incumbent: Kernel | None,
         *,
         precise: float | None = None,
+        within_s: float | None = None,
+        whole: bool = False,
         prior: tuple[float, ...] = (),
     ) -> Measurement:
         await asyncio.sleep(0)
-        self.seen.append(kernel)
+        self.seen.append(files_of(kernel, "kernel.py").page)
         self.on_progress(Progress("time", 1, 1))
         cost = _cost(kernel)
         if not cost:
@@ -47,7 +61,7 @@ class FakeJudge:
         ratio = base / cost
         return Measurement(
             outcome=Outcome.CORRECT,
-            ratio=Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99),
+            ratio=_interval(ratio),
             candidate_ms=cost,
             baseline_ms=base,
         )
@@ -71,25 +85,48 @@ class FakeJudge:
 
     async def probe(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: Kernel,
+        incumbent: Kernel | None = None,
         *,
         timed: bool,
         samples: int,
         warmups: int,
+        verified: bool = True,
+        reference: str = "",
+        device: int = 0,
     ) -> Measurement:
         self.probes.append((timed, samples, warmups))
+        self.asked.append((verified, reference, device))
         found = await self.evaluate(kernel, incumbent)
+        if not verified and found.failure is FailureKind.WRONG:
+            fast = Interval(6.0, 5.9, 6.1, 0.99)
+            return Measurement(
+                outcome=Outcome.CORRECT, ratio=fast, candidate_ms=0.5, baseline_ms=3.0
+            )
         if timed or found.outcome is not Outcome.CORRECT:
             return found
         return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)
+
+    async def race(self, kernels: Sequence[Kernel], *, within_s: float) -> RaceOutcome:
+        """Tell equal speeds as one group."""
+        await asyncio.sleep(0)
+        self.races.append(len(kernels))
+        costs = [_cost(each) for each in kernels]
+        groups = {cost: at + 1 for at, cost in enumerate(sorted(set(costs)))}
+        return RaceOutcome(
+            tuple(Racer(cost, _interval(costs[0] / cost), 4, groups[cost]) for cost in costs)
+        )
 
     async def close(self) -> None:
         self.closed = True
 
 
-def _cost(kernel: str) -> float:
-    for line in kernel.split("\n"):
+def _interval(ratio: float) -> Interval:
+    return Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99)
+
+
+def _cost(kernel: Kernel) -> float:
+    for line in files_of(kernel, "kernel.py").page.split("\n"):
         if line.startswith("SPEED = "):
             return COST[line.split('"')[1]]
     return 0.0

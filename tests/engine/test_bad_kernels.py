@@ -14,7 +14,9 @@ def test_each_misbehaviour_gets_its_verdict_and_the_best_kernel_is_back(tmp_path
     folder = write_task(tmp_path / "task")
     kernel = KERNEL.replace("range(20)", "range(2)").encode()
     (folder / "kernel.py").write_bytes(kernel)
-    terms = (folder / "task.toml").read_text().replace("budget_s = 4.0", "budget_s = 1.0")
+    reference = folder / "reference.py"
+    reference.write_text(reference.read_text().replace("512, 512", "128, 128"))
+    terms = (folder / "task.toml").read_text().replace("budget_s = 4.0", "budget_s = 0.3")
     (folder / "task.toml").write_text(terms)
     command = [sys.executable, "-m", "akg_tui", "tune", str(folder), "--headless", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse, UserMessage
+from akg_tui.agent.chat import ChatModel, ChatReply, ChatRequest, ToolUse, UserMessage
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict
@@ -53,7 +54,12 @@ async def until(done: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def ended(work: Engine, task: asyncio.Task[None]) -> None:
+@contextlib.asynccontextmanager
+async def at_work(run: RunFolder, model: ChatModel) -> AsyncIterator[Engine]:
+    """Yield an engine at work on the run, and end it with the block."""
+    work = Engine(run, model, FakeJudge, clock=run._clock)
+    task = asyncio.create_task(work.run())
+    yield work
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -65,19 +71,17 @@ async def test_dropping_the_item_under_work_cuts_the_visit_off_and_the_next_one_
 ) -> None:
     run = create(tmp_path / "task")
     model = Waiting()
-    work = Engine(run, model, FakeJudge, clock=run._clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: len(model.prompts) == 2)
-    assert work.state.active == "p1"
-    assert work.send(cmd.DropItem("p1")) is None
-    await until(lambda: len(model.prompts) == 3)
-    assert (model.cut_off, work.state.active) == (1, "p2")
-    assert work.send(cmd.ForceReplan("think of memory")) is None
-    await until(lambda: len(model.prompts) == 5)
-    assert "a person wants a new plan: think of memory" in model.prompts[3]
-    assert model.prompts[4].startswith("Phase EDIT")
-    assert work.state.item("p2").state is ItemState.DROPPED
-    await ended(work, task)
+    async with at_work(run, model) as work:
+        await until(lambda: len(model.prompts) == 2)
+        assert work.state.active == "p1"
+        assert work.send(cmd.DropItem("p1")) is None
+        await until(lambda: len(model.prompts) == 3)
+        assert (model.cut_off, work.state.active) == (1, "p2")
+        assert work.send(cmd.ForceReplan("think of memory")) is None
+        await until(lambda: len(model.prompts) == 5)
+        assert "a person wants a new plan: think of memory" in model.prompts[3]
+        assert model.prompts[4].startswith("Phase EDIT")
+        assert work.state.item("p2").state is ItemState.DROPPED
     assert model.cut_off == 3
     assert not run.state.turn_open
 
@@ -91,12 +95,12 @@ async def test_an_undo_while_the_agent_works_moves_best_after_its_line_in_the_jo
     await until(lambda: bool(work.state.former) and work.state.phase is Phase.EDIT)
     best = work.state.best
     assert best is not None
-    assert best_in_git(run.path) == work.kernel(best.blob)
+    assert best_in_git(run.path) == work.kernel(best.blob).text
     assert work.send(cmd.UndoKeep("not that one")) is None
     after = work.state.best
     assert after is not None
     assert after != best
-    assert best_in_git(run.path) == work.kernel(after.blob)
+    assert best_in_git(run.path) == work.kernel(after.blob).text
     assert "| UNDONE |" in (run.path / "PLAN.md").read_text()
     await task
     assert work.state.ok
@@ -125,19 +129,15 @@ class Asking(Waiting):
 async def test_a_question_outlives_the_process_that_asked_it(tmp_path: Path) -> None:
     run = create(tmp_path / "task", mode=Mode.REVIEW)
     model = Asking()
-    work = Engine(run, model, FakeJudge, clock=run._clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.live.activity.startswith("the agent asks: Which one first?"))
-    await ended(work, task)
+    async with at_work(run, model) as work:
+        await until(lambda: work.live.activity.startswith("the agent asks: Which one first?"))
     again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
-    work = Engine(again, model, FakeJudge, clock=again._clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.live.activity.startswith("the agent asks"))
-    assert len(model.prompts) == 1
-    assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
-    await until(lambda: work.state.phase is Phase.EDIT)
-    assert "the person answered: the wide one" in model.prompts[1]
-    await ended(work, task)
+    async with at_work(again, model) as work:
+        await until(lambda: work.live.activity.startswith("the agent asks"))
+        assert len(model.prompts) == 1
+        assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
+        await until(lambda: work.state.phase is Phase.EDIT)
+        assert "the person answered: the wide one" in model.prompts[1]
 
 
 async def test_a_question_in_mode_auto_waits_for_an_answer_while_a_screen_shows_the_run(
@@ -145,17 +145,15 @@ async def test_a_question_in_mode_auto_waits_for_an_answer_while_a_screen_shows_
 ) -> None:
     run = create(tmp_path / "task", mode=Mode.AUTO)
     model = Asking()
-    work = Engine(run, model, FakeJudge, clock=run._clock)
-    work.live.screens = 1
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.state.question is not None)
-    asked = next(r.event for r in work.records if isinstance(r.event, ev.QuestionAsked))
-    assert asked.timeout_s == GLANCE_S, "the agent would have waited for 500 s"
-    assert work.send(cmd.HoldQuestion(1)) is None
-    assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
-    await until(lambda: work.state.phase is Phase.EDIT)
-    assert "the person answered: the wide one" in model.prompts[1]
-    await ended(work, task)
+    async with at_work(run, model) as work:
+        work.live.screens = 1
+        await until(lambda: work.state.question is not None)
+        asked = next(r.event for r in work.records if isinstance(r.event, ev.QuestionAsked))
+        assert asked.timeout_s == GLANCE_S, "the agent would have waited for 500 s"
+        assert work.send(cmd.HoldQuestion(1)) is None
+        assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
+        await until(lambda: work.state.phase is Phase.EDIT)
+        assert "the person answered: the wide one" in model.prompts[1]
 
 
 async def test_a_question_with_nobody_there_ends_no_visit(tmp_path: Path) -> None:
@@ -171,25 +169,21 @@ async def test_a_question_with_nobody_there_ends_no_visit(tmp_path: Path) -> Non
             return await super().complete(request, on_delta)
 
     model = Once()
-    work = Engine(run, model, FakeJudge, clock=run._clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.state.phase is Phase.EDIT)
-    assert "your default holds: a" in str(model.answer)
-    await ended(work, task)
+    async with at_work(run, model) as work:
+        await until(lambda: work.state.phase is Phase.EDIT)
+        assert "your default holds: a" in str(model.answer)
 
 
 async def test_a_question_nobody_answers_in_time_takes_its_default(tmp_path: Path) -> None:
     run = create(tmp_path / "task", mode=Mode.REVIEW)
     clock = run._clock
     model = Asking()
-    work = Engine(run, model, FakeJudge, clock=clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.state.question is not None)
-    clock.now += 600.0  # type: ignore[attr-defined]
-    work.send(cmd.Hint("wake up"))
-    await until(lambda: work.state.phase is Phase.EDIT)
-    assert work.state.questions[0].source == "timeout"
-    await ended(work, task)
+    async with at_work(run, model) as work:
+        await until(lambda: work.state.question is not None)
+        clock.now += 600.0  # type: ignore[attr-defined]
+        work.send(cmd.Hint("wake up"))
+        await until(lambda: work.state.phase is Phase.EDIT)
+        assert work.state.questions[0].source == "timeout"
 
 
 async def test_a_hint_given_while_the_model_is_at_work_is_not_lost(tmp_path: Path) -> None:
@@ -206,13 +200,11 @@ async def test_a_hint_given_while_the_model_is_at_work_is_not_lost(tmp_path: Pat
                 return ChatReply("let me think")
             return await super().complete(request, on_delta)
 
-    work = Engine(run, Slow(), FakeJudge, clock=run._clock)
-    task = asyncio.create_task(work.run())
-    await until(lambda: work.state.phase is Phase.EDIT)
-    assert "use smaller blocks" not in heard[0]
-    assert "use smaller blocks" in heard[1]
-    assert work.state.hints == ()
-    await ended(work, task)
+    async with at_work(run, Slow()) as work:
+        await until(lambda: work.state.phase is Phase.EDIT)
+        assert "use smaller blocks" not in heard[0]
+        assert "use smaller blocks" in heard[1]
+        assert work.state.hints == ()
 
 
 async def test_gates_hold_plan_and_edit_and_a_hand_edit_is_adopted_while_they_do(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,12 @@ from akg_tui.agent.tools.registry import check_tools, own_tools
 from akg_tui.core import events as ev
 from akg_tui.core.phases import WORKFLOWS, WRITE, BadWorkflow, Phase, Row, Workflow, WorkflowName
 from akg_tui.core.task import Target, Task
+from akg_tui.dsl.adapters.adapter import Dsl
 from akg_tui.engine import run_service
 from akg_tui.engine.run_service import PreparedRun, RunFault, RunRequest, begin, prepare
-from akg_tui.evaluate.dsls.adapter import Dsl
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.errors import BadTask
+from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import KERNEL, make_task
 
 SERVED = {"model": "m", "base_url": "http://127.0.0.1:9"}
@@ -61,7 +64,7 @@ def test_the_sweep_agent_cannot_follow_a_workflow_that_writes(
 
 def test_only_where_the_agent_writes_may_a_kernel_lack_its_class(tmp_path: Path) -> None:
     task = with_workflow(tmp_path / "t", "write_then_tune", UNWRITTEN)
-    assert prepared(task).folder.kernel == UNWRITTEN
+    assert prepared(task).folder.kernel.text == UNWRITTEN
     with pytest.raises(BadTask, match="ModelNew: is missing"):
         prepared(task, "tune")
     plain = make_task(tmp_path / "plain")
@@ -86,6 +89,17 @@ def test_an_unknown_workflow_is_told_by_its_line(tmp_path: Path) -> None:
         prepared(with_workflow(tmp_path / "t", "wrote"))
     expected = "workflow: 'wrote' is unknown, expected one of: tune, write, write_then_tune"
     assert str(refused.value).endswith(f"task.toml:2: {expected}")
+
+
+def test_a_run_with_tools_of_packages_can_be_read_but_not_resumed(tmp_path: Path) -> None:
+    known = prepared(make_task(tmp_path / "t"), served=False)
+    task = replace(known.task, agent=replace(known.task.agent, packages=("acme",)))
+    with contextlib.closing(begin(dataclasses.replace(known, task=task))) as run:
+        path = run.path
+    with contextlib.closing(RunFolder.open(path)) as run:
+        assert run.state.task.agent.packages == ("acme",)
+    with pytest.raises(RunFault, match=r"installed packages \(acme\) are not taken any more"):
+        run_service.resume(path)
 
 
 def test_the_journal_has_the_workflow(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ that needs no protection of the kernel's is held by how judge and child speak to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
@@ -38,7 +39,7 @@ sys.path.insert(0, "/tmp")
 WHOLE = """
 assert "LD_PRELOAD" not in os.environ
 assert sys.path[0] != "/tmp"
-assert torch.get_num_threads() == 1
+assert torch.get_num_threads() <= 2
 """
 
 
@@ -52,26 +53,39 @@ class Attack:
     ended: bool = False
     """Whether the process is ended for trying."""
 
-    def source(self, known: dict[str, object]) -> str:
-        """Return a kernel that tries this when it is loaded, and says what came of it."""
-        body = dedent(self.body)
+
+def source_of(attacks: Sequence[Attack], known: dict[str, object]) -> str:
+    """Return a kernel that tries these one after another as it loads, and says what came of it."""
+    text = PRELUDE
+    for number, attack in enumerate(attacks):
+        body = dedent(attack.body)
         for name, value in known.items():
             body = body.replace("{" + name + "}", str(value))
-        return (
-            PRELUDE
-            + "\n\ndef attack():\n"
-            + indent(body, "    ")
-            + "\n\n\ntry:\n    gained = attack()\n"
-            + "except BaseException as error:\n"
-            + "    raise ValueError(f'HELD {type(error).__name__}: {error}') from None\n"
-            + "raise ValueError(f'GAINED {gained!r}' if gained else 'HELD nothing to be had')\n"
-            + "\n\nclass ModelNew: ...\n"
-        )
+        text += f"\n\ndef attack_{number}():\n" + indent(body, "    ")
+    return f"""{text}
+
+gained, told = [], "nothing to be had"
+for number, name in enumerate({[attack.name for attack in attacks]!r}):
+    try:
+        if what := globals()[f"attack_{{number}}"]():
+            gained.append((name, what))
+    except BaseException as error:
+        told = f"{{type(error).__name__}}: {{error}}"
+raise ValueError(f"GAINED {{gained!r}}" if gained else f"HELD {{told}}")
+
+
+class ModelNew: ...
+"""
 
 
 FILES, CALLS, NETWORK_AND_IPC = ("landlock",), ("seccomp",), ("pidns",)
 
 SECRETS = [
+    # First: others open descriptors.
+    Attack(
+        "find a descriptor that was left open",
+        "return [fd for fd in range(4, 1024) if os.path.exists(f'/proc/self/fd/{fd}')]",
+    ),
     Attack(
         "read the key in the environment",
         "return [n for n in os.environ if 'KEY' in n or 'TOKEN' in n]",
@@ -136,10 +150,6 @@ SECRETS = [
     Attack("read by way of a parent folder", "return Path('../../../events.jsonl').read_text()", FILES),
     Attack("read by way of /proc/self/root", "return Path('/proc/self/root{task}/reference.py').read_text()",
            FILES),
-    Attack(
-        "find a descriptor that was left open",
-        "return [fd for fd in range(4, 1024) if os.path.exists(f'/proc/self/fd/{fd}')]",
-    ),
     Attack("read shared memory of others", "return Path('/dev/shm/{shm}').read_bytes()", FILES),
     Attack(
         "open a file by its handle",
@@ -350,7 +360,10 @@ HOG = [
         """, ("process_limit",)),
 ]  # fmt: skip
 
-ALL = [*SECRETS, *CHANGES, *REACH, *HOG]
+GROUPS = {"secrets": SECRETS, "changes": CHANGES, "reach": REACH}
+"""Attacks that one kernel can try one after another, but for those that end it."""
+
+ALONE = [*(attack for group in GROUPS.values() for attack in group if attack.ended), *HOG]
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,6 @@ class ModelNew(torch.nn.Module):
         return y
 '''
 
-TOO_MUCH_SHARED = GOOD.replace("rows, 128, 0, stream", "rows, 128, 60000, stream")
-TOO_MANY_THREADS = GOOD.replace("rows, 128, 0, stream", "rows, 256, 0, stream")
 NO_CUDA = """
 import torch
 
@@ -60,9 +58,6 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.softmax(x, -1)
 """
-NEVER_CALLED = GOOD.replace(
-    "        library.softmax(x, y, x.shape[0], x.shape[1])\n", "        y += torch.softmax(x, -1)\n"
-)
 
 
 def changed(before: str, after: str) -> str:

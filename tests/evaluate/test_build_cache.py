@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 from pathlib import Path
 
 import pytest
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.processes import build_cache
-from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed, CoveredFolder
+from akg_tui.evaluate.sandbox import build_cache
+from akg_tui.evaluate.sandbox.build_cache import BuildCaches, CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox.protections import offered
-from tests.cheats.lasting import KEEPS
+from benchmarks.judge.ordinary.lasting import KEEPS
 from tests.evaluate.kernels import CPP, LOAD_INLINE, SLOW
-from tests.evaluate.test_protections import python
 
 SESSION = pytest.mark.asyncio(loop_scope="session")
 
@@ -70,21 +68,6 @@ async def test_too_much_in_a_build_cache_fails_and_says_so(judge: Judge) -> None
     assert found.message == (
         "it left more in its build cache than is kept (20000 files, 512 MiB)"
     ), found
-
-
-def test_without_mounts_nothing_stays_in_a_build_cache_either(tmp_path: Path) -> None:
-    if platform.machine() not in ("x86_64", "aarch64"):
-        pytest.skip("the weaker kernel is made for other machines")
-    _insist_on_rules_for_files()
-    chosen = "nothing_that_a_process_leaves or builds_again or too_much"
-    report = tmp_path / "report.xml"
-    done = python(
-        "-m", "pytest", f"--junitxml={report}", "tests/evaluate/test_build_cache.py", "-k", chosen,
-        lacking=("namespaces",),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert 'tests="4"' in report.read_text()
-    assert 'skipped="0"' in report.read_text()
 
 
 def test_a_folder_is_put_back_as_the_process_that_built_has_left_it(tmp_path: Path) -> None:
@@ -217,4 +200,3 @@ async def test_a_failed_kernel_leaves_no_build(judge: Judge) -> None:
     # The judge removes it before it takes the next request.
     assert (await judge.probe(SLOW, timed=False)).outcome is Outcome.CORRECT
     assert len({path.name for path in home.iterdir()} - before) <= 1
-    assert build_cache._key(source) not in {path.name for path in home.iterdir()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -14,12 +13,11 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Case, Task, Timing
 from akg_tui.core.verdict import decide_verdict
-from akg_tui.evaluate import Judge
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.timing import Runners, TimingResult
 from akg_tui.evaluate.timing_samples import ClusterRunner
-from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.test_timing import FakeClusterRunner, stage_of, timed_case
+from tests.judging import Evaluated, quick_task
 
 REFERENCE = """
 import torch
@@ -81,15 +79,14 @@ def test_a_right_kernel_is_timed_in_every_case(evaluated: Evaluated) -> None:
     assert all(case.roofline is not None for case in found.cases)
 
 
-async def test_the_bar_of_verification_never_falls_back(tmp_path: Path) -> None:
+def test_the_bar_of_verification_never_falls_back(evaluated: Evaluated) -> None:
     steps: list[Progress] = []
     task = task_of(NARROW, WIDE)
-    async with Judge(task, REFERENCE, tmp_path, on_progress=steps.append) as judge:
-        found = await judge.probe(RIGHT, timed=False)
+    found = evaluated(task, REFERENCE, RIGHT, timed=False, report=steps.append)
     assert found.outcome is Outcome.CORRECT, found
     stages = [step.stage for step in steps]
-    assert list(dict.fromkeys(stages)) == ["start", "reference", "build", "verify"]
-    assert stages == sorted(stages, key=["start", "reference", "build", "verify"].index)
+    assert list(dict.fromkeys(stages)) == ["reference", "build", "verify"]
+    assert stages == sorted(stages, key=["reference", "build", "verify"].index)
     bars = [step.filled for step in steps if step.stage == "verify"]
     filled = [part / whole for part, whole in bars]
     assert filled == sorted(filled)
@@ -107,7 +104,7 @@ def test_a_kernel_that_is_wrong_in_one_case_fails_with_its_name(evaluated: Evalu
 def test_a_kernel_that_is_slower_in_one_case_is_refused_with_its_name(
     evaluated: Evaluated,
 ) -> None:
-    heavy = structs.replace(NARROW, weight=100.0)
+    heavy = structs.replace(NARROW, weight=1000.0)
     found = evaluated(task_of(heavy, WIDE, budget_s=20.0), REFERENCE, WIDE_SLOW, incumbent=RIGHT)
     assert found.outcome is Outcome.CORRECT, found
     assert [case.slower for case in found.cases] == [False, True]

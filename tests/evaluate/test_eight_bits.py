@@ -7,7 +7,7 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from tests.evaluate.conftest import Evaluated, quick_task
+from tests.judging import Evaluated, quick_task
 
 TASK = """
 import torch

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Correctness, Task, Timing
-from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
-from tests.evaluate.conftest import Evaluated
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from tests.judging import Evaluated
 
 REFERENCE = """
 import torch
@@ -148,7 +148,7 @@ def test_a_write_behind_a_new_tensor_is_told_by_its_distance() -> None:
 def test_the_page_behind_an_argument_can_not_be_read() -> None:
     program = (
         "import ctypes, mmap, torch\n"
-        "from akg_tui.evaluate.child import tensor_layout as layouts\n"
+        "from akg_tui.evaluate.protocol import tensor_layout as layouts\n"
         "from akg_tui.evaluate.child.guarded_memory import GuardedArguments\n"
         "layout = layouts.lay_out([torch.empty(16)])\n"
         "(x,) = GuardedArguments(layout, mmap.mmap(-1, layout.size)).arguments\n"

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from pathlib import Path
 
 import msgspec
 import pytest
-import torch
 
 from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.evaluate import Judge, integrity
+from akg_tui.evaluate import integrity
 from benchmarks.judge import records
-from benchmarks.judge.command import _keeps_promise
 from benchmarks.judge.kernels import KERNELS
-from benchmarks.judge.neighbour import neighbours
-from benchmarks.judge.records import BadRecords, Trial, clopper_pearson
+from benchmarks.judge.records import Trial, clopper_pearson
 from benchmarks.judge.trials import (
-    CALIBRATIONS,
-    CALIBRATIONS_LEAST,
-    cost_of_doubling,
-    is_certain,
     task_of,
 )
+from tests.judging import Evaluated
 
 
 def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True, judge: str = "") -> Trial:
@@ -79,20 +72,6 @@ def test_trials_of_another_judge_are_refused_by_line(
     assert len(records.read(path)) == 2
 
 
-def test_the_command_refuses_another_file_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "aa.jsonl"
-    path.write_text("not a trial\n" * 3)
-    with pytest.raises(BadRecords, match=r"aa\.jsonl:1: not a trial"):
-        records.read(path)
-    assert main(["bench", "aa", "--kernel", "mixed", "--resume", str(path)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"akg-tui: {path}:1: not a trial")
-    assert told.err.count("\n") == 1
-
-
 def test_trials_of_a_file_are_not_done_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,11 +109,6 @@ def test_a_gain_is_promised_in_time_where_processes_are_alike() -> None:
     )
     assert (cell.alike, cell.alike_kept, cell.alike_in_time) == (3, 2, 1)
     assert (cell.promised_s, cell.seconds_worst) == (30.0, 40.0)
-
-
-@pytest.mark.parametrize(("gain", "seconds"), [(0.029, None), (0.03, 30.0), (0.1, 5.0), (0.5, 5.0)])
-def test_larger_gains_are_promised_sooner(gain: float, seconds: float | None) -> None:
-    assert records.promised_s(gain) == seconds
 
 
 @pytest.mark.parametrize(
@@ -177,82 +151,7 @@ def test_the_bounds_are_the_rates_that_make_such_a_result_one_in_twenty(
     assert high == 1 if hits == trials else fewer == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("name", list(KERNELS))
-def test_a_planted_kernel_is_correct_and_computes_its_extra_rows(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AKG_CACHE_DIR", str(tmp_path))
-    planted = KERNELS[name]
-    reference: dict[str, object] = {}
-    exec(compile(planted.reference, "reference.py", "exec"), reference)
-    (x,) = reference["get_inputs"]()  # type: ignore[operator]
-    expected = reference["Model"]()(x)  # type: ignore[operator]
-    for extra in (0, 7, planted.rows):
-        kernel: dict[str, object] = {}
-        exec(compile(planted.kernel(extra), "kernel.py", "exec"), kernel)
-        torch.testing.assert_close(kernel["ModelNew"]()(x), expected)  # type: ignore[operator]
-    # The same with a row that counts its calls: the extra work is seen to be done.
-    counting = planted.kernel(7).replace(
-        "static void __attribute__((noinline)) one(const float* x, float* y) {",
-        'extern "C" { long done = 0; }\n'
-        "static void __attribute__((noinline)) one(const float* x, float* y) { ++done;",
-    )
-    counted: dict[str, object] = {}
-    exec(compile(counting, "kernel.py", "exec"), counted)
-    counted["ModelNew"]()(x)  # type: ignore[operator]
-    done = ctypes.c_long.in_dll(counted["library"], "done")  # type: ignore[arg-type]
-    assert done.value == planted.rows + 7
-
-
-@pytest.mark.parametrize(("load", "count"), [(1, None), (2, 4)])
-def test_neighbours_end_with_their_block(load: int, count: int | None) -> None:
-    with neighbours(load) as made:
-        assert count is None or len(made) == count
-        assert all(process.poll() is None for process in made)
-    assert all(process.returncode == 0 for process in made)
-
-
-def loaded(gain: float, *, kept: int, undecided: int, missed: int) -> records.Summary:
-    """Return the summary of trials beside neighbours that come and go."""
-    one = msgspec.structs.replace(trial(True), bench="power", load=4, gain=gain)
-    waits = msgspec.structs.replace(one.measurement, undecided=True)
-    open_ = msgspec.structs.replace(one, kept=False, measurement=waits)
-    lost = msgspec.structs.replace(one, kept=False)
-    (cell,) = records.summarize([one] * kept + [open_] * undecided + [lost] * missed)
-    return cell
-
-
-def test_beside_irregular_neighbours_a_large_gain_must_be_kept_and_a_small_one_not_refused() -> (
-    None
-):
-    assert _keeps_promise(loaded(0.2, kept=95, undecided=5, missed=0))
-    assert not _keeps_promise(loaded(0.2, kept=94, undecided=6, missed=0))
-    assert _keeps_promise(loaded(0.05, kept=10, undecided=88, missed=2))
-    assert not _keeps_promise(loaded(0.05, kept=97, undecided=0, missed=3))
-
-
-async def test_the_judge_finds_a_planted_kernel_correct(tmp_path: Path) -> None:
+def test_the_judge_finds_a_planted_kernel_correct(evaluated: Evaluated) -> None:
     planted = KERNELS["compute"]
-    async with Judge(task_of(planted), planted.reference, tmp_path, prefetch=False) as judge:
-        found = await judge.probe(planted.kernel(7), timed=False)
+    found = evaluated(task_of(planted), planted.reference, planted.kernel(7), timed=False)
     assert found.outcome is Outcome.CORRECT, found
-
-
-def around(ratio: float, half: float) -> Interval:
-    return Interval(ratio, ratio - half, ratio + half, 0.99)
-
-
-def test_one_outlier_does_not_change_the_cost_of_a_row() -> None:
-    measured = [around(1.5, 0.05), around(1.01, 0.05), around(1.52, 0.05)]
-    assert cost_of_doubling(measured) == pytest.approx(0.5)
-
-
-def test_the_cost_of_a_row_is_measured_until_it_is_certain() -> None:
-    sharp, wide = around(2.0, 0.02), around(1.3, 0.07)
-    assert not is_certain([])
-    assert not is_certain([sharp] * (CALIBRATIONS_LEAST - 1))
-    assert is_certain([sharp] * CALIBRATIONS_LEAST)
-    # 0.07 of 0.3 is 23 %; five together leave 10.4, six 9.5.
-    assert not is_certain([wide] * 5)
-    assert is_certain([wide] * 6)
-    assert not is_certain([around(1.0, 0.01)] * CALIBRATIONS)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault
-from akg_tui.evaluate.child.kernel_server import IdleServer, ResultForm, Server, checked_results
-from akg_tui.evaluate.child.protocol import Plan
+from akg_tui.evaluate.child.kernel_server import (
+    IdleServer,
+    ResultForm,
+    Server,
+    checked_results,
+)
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import Plan
 from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.timing_samples import Results
 
@@ -120,51 +127,77 @@ def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_first_large_results_lie_in_memory_whose_pages_exist() -> None:
-    program = (
-        "import resource, torch\n"
-        "from akg_tui.evaluate.child.kernel_server import POISON, warm_heap\n"
-        # Its code has pages too. It stays: free, it could become a part of the first result.
-        "kept = torch.empty(1 << 20, dtype=torch.uint8).add_(1)\n"
-        "warm_heap(8 << 20)\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
-        "results = [torch.empty(8 << 20, dtype=torch.uint8).add_(1) for _ in range(5)]\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
-        "assert all((result[4096:] == POISON + 1).all() for result in results)\n"
-    )
+HEAP = """
+import resource, torch
+from akg_tui.evaluate.child.kernel_server import POISON, warm_heap
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+SIZE = 8 << 20
+# Its code has pages too. It stays: free, it could become a part of a result.
+kept = torch.empty(1 << 20, dtype=torch.uint8).add_(1)
+"""
+
+
+def _printed(program: str) -> list[int]:
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", HEAP + program],
         check=True,
         capture_output=True,
         text=True,
         env={**os.environ, **Cpu().environment(1)},
     )
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_the_first_large_results_lie_in_memory_whose_pages_exist() -> None:
+    (found,) = _printed("""
+warm_heap(SIZE)
+before = faults()
+results = [torch.empty(SIZE, dtype=torch.uint8).add_(1) for _ in range(5)]
+print(faults() - before)
+assert all((result[4096:] == POISON + 1).all() for result in results)
+""")
     # The largest page has 2 MiB, so that memory without pages costs 20 faults.
-    assert int(done.stdout) < 5
+    assert found < 5
+
+
+def test_memory_that_is_freed_and_allocated_again_keeps_its_pages() -> None:
+    found = _printed("""
+warm_heap(SIZE)
+for _ in range(20):
+    before = faults()
+    result = other = None
+    result = torch.empty(SIZE, dtype=torch.uint8).fill_(1)
+    other = torch.empty(SIZE // 2, dtype=torch.uint8).fill_(1)
+    print(faults() - before)
+""")
+    assert sum(found[3:]) < 4
 
 
 def test_what_lies_there_at_the_next_look_only_is_computed_before_it_is_told() -> None:
     value = torch.tensor([1 + 2j, 3 - 4j])
     form = (ResultForm(value.shape, value.dtype),)
-    (conjugated,) = checked_results(value.conj(), form)
+    (conjugated,) = checked_results([value.conj()], form)
     assert not conjugated.is_conj()
-    (negated,) = checked_results(value.conj().imag, (ResultForm(value.shape, torch.float32),))
+    (negated,) = checked_results([value.conj().imag], (ResultForm(value.shape, torch.float32),))
     assert not negated.is_neg()
     assert negated.tolist() == [-2.0, 4.0]
 
 
 def test_gaps_are_closed_and_permuted_results_left_alone() -> None:
     wide = torch.arange(24.0).reshape(4, 6)
-    (closed,) = checked_results(wide[:, ::2], (ResultForm(torch.Size([4, 3]), wide.dtype),))
+    (closed,) = checked_results([wide[:, ::2]], (ResultForm(torch.Size([4, 3]), wide.dtype),))
     assert closed.is_contiguous()
     assert torch.equal(closed, wide[:, ::2])
-    (turned,) = checked_results(wide.t(), (ResultForm(torch.Size([6, 4]), wide.dtype),))
+    (turned,) = checked_results([wide.t()], (ResultForm(torch.Size([6, 4]), wide.dtype),))
     assert turned.data_ptr() == wide.data_ptr()
 
 
 def test_a_sparse_result_is_refused() -> None:
     with pytest.raises(Fault, match=r"expected torch\.strided"):
-        checked_results(torch.eye(3).to_sparse(), (ResultForm(torch.Size([3, 3]), torch.float32),))
+        checked_results(
+            [torch.eye(3).to_sparse()], (ResultForm(torch.Size([3, 3]), torch.float32),)
+        )
 
 
 class _OneBuffer(Server):
@@ -173,9 +206,23 @@ class _OneBuffer(Server):
     def start(self) -> int:
         self.bind()
         kept = torch.empty(4)
+        self.model = lambda x: torch.add(x, 1.0, out=kept)
+        return 0
+
+
+class _Fresh(Server):
+    """Returns new memory at every call, and notes which of its results are alive."""
+
+    def start(self) -> int:
+        self.bind()
+        self.made: list[weakref.ref[torch.Tensor]] = []
+        self.alive: list[list[bool]] = []
 
         def add(x: torch.Tensor) -> torch.Tensor:
-            return torch.add(x, 1.0, out=kept)
+            self.alive.append([ref() is not None for ref in self.made])
+            y = torch.add(x, 1.0)
+            self.made.append(weakref.ref(y))
+            return y
 
         self.model = add  # type: ignore[assignment]
         return 0
@@ -185,74 +232,82 @@ def _served(kind: type[Server]) -> tuple[Server, Results, torch.Tensor, SharedMe
     layout = layouts.lay_out([torch.empty(4)])
     inputs = SharedMemory(layout.size)
     addresses = SharedMemory(layouts.address_format(layout).size)
-    plan = Plan(kind="kernel", source="", filename="k", seed=0, inputs=layout, outputs=layout)
+    plan = Plan(kind="kernel", files=KernelFiles({"k": ""}), seed=0, inputs=layout, outputs=layout)
     server = kind(plan, {"inputs": inputs.map, "addresses": addresses.map})
     server.start()
     return server, Results(layout), layouts.views(layout, inputs.map, 0)[0], addresses
 
 
-def test_a_kernel_that_uses_its_memory_again_has_each_result_kept(ourselves: Worker) -> None:
-    server, results, given_x, addresses = _served(_OneBuffer)
-    places = []
-    for call in range(1, 6):
+@pytest.mark.parametrize("kind", [_OneBuffer, _Fresh])
+def test_each_result_is_read_before_the_next_call(ourselves: Worker, kind: type[Server]) -> None:
+    server, results, given_x, addresses = _served(kind)
+    for call in range(5):
         given_x.fill_(call)
-        server.call(3, 0)
+        server.call()
         assert results.read(ourselves, addresses)[0].tolist() == [call + 1.0] * 4
-        places.append(results.places(addresses)[0])
-    # The first result is the one that showed it.
-    for call, (address, size) in enumerate(places[1:-1], 2):
-        kept = bytearray(size)
-        ourselves.copy_out(address, memoryview(kept))
-        assert torch.frombuffer(kept, dtype=torch.float32).tolist() == [call + 1.0] * 4
 
 
-class _ThreeBuffers(Server):
-    """Returns three pieces of memory in turn."""
-
-    def start(self) -> int:
-        self.bind()
-        kept = itertools.cycle([torch.empty(4) for _ in range(3)])
-        self.model = lambda x: torch.add(x, 1.0, out=next(kept))
-        return 0
-
-
-def test_buffers_in_turn_are_refused_when_a_kept_result_is_overwritten() -> None:
-    server, *_ = _served(_ThreeBuffers)
+def test_a_result_stays_until_the_next_call_and_is_dropped_before_the_model_runs() -> None:
+    server, *_ = _served(_Fresh)
+    assert isinstance(server, _Fresh)
     for _ in range(3):
-        server.call(3, 0)
-    with pytest.raises(Fault, match="result of an earlier call changed"):
-        server.call(3, 0)
+        server.call()
+    assert server.alive == [[], [False], [False, False]]
+    assert server.made[-1]() is not None
 
 
-def test_a_result_that_must_stay_to_the_end_is_not_released(ourselves: Worker) -> None:
+BUFFER = torch.zeros(4)
+RING = [torch.zeros(4) for _ in range(2)]
+OF_NUMPY = np.zeros(4, np.float32)
+KEPT: list[torch.Tensor] = []
+
+
+def _kept(x: torch.Tensor) -> torch.Tensor:
+    KEPT.append(x + 1)
+    return KEPT[-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "copied"),
+    [
+        (lambda x: x + 1, False),
+        (lambda x: torch.cat([x, x + 1])[4:], False),
+        (lambda x: (x + 1).detach(), False),
+        (lambda x: torch.add(x, 1, out=BUFFER), True),
+        (lambda x: torch.add(x, 1, out=BUFFER).detach(), True),
+        (lambda x: torch.add(x, 1, out=BUFFER[:]), True),
+        (lambda x: torch.add(x, 1, out=RING[int(x[0]) % 2]), True),
+        (lambda x: torch.add(x, 1, out=torch.from_numpy(OF_NUMPY)), True),
+        (_kept, True),
+        (lambda x: x.add_(1), True),
+    ],
+)
+def test_a_result_in_memory_that_is_not_its_own_is_copied(
+    ourselves: Worker, model: Callable[[torch.Tensor], torch.Tensor], *, copied: bool
+) -> None:
+    made: list[int] = []
+
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        y = model(x)
+        made.append(y.data_ptr())
+        return y
+
     server, results, given_x, addresses = _served(_Fresh)
-    places = []
-    for call in range(8):
+    server.model = noted
+    for call in range(4):
         given_x.fill_(call)
-        server.call(1, 3)
-        places.append(results.places(addresses)[0])
-    address, size = places[2]
-    kept = bytearray(size)
-    ourselves.copy_out(address, memoryview(kept))
-    assert torch.frombuffer(kept, dtype=torch.float32).tolist() == [3.0] * 4
-    assert len(server.results) == 3  # the last, the one before it, and number 3
-
-
-class _Fresh(Server):
-    """Returns new memory at every call."""
-
-    def start(self) -> int:
-        self.bind()
-        self.model = lambda x: torch.add(x, 1.0)
-        return 0
+        server.call()
+        # From the second call on: memory that outlives its result is seen by then.
+        told = server.results[0].data_ptr()
+        assert call == 0 or (told != made[-1]) is copied
+        assert results.read(ourselves, addresses)[0].tolist() == [call + 1.0] * 4
 
 
 def test_waking_tells_the_last_results_again(ourselves: Worker) -> None:
     server, results, given_x, addresses = _served(_OneBuffer)
     server.wake()  # before any call there is nothing to tell
     given_x.fill_(1)
-    for _ in range(3):
-        server.call(2, 0)
+    server.call()
     before = addresses.map[:]
     addresses.map[:8] = bytes(8)
     server.wake()
@@ -260,10 +315,10 @@ def test_waking_tells_the_last_results_again(ourselves: Worker) -> None:
     assert results.read(ourselves, addresses)[0].tolist() == [2.0] * 4
 
 
-def test_a_process_that_computes_nothing_copies_nothing() -> None:
+def test_an_idle_process_returns_the_same_memory_at_every_call() -> None:
     server, _, _, addresses = _served(IdleServer)
-    server.call(0, 0)
+    server.call()
     first = addresses.map[:]
     assert any(first)
-    server.call(0, 0)
+    server.call()
     assert addresses.map[:] == first

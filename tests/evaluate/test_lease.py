@@ -12,8 +12,8 @@ import pytest
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Backend, Target, Task
 from akg_tui.evaluate.targets.lease import TOLD, held, lease_of
-from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
+from tests.judging import Evaluated, quick_task
 
 
 def test_a_kernel_is_verified_and_then_timed_when_the_other_judge_is_done(
@@ -58,6 +58,11 @@ def test_each_device_has_a_lease_of_its_own(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     cpu, cuda, npu = (lease_of(Task(op="x", target=Target(backend=b))) for b in get_args(Backend))
-    assert (cpu.name, cuda.name) == ("timing-cpu.lock", "timing-cuda-1.lock")
+    assert (cpu.name, cuda.name) == ("timing-cpu.lock", "timing-cuda-0.lock")
     assert npu.name == "timing-ascend-0.lock"
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "5,6")
+    task = Task(op="x", target=Target(backend="ascend"))
+    assert [lease_of(task, at).name for at in (0, 1)] == [
+        "timing-ascend-5.lock", "timing-ascend-6.lock",
+    ]  # fmt: skip
     assert cpu.parent.stat().st_mode & 0o777 == 0o700

@@ -12,11 +12,11 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from akg_tui.evaluate import kernel_text
+from akg_tui.dsl import kernel_text
 from akg_tui.evaluate.processes import worker
-from tests.cheats.tasks import NORMED
-from tests.evaluate.conftest import Evaluated, quick_task
+from benchmarks.judge.ordinary.tasks import NORMED
 from tests.evaluate.kernels import CPP, REFERENCE, kernel
+from tests.judging import Evaluated, quick_task
 
 WEIGHTED = """
 import torch
@@ -74,9 +74,43 @@ def test_a_wrong_result_without_the_reference_s_weights_names_them(evaluated: Ev
     found = failed(evaluated, source, frozen)
     assert found.failure is FailureKind.WRONG
     assert found.message.endswith(
-        "; 'linear.weight' is missing in ModelNew; the reference's weights are given after "
-        "__init__, by name: linear.weight, linear.bias"
+        "; 'linear.weight' is missing in ModelNew (rename 'layer.weight'?); the reference's "
+        "weights are given after __init__, by name: linear.weight, linear.bias"
     )
+
+
+@pytest.mark.parametrize(
+    ("init", "told"),
+    [
+        ("self.linear = torch.nn.Linear(24, 8)", ""),
+        ("layer = torch.nn.Linear(24, 8)", "`packed` was made in `__init__`: where it did not"),
+    ],
+)
+def test_weights_packed_in_init_are_the_reference_s_or_the_message_names_them(
+    evaluated: Evaluated, init: str, told: str
+) -> None:
+    layer = init.partition(" =")[0]
+    source = f"""
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+        self.packed = {layer}.weight.detach().t().contiguous()
+        self.linear = {layer}
+
+    def forward(self, x):
+        return torch.addmm(self.linear.bias, x, self.packed)
+"""
+    if told:
+        found = failed(evaluated, source, WEIGHTED)
+        assert found.failure is FailureKind.WRONG
+        assert found.message.endswith(f"{told} follow the weights, make it at the first call")
+    else:
+        found = evaluated(quick_task(), WEIGHTED, source, timed=False)
+        assert found.outcome is Outcome.CORRECT, found
 
 
 UNTYPED = CPP.replace(
@@ -141,6 +175,17 @@ def test_a_symbol_that_is_defined_nowhere_is_explained(evaluated: Evaluated) -> 
     assert re.search(r"undefined symbol: (lost\(float\*\)|_Z4lostPf)", found.message), found.message
 
 
+def test_a_call_that_the_sandbox_refuses_is_told_as_not_allowed(evaluated: Evaluated) -> None:
+    source = kernel("os.sched_setaffinity(0, {0})", "return x")
+    found = failed(evaluated, source)
+    assert found.failure is FailureKind.CALL
+    told = (
+        f"kernel.py:{line_of(source, 'sched')}: not allowed here: os.sched_setaffinity(0, {{0}}) "
+        "(PermissionError: [Errno 1] Operation not permitted)"
+    )
+    assert found.message == told
+
+
 @pytest.mark.parametrize("cached", ["x.shape", "0"])
 def test_a_result_of_other_inputs_is_called_cached(evaluated: Evaluated, cached: str) -> None:
     source = kernel(
@@ -189,15 +234,17 @@ def line_of(source: str, text: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
 
 
-def test_an_excerpt_keeps_the_indentation_of_its_first_line() -> None:
+def test_an_excerpt_keeps_the_indentation_of_its_first_line(evaluated: Evaluated) -> None:
     excerpt = "    x = tl.load(p)\n        ^\nNameError: tl"
-    assert worker._joined(f"\n\n{excerpt}\n", "") == excerpt
+    told = failed(evaluated, f"print({excerpt!r})\nraise ValueError\n")
+    assert told.detail.endswith(f"printed:\n{excerpt}")
 
 
 def test_an_error_in_cpp_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
     found = failed(evaluated, BROKEN)
     assert found.failure is FailureKind.BUILD
     assert found.message.startswith(f"kernel.py:{line_of(BROKEN, 'exq')}: C++ line 8: ")
+    assert "exq" in found.detail
 
 
 def test_an_error_in_cpp_with_escapes_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
@@ -222,3 +269,52 @@ def test_an_error_in_cpp_that_is_in_no_line_of_the_file_says_so(evaluated: Evalu
     found = failed(evaluated, made)
     assert "(that line of C++ is put together by the file: for (long c = 0" in found.message
     assert found.message.startswith(f"kernel.py:{line_of(made, 'compile_cpp(SOURCE')}: C++ line 8")
+
+
+SPREADS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, w):
+        return x @ w
+
+
+def get_inputs():
+    return [torch.randn(24, 16), torch.randn(16, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.nan_to_num(x) @ w",
+        "assert x.isfinite().all(); return x @ w",
+        "import os; x.isfinite().all() or os.abort(); return x @ w",
+    ],
+    ids=["other values", "raises", "crashes"],
+)
+@pytest.mark.parametrize("values", ["finite", "any"])
+def test_a_difference_at_infinities_and_nan_is_a_note_by_default(
+    evaluated: Evaluated, body: str, values: str
+) -> None:
+    task = msgspec.structs.replace(
+        quick_task(),
+        correctness=Correctness(trials=1, values=values),  # type: ignore[arg-type]
+    )
+    kernel = SPREADS.replace("Model(", "ModelNew(").replace("return x @ w", body)
+    found = evaluated(task, SPREADS, kernel, timed=False)
+    if values == "any":
+        assert found.outcome is Outcome.FAILED
+        assert not found.notes
+        if "nan_to_num" in body:
+            told = '; all finite values match; with values = "finite" under [correctness]'
+            assert told in found.message
+        return
+    assert found.outcome is Outcome.CORRECT, found.message
+    (note,) = found.notes
+    assert note.endswith('; it counts only with values = "any" under [correctness] in task.toml')
+    assert "(inputs: NaN" in note or "(inputs: infinities" in note
+    noted = [each for each in found.errors if each.note == "wrong; it does not count"]
+    assert noted
+    assert all(each.error is None for each in noted)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.measurement import FailureKind, Metric, Outcome
 from akg_tui.core.task import Case
-from tests.evaluate.conftest import Evaluated, quick_task
+from tests.judging import Evaluated, quick_task
 
 REFERENCE = """
 import torch
@@ -61,6 +61,8 @@ def test_metrics_are_those_of_the_right_results_over_all_cases(evaluated: Evalua
     wrong = evaluated(TASK, with_metrics(body), KERNEL.replace("1 +", "2 +"), timed=False)
     assert wrong.outcome is Outcome.FAILED
     assert wrong.metrics == ()
+    unseen = evaluated(ONE_CASE, with_metrics(body), KERNEL, timed=False, verified=False)
+    assert (unseen.outcome, unseen.metrics) == (Outcome.CORRECT, ()), unseen.message
 
 
 def test_a_number_that_is_not_finite_is_no_metric(evaluated: Evaluated) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.evaluate.noise import WARM_UP_S, Machine, Watch, warm_up
-from akg_tui.evaluate.targets.nvml import Gpu, GpuMonitor, descends_from_us
+from akg_tui.evaluate.targets.nvml import Gpu, GpuMonitor, arch_here, descends_from_us
 from tests.lab.fake_nvml import FakeNvml
 
 
@@ -177,3 +177,18 @@ def test_the_fake_has_only_functions_of_the_real_package() -> None:
                "HwThermalSlowdown": 0x40, "HwPowerBrakeSlowdown": 0x80}  # fmt: skip
     for name, bit in reasons.items():
         assert getattr(real, f"nvmlClocksEventReason{name}") == bit
+
+
+def test_the_arch_is_the_drivers_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    told = []
+    for change in (lambda: None, lambda: fake.lacks.add("CudaComputeCapability")):
+        change()
+        arch_here.cache_clear()
+        told.append(arch_here())
+    fake.starts = False
+    arch_here.cache_clear()
+    told.append(arch_here())
+    arch_here.cache_clear()
+    assert told == ["sm_90", "", ""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import mmap
 import os
 import signal
 import socket
@@ -17,19 +16,17 @@ import torch
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.evaluation import READY_SPARES
 from akg_tui.evaluate.prefetch import Need, Prefetched
-from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool
-from akg_tui.evaluate.processes.process_watch import CpuDeadline, cpu_time_ns
-from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
 from akg_tui.evaluate.processes.worker import Interrupts
+from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
+from akg_tui.evaluate.sandbox import process_watch
+from akg_tui.evaluate.sandbox.process_watch import CpuDeadline, cpu_time_ns
 from akg_tui.evaluate.sandbox.protections import offered
-from akg_tui.evaluate.timing import FORKED_AHEAD
-from tests.evaluate.conftest import forked_zygote, is_running, quick_task
+from akg_tui.evaluate.timing import SPARES
 from tests.evaluate.kernels import PLAIN, REFERENCE
+from tests.judging import forked_zygote, is_running, quick_task
 
 DEADLINE_S = 30.0
 NEED = Need(count=6, checkable=3, at_least=2)
@@ -172,67 +169,6 @@ def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(
         assert (timed.count, timed.checkable) == (40, 20)
 
 
-def ready_bytes(pool: SharedMemoryPool) -> int:
-    return sum(block.size for ready in pool._ready.values() for block in ready)
-
-
-def test_memory_is_there_before_it_is_wanted_and_handed_out_once() -> None:
-    pool = SharedMemoryPool(most=4, most_bytes=1 << 20)
-    page = mmap.PAGESIZE
-    pool.take(2 * page).close()
-    pool.take(8 * page).close()
-    assert ready_bytes(pool) == 0
-    pool.fill()
-    assert ready_bytes(pool) == 10 * page
-    first = pool.take(2 * page)
-    assert ready_bytes(pool) == 8 * page
-    first.bytes[:] = 1
-    again = pool.take(2 * page)
-    assert again.fd != first.fd
-    assert not again.bytes.any()
-    # Somewhat more will do, far more is kept for who needs it.
-    assert pool.take(6 * page).size == 8 * page
-    pool.fill()
-    assert pool.take(page).size == page
-
-
-def test_memory_that_waits_is_bounded_and_what_nobody_wants_is_dropped() -> None:
-    page = mmap.PAGESIZE
-    pool = SharedMemoryPool(most=3, most_bytes=8 * page)
-    for size in (4, 4, 4, 1, 1, 1):
-        pool.take(size * page)
-    pool.fill()
-    assert ready_bytes(pool) == 3 * page
-    for _ in range(3):
-        pool.take(4 * page)
-    pool.fill()
-    assert ready_bytes(pool) == 8 * page
-
-
-def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
-    pool: tuple[ChildPool, socket.socket],
-) -> None:
-    made = pool[0]
-    if not made.reserves:
-        pytest.skip("without mounts nothing settles beforehand")
-    made.clear()
-    nobody = leaves(os.getpid())
-    made.fork_spares(3)
-    made.await_idle()
-    waiting = leaves(os.getpid()) - nobody
-    assert len(waiting) == 3
-    made.reserve(["x = 1", "x = 2"])
-    made.fork_spares(3, reserved=True)
-    made.await_idle()
-    assert leaves(os.getpid()) - nobody == waiting
-    with made.child("x = 1") as worker:
-        assert worker.pid in waiting
-    made.release_reserved()
-    made.await_gone()
-    assert len(leaves(os.getpid()) - nobody) == 1
-    made.clear()
-
-
 def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     pid = os.getpid()
     deadline = CpuDeadline(pid, 3600.0)
@@ -268,7 +204,7 @@ def await_spares(judge: Judge, count: int) -> set[int]:
     limit = time.monotonic() + DEADLINE_S
     while time.monotonic() < limit:
         found = spares(judge)
-        if count <= len(found) <= count + 2 * FORKED_AHEAD:
+        if count <= len(found) <= 2 * count:
             return found
     raise AssertionError(f"{len(spares(judge))} processes wait, not {count}")
 
@@ -278,13 +214,13 @@ async def test_processes_wait_for_the_next_kernel_and_one_that_is_killed_is_not_
 ) -> None:
     async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
         assert (await judge.evaluate(PLAIN)).outcome is Outcome.CORRECT
-        waiting = await_spares(judge, READY_SPARES)
+        waiting = await_spares(judge, SPARES)
         for pid in waiting:
             os.kill(pid, signal.SIGKILL)
         while any(is_running(pid) for pid in waiting):
             os.sched_yield()
         found = await judge.evaluate(PLAIN)
         assert found.outcome is Outcome.CORRECT, found
-        after = await_spares(judge, READY_SPARES)
+        after = await_spares(judge, SPARES)
         assert not after & waiting
     assert not after & process_watch.parents().keys()

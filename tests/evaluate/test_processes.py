@@ -19,10 +19,11 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_watch, worker
-from akg_tui.evaluate.processes.process_watch import ResourceLimits
-from tests.evaluate.conftest import Evaluated, quick_task
+from akg_tui.evaluate.processes import worker
+from akg_tui.evaluate.sandbox import process_watch
+from akg_tui.evaluate.sandbox.process_watch import ResourceLimits
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
+from tests.judging import Evaluated, quick_task
 
 DEADLINE_S = 30.0
 
@@ -283,20 +284,16 @@ def test_the_engine_side_imports_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
-async def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge(
-    tmp_path: Path,
+def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge(
+    evaluated: Evaluated,
 ) -> None:
     task = quick_task(verify_timeout_s=0.5)
-    async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
-        slow = kernel("time.sleep(0.3)", "return torch.softmax(x, -1)")
-        found = await judge.evaluate(slow)
-        assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
-        assert found.message.startswith("the calls of the verification took ")
-        assert (
-            "the limit of all is 0.5 s, which is verify_timeout_s under [timing]" in found.message
-        )
-        found = await judge.evaluate(kernel("return torch.softmax(x, -1)"))
-        assert found.outcome is Outcome.CORRECT, found
+    found = evaluated(task, REFERENCE, kernel("time.sleep(0.3)", "return torch.softmax(x, -1)"))
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+    assert found.message.startswith("the calls of the verification took ")
+    assert "the limit of all is 0.5 s, which is verify_timeout_s under [timing]" in found.message
+    found = evaluated(task, REFERENCE, kernel("return torch.softmax(x, -1)"))
+    assert found.outcome is Outcome.CORRECT, found
 
 
 def test_the_wait_for_a_cpu_is_no_part_of_the_time_of_a_call(

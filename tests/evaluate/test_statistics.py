@@ -16,10 +16,8 @@ from akg_tui.core.measurement import STEADY_CLUSTERS, Interval
 from akg_tui.core.verdict import is_surely_slower
 from akg_tui.evaluate import statistics
 from akg_tui.evaluate.statistics import (
-    CONFIRM_ALPHA,
     CONFIRMING,
     MAIN,
-    TOTAL_ALPHA,
     Look,
     Schedule,
     Standing,
@@ -100,7 +98,7 @@ def keeps_when_time_ends(noise: Noise, gain: float, clusters: int, confirming: i
     """Say whether a comparison whose time ends after so few clusters ends in KEEP."""
     mean = math.log1p(gain)
     seen = [mean + noise() for _ in range(clusters)]
-    if not statistics.is_faster_so_far(seen, 0.01):
+    if statistics.standing(seen, MAIN.final(clusters), 0.01) is not Standing.FASTER:
         return False
     again = [mean + noise() for _ in range(confirming)]
     look = CONFIRMING.final(confirming)
@@ -166,7 +164,7 @@ def test_one_wild_cluster_among_many_is_cut_off() -> None:
     assert low > 0.02
 
 
-@pytest.mark.parametrize(("schedule", "alpha"), [(MAIN, TOTAL_ALPHA), (CONFIRMING, CONFIRM_ALPHA)])
+@pytest.mark.parametrize(("schedule", "alpha"), [(MAIN, 0.01), (CONFIRMING, 0.05)])
 def test_the_error_rates_of_all_looks_stay_within_the_total(
     schedule: Schedule, alpha: float
 ) -> None:
@@ -220,10 +218,11 @@ def test_a_handful_of_processes_prove_only_a_large_gain() -> None:
 
 def test_a_disturbed_machine_must_show_more_before_it_is_believed() -> None:
     logs = [math.log(1.1) + 1e-4 * (i % 3) for i in range(8)]
-    look = MAIN.at(8)
-    assert look is not None
-    assert statistics.standing(logs, look, 0.01) is Standing.FASTER
-    assert statistics.standing(logs, look, 0.01, least=STEADY_CLUSTERS) is Standing.OPEN
+    for disturbed, found in ((False, Standing.FASTER), (True, Standing.OPEN)):
+        look = MAIN.at(8, disturbed=disturbed)
+        assert look is not None
+        assert statistics.standing(logs, look, 0.01) is found
+    assert MAIN.at(STEADY_CLUSTERS, disturbed=True) == MAIN.at(STEADY_CLUSTERS)
 
 
 def test_a_gain_smaller_than_asked_for_is_not_faster() -> None:
@@ -248,7 +247,7 @@ def test_equal_kernels_are_kept_less_than_once_in_a_hundred(
     rng = random.Random(0)
     repeats = 1000
     wrong = sum(keeps(noise(rng, deviation), 0.0) for _ in range(repeats))
-    assert wrong <= TOTAL_ALPHA * repeats
+    assert wrong <= MAIN.alpha * repeats
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -320,7 +319,7 @@ def test_what_is_given_up_before_the_first_look_is_never_a_gain(
 ) -> None:
     if statistics.is_hopeless(logs, min_gain):
         assert len(logs) < MAIN.looks[0].clusters
-        assert statistics.early_interval(logs).high <= 1 + min_gain
+        assert statistics.ratio_interval(logs, statistics.FUTILITY_ALPHA).high <= 1 + min_gain
 
 
 @pytest.mark.parametrize("deviation", [0.002, 0.01, 0.035, 0.08])
@@ -330,7 +329,7 @@ def test_a_kernel_that_is_twice_as_slow_takes_two_clusters(deviation: float) -> 
     for _ in range(400):
         logs = [math.log(0.5) + rng.gauss(0, deviation) for _ in range(2)]
         assert statistics.is_hopeless(logs, 0.01)
-        found = statistics.early_interval(logs)
+        found = statistics.ratio_interval(logs, statistics.FUTILITY_ALPHA)
         told += is_surely_slower(found)
         missed += not found.low < 0.5 < found.high
     assert told >= 0.95 * 400
@@ -353,9 +352,35 @@ def test_a_gain_is_hardly_ever_given_up_before_the_first_look(
     assert lost <= 0.01 * 2000
 
 
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6))
+def test_few_values_are_decisive_only_if_each_is_beyond_the_factor(logs: list[float]) -> None:
+    if statistics.is_decisive(logs):
+        assert 1 < len(logs) < MAIN.looks[0].clusters
+        assert min(logs) > math.log(statistics.DECISIVE)
+
+
+def test_a_ratio_of_five_is_decisive_at_once_and_one_of_four_is_not() -> None:
+    spread = statistics.KNOWN_DEVIATION / 4
+    assert statistics.is_decisive([math.log(5.2) - spread, math.log(5.2) + spread])
+    assert not statistics.is_decisive([math.log(4), math.log(4)])
+
+
 def test_two_clusters_that_agree_by_chance_give_nothing_up() -> None:
     # A gain of 3 % was told to be "not faster: -4.0 % (-6.8 to -1.0)" so.
     assert not statistics.is_hopeless([-0.0405, -0.0395], 0.01)
+
+
+@given(values, st.floats(0, 0.2))
+def test_a_comparison_without_a_gain_tells_which_gain_it_excludes(
+    logs: list[float], min_gain: float
+) -> None:
+    excluded = statistics.excluded_gain(logs)
+    assert excluded >= math.exp(statistics.trimmed_mean(logs).mean) - 1
+    if statistics.is_hopeless(logs, min_gain):
+        assert excluded <= min_gain
+    look = MAIN.at(len(logs))
+    if look and statistics.standing(logs, look, min_gain) is Standing.FUTILE:
+        assert excluded <= max(min_gain, statistics.WORTHWHILE)
 
 
 @pytest.mark.parametrize("deviation", [0.02, 0.1, 0.4])

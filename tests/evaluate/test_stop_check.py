@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from akg_tui.evaluate.processes import process_watch
-from akg_tui.evaluate.processes.process_watch import (
+from akg_tui.evaluate.sandbox import process_watch
+from akg_tui.evaluate.sandbox.process_watch import (
     ALLOWED_RUN_NS,
-    BROKEN_STOPS_LIMIT,
     ProcessWatch,
     StopCheck,
     cpu_time_ns,
@@ -88,7 +87,7 @@ def _works(pid: int, for_ns: int) -> None:
 
 def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> None:
     watch = ProcessWatch(busy)
-    stop_check = StopCheck(watch)
+    stop_check = StopCheck()
     with contextlib.closing(watch):
         for _ in range(200):
             found = watch.stopped()
@@ -107,38 +106,37 @@ def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_ag
 ) -> None:
     for woken in process_watch.stopped(busy):
         watch = ProcessWatch(busy)
-        stop_check, found = StopCheck(watch), []
-        for _ in range(BROKEN_STOPS_LIMIT):
+        stop_check, found = StopCheck(), []
+        for _ in range(2):
             stop_check.begin(watch.stopped())
             os.kill(woken, signal.SIGCONT)
-            _works(woken, 2 * ALLOWED_RUN_NS)
+            _works(woken, ALLOWED_RUN_NS)
             os.kill(woken, signal.SIGSTOP)
             _stopped(busy)
             found.append(stop_check.broken())
         watch.close()
-        assert found == [False] * (BROKEN_STOPS_LIMIT - 1) + [True]
+        assert found[-1]
 
 
-def test_work_between_two_stops_is_counted_whenever_it_was_done(busy: int) -> None:
+def test_short_work_in_many_stops_adds_up(busy: int) -> None:
     watch = ProcessWatch(busy)
-    stop_check = StopCheck(watch)
+    stop_check = StopCheck()
     with contextlib.closing(watch):
-        stop_check.begin(watch.stopped())
-        before = sum(cpu_time_ns(pid) or 0 for pid in process_watch.stopped(busy))
-        os.killpg(busy, signal.SIGCONT)
-        _works(busy, 5_000_000)
-        running = stop_check.used_since_ns()
-        os.killpg(busy, signal.SIGSTOP)
-        stop_check.begin(_stopped(busy))
-        after = sum(cpu_time_ns(pid) or 0 for pid in process_watch.stopped(busy))
-        assert stop_check.used_ns == after - before >= running >= 5_000_000
+        for _ in range(5):
+            stop_check.begin(watch.stopped())
+            os.kill(busy, signal.SIGCONT)
+            _works(busy, ALLOWED_RUN_NS // 4)
+            os.kill(busy, signal.SIGSTOP)
+            _stopped(busy)
+            broken = stop_check.broken()
+        assert broken
 
 
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     watch = ProcessWatch(process.pid)
-    stop_check = StopCheck(watch)
+    stop_check = StopCheck()
     stop_check.begin([process.pid])
     assert not stop_check.broken()
     assert watch.stopped() == process_watch.stopped(process.pid) == [process.pid]
@@ -156,7 +154,6 @@ def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
         watch = ProcessWatch(process.pid)
         with contextlib.closing(watch):
             assert watch.stopped() == [process.pid]
-            before = watch.timeslices()
             os.killpg(process.pid, signal.SIGCONT)
             process.stdin.write(b"\n")
             process.stdin.flush()
@@ -166,7 +163,6 @@ def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
             os.killpg(process.pid, signal.SIGSTOP)
             _stopped(process.pid)
             assert watch.stopped() == [process.pid]
-            assert watch.timeslices() > before
             process.kill()
             process.wait()
             assert watch.stopped() == [process.pid]

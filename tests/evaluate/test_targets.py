@@ -11,8 +11,8 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Backend, Dsl, Target, Task
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.targets import TARGETS, adapters, ascend, cpu, cuda
 from akg_tui.evaluate.targets.ascend import Ascend, Npu, read_driver, read_npus
 from akg_tui.evaluate.targets.cuda import Cuda
@@ -165,6 +165,7 @@ def test_a_kernel_gets_one_npu_and_the_paths_of_cann(
     npu = Ascend()
     found = npu.environment(1)
     assert found["ASCEND_RT_VISIBLE_DEVICES"] == "5"
+    assert [npu.device_name(at) for at in range(3)] == ["5", "6", ""]
     assert found["ASCEND_HOME_PATH"] == str(tmp_path)
     assert found["PYTHONPATH"].split(":")[1:] == [
         f"{tmp_path}/python/site-packages", f"{tmp_path}/opp/built-in/op_impl/ai_core/tbe",
@@ -173,6 +174,11 @@ def test_a_kernel_gets_one_npu_and_the_paths_of_cann(
     monkeypatch.delenv("ASCEND_RT_VISIBLE_DEVICES")
     monkeypatch.delenv("ASCEND_HOME_PATH")
     assert npu.environment(1)["ASCEND_RT_VISIBLE_DEVICES"] == "0"
+    assert [each.device_name(1) for each in (npu, TARGETS["cuda"], TARGETS["cpu"])] == [
+        "1",
+        "1",
+        "",
+    ]
     assert TARGETS["cpu"].environment(1)["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
 
 

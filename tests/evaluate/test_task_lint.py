@@ -14,8 +14,8 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate import task_lint
 from akg_tui.evaluate.task_lint import Item
-from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
+from tests.judging import Evaluated, quick_task
 
 
 def items(function: object, *inputs: torch.Tensor) -> list[Item]:
@@ -79,15 +79,12 @@ def test_relu_of_inputs_that_are_never_negative_is_the_input_itself() -> None:
     assert "input 0 itself" in refused(items(torch.relu, *positive))
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "says"),
-    [(0.2, "wrong by 10 %"), (1e-3, "only 16 bits of the result")],
-)
-def test_a_loose_tolerance_is_refused(tolerance: float, says: str) -> None:
+def test_a_tolerance_that_hides_a_tenth_of_a_value_is_refused_and_a_narrower_one_taken() -> None:
     made = items(lambda x: torch.softmax(x, -1), *draws())
-    reason = refused(made, tolerance)
-    assert f"the tolerance of {tolerance:.2g} is too loose" in reason
-    assert says in reason
+    assert refused(made, 0.2) == (
+        "the tolerance of 0.2 is too loose: a kernel would pass that is wrong by 10 %"
+    )
+    assert not refused(made, 2e-2)
     assert not refused(made, 1e-5)
 
 
@@ -96,14 +93,8 @@ def test_a_mean_of_many_terms_is_no_loose_tolerance() -> None:
     near = [
         x - x.mean() + value for x, value in zip(draws(), (0.50005, 0.75005, 1.2501), strict=True)
     ]
-    made = [Item([x], [x.mean()], [x.double().mean()], terms=1_000_000, roundings=1) for x in near]
+    made = [Item([x], [x.mean()], [x.double().mean()], terms=1_000_000) for x in near]
     assert not refused(made)
-    assert "too loose" in refused(made, 1e-4)
-
-
-def test_whole_numbers_lose_nothing_in_16_bits() -> None:
-    small = [x.round() for x in draws()]
-    assert not refused(items(lambda x: x * 2, *small))
 
 
 def test_a_reference_that_moves_is_refused() -> None:
@@ -148,6 +139,7 @@ def test_a_copy_of_any_values_is_a_task_and_the_input_itself_no_gain(evaluated: 
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert decide_verdict(found, 0.01).verdict is not Verdict.KEEP, found
+    # `torch.rand` draws no negative values, and the reference takes them.
     wrong = evaluated(quick_task(), copies, kernel("return torch.relu(x)"))
     assert (wrong.outcome, wrong.failure) == (Outcome.FAILED, FailureKind.WRONG), wrong
 
@@ -180,14 +172,13 @@ def test_no_run_is_tuned_on_a_task_that_is_refused(tmp_path: Path) -> None:
     (task / "task.toml").write_text('op = "nothing"\n')
     (task / "reference.py").write_text(REFERENCE.replace("torch.softmax(x, dim=-1)", "x * 0"))
     (task / "kernel.py").write_text(PLAIN + "\nBLOCK = 1  # tune: [1, 2, 4]\n")
-    for command in (["eval", str(task)], ["tune", str(task), "--headless"]):
-        told = subprocess.run(
-            [sys.executable, "-m", "akg_tui", *command],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=Path(__file__).parents[2],
-            check=False,
-        )
-        assert told.returncode == 2, (command, told.stdout, told.stderr)
-        assert "a kernel would pass that returns zeros" in told.stdout + told.stderr
+    told = subprocess.run(
+        [sys.executable, "-m", "akg_tui", "tune", str(task), "--headless"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert told.returncode == 2, (told.stdout, told.stderr)
+    assert "a kernel would pass that returns zeros" in told.stdout + told.stderr

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -101,3 +102,17 @@ async def test_what_triton_writes_goes_to_the_scratch_folder_alone(triton_judge:
     before += "from triton import knobs\nopen(os.path.join(knobs.cache.home_dir, 'x'), 'w')\n"
     found = await triton_judge.evaluate(before + kernels.GOOD)
     assert found.outcome is Outcome.CORRECT, found
+
+
+async def test_what_the_interpreter_computes_is_the_kernel_s_work(tmp_path: Path) -> None:
+    task = msgspec.structs.replace(
+        TASK,
+        guard=Guard(kernel_must_do_the_work=True),
+        correctness=Correctness(trials=1, fixed_shape=True, values="drawn"),
+    )
+    async with Judge(task, kernels.REFERENCE, tmp_path) as judge:
+        found = await judge.probe(kernels.BY_LIBDEVICE, timed=False)
+        assert found.outcome is Outcome.CORRECT, found
+        found = await judge.probe(kernels.FRAMEWORK_AFTER, timed=False)
+    assert found.failure is FailureKind.GUARD
+    assert "aten::softmax: write that in the kernel" in found.message

@@ -14,6 +14,7 @@ import struct
 import sys
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+from akg_tui.evaluate.sandbox.linux_syscalls import Prctl
 
 X86 = platform.machine() == "x86_64"
 LACKING = {
@@ -21,7 +22,7 @@ LACKING = {
     "namespaces": ([272 if X86 else 97], errno.EPERM),
     "filters": ([157 if X86 else 167], errno.EINVAL),
 }
-OPTION = {"filters": kernel.PR_SET_SECCOMP}
+OPTION = {"filters": Prctl.SET_SECCOMP}
 """What the first argument must be for a call to be lacking, if not anything."""
 
 
@@ -39,8 +40,8 @@ def lack(names: list[str]) -> None:
             code += struct.pack("<HBBI", 0x15, 0, len(body) // 8, number) + body
     code += struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer := _kept(code)))
-    assert kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1) == 0
-    assert kernel.prctl(kernel.PR_SET_SECCOMP, 2, program) == 0
+    assert kernel.prctl(Prctl.SET_NO_NEW_PRIVS, 1) == 0
+    assert kernel.prctl(Prctl.SET_SECCOMP, 2, program) == 0
     del buffer
 
 

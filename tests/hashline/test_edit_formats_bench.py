@@ -16,7 +16,8 @@ from random import Random
 import pytest
 
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.parse_gate import fault_in, language_of
+from akg_tui.hashline.parse_gate import fault_in
+from akg_tui.syntax.grammars import grammar_of
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.cost import edit_costs, slips
 from benchmarks.edit_formats.drift import DRIFTS, Change, Move, Row, after, expected_lines
@@ -29,7 +30,7 @@ TRIALS = 40
 
 
 def _parses(document: Document) -> bool:
-    language = language_of(document.path)
+    language = grammar_of(document.path)
     assert language is not None
     return fault_in(document.data, language) is None
 

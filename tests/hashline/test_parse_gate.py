@@ -126,6 +126,7 @@ def test_code_that_a_compiler_takes_is_never_refused(text: str) -> None:
         'R"x(' * 500_000,
         "{" * 500_000,
     ],
+    ids=["directives", "comments", "escapes", "raw strings", "braces"],
 )
 def test_hostile_text_takes_no_more_than_linear_time(text: str) -> None:
     begin = time.process_time()

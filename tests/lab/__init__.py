@@ -1,5 +1,5 @@
 """A server of the Messages API for tests: it speaks the protocol byte by byte and checks it.
 
 `server` is the HTTP, `replies` what is sent, `rules` what a request must be, `cache` the
-prompt cache with its clock, `player` a model that can play, `cassette` recorded bytes.
+prompt cache with its clock, `player` a model that can play.
 """

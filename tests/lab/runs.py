@@ -55,7 +55,7 @@ def wrong() -> Iterator[Direction]:
     """Directions whose kernels are all wrong."""
     for number in itertools.count(1):
         text = f"a shortcut, number {number}"
-        yield Direction(text, '^SPEED = "A".*', f'SPEED = "WRONG"  # number {number}')
+        yield Direction(text, '^SPEED = "A".*', f'SPEED = "WRONG"; NUMBER = {number}')
 
 
 def create(

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.agent.recollection import recollect
+from akg_tui.core.kernel.kernel_files import Kernel, files_of
+from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Mode, Verdict
-from akg_tui.core.plan.knobs import find_knobs
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
@@ -36,9 +37,12 @@ class KnobJudge(fake_judge.FakeJudge):
 
     machine = "a Zen"
 
-    async def evaluate(self, kernel: str, incumbent: str | None, **more: Any) -> Measurement:
-        found = await super().evaluate(_as_speed(kernel), _as_speed(incumbent or KERNEL))
-        base, cost = cost_of(incumbent or KERNEL), cost_of(kernel)
+    async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **more: Any) -> Measurement:
+        kernel, incumbent = (
+            files_of(each or KERNEL, "kernel.py").text for each in (kernel, incumbent)
+        )
+        found = await super().evaluate(_as_speed(kernel), _as_speed(incumbent))
+        base, cost = cost_of(incumbent), cost_of(kernel)
         ratio = replace(
             found.ratio, ratio=base / cost, low=base / cost * 0.99, high=base / cost * 1.01
         )
@@ -84,7 +88,7 @@ def tuned(folder: Path, shelf: Shelf | None, *, rounds: int, **more: Any) -> Run
 
 
 def learn(shelf: Shelf, run: RunFolder) -> bool:
-    return shelf.learn(run.state, lambda blob: run.history.read_blob(blob).decode())
+    return shelf.learn(run.state, run.history.read_kernel)
 
 
 def rounds_to(state: RunState, over_seed: float) -> int:

@@ -14,12 +14,14 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import find_knobs, read_setting
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import Verdict
-from akg_tui.core.plan.knobs import find_knobs, read_setting
 from akg_tui.core.plan.remembered import remembered_settings, render_remembered
 from akg_tui.core.state import RunState
 from akg_tui.memory.lessons import (
+    BadMemory,
     BestKernel,
     Direction,
     RunMemory,
@@ -47,7 +49,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunFolder]:
 
 @pytest.fixture(scope="module")
 def taught(first: RunFolder) -> RunMemory:
-    found = learned(first.state, lambda blob: first.history.read_blob(blob).decode())
+    found = learned(first.state, first.history.read_kernel)
     assert found is not None
     return found
 
@@ -79,8 +81,8 @@ def test_a_run_is_learned_once_and_again_when_it_went_on(first: RunFolder, tmp_p
     shelf = Shelf(tmp_path)
     earlier = replace(first.state, seq=first.state.seq - 1)
 
-    def kernel(blob: str) -> str:
-        return first.history.read_blob(blob).decode()
+    def kernel(blob: str) -> KernelFiles:
+        return first.history.read_kernel(blob)
 
     assert shelf.learn(earlier, kernel)
     assert not shelf.learn(earlier, kernel)
@@ -91,7 +93,7 @@ def test_a_run_is_learned_once_and_again_when_it_went_on(first: RunFolder, tmp_p
     assert (only.facts.events, faults) == (first.state.seq, [])
     assert len(list((tmp_path / RUNS).iterdir())) == 1
     assert only.kernel is not None
-    assert only.kernel.text == kernel(first.state.best.blob)
+    assert only.kernel.text == kernel(first.state.best.blob).text
     assert only.kernel.measured
     assert only.facts.machine == "cpu a Zen; cpus 2; threads 1"
     kept = [d for d in only.directions if d.state == "KEPT"]
@@ -113,7 +115,7 @@ def test_an_undone_keep_is_remembered_as_undone_and_is_no_best_kernel(first: Run
         replace(i, undone=True, reason="it breaks our build") if i.id == undone else i
         for i in state.items
     )
-    found = learned(replace(state, items=items), lambda blob: "")
+    found = learned(replace(state, items=items), lambda blob: KernelFiles({"": ""}))
     assert found is not None
     (taken_back,) = (d for d in found.directions if d.state == "UNDONE")
     assert taken_back.over_seed is None
@@ -149,7 +151,7 @@ def test_what_is_recalled_is_of_the_dsl_and_the_operator_and_nearest_first(
     assert found is not None
     assert {(each.run, each.elsewhere) for each in found[0].lessons} == {("run-5", "")}
     assert [each.run for each in found[0].kernels] == ["run-5"]  # each text once
-    assert found[1] == (taught.kernel.text,)
+    assert found[1] == (KernelFiles({"kernel.py": taught.kernel.text}),)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_runs_that_end_at_once_lose_nothing(first: RunFolder, tmp_path: Path) ->
     states = [replace(first.state, run_id=f"run-{n % 8}", seq=1_000 + n) for n in range(24)]
 
     def work(state: RunState) -> None:
-        shelf.learn(state, lambda blob: KERNEL)
+        shelf.learn(state, lambda blob: KernelFiles({"kernel.py": KERNEL}))
 
     threads = [threading.Thread(target=work, args=(state,)) for state in states]
     for each in threads:
@@ -211,7 +213,7 @@ def test_a_writer_killed_in_the_middle_leaves_a_readable_memory(
     if not (child := os.fork()):
         for number in range(100_000):
             state = replace(first.state, run_id=f"run-{number % 5}", seq=1_000 + number)
-            shelf.learn(state, lambda blob: KERNEL)
+            shelf.learn(state, lambda blob: KernelFiles({"kernel.py": KERNEL}))
             os.write(tell, b".")
         os._exit(0)
     for _ in range(12):
@@ -265,11 +267,30 @@ def test_a_poisoned_memory_changes_only_what_is_tried(taught: RunMemory, tmp_pat
     assert state.attempts[1].verdict is Verdict.DISCARD  # and measured
     assert state.attempts[1].measurement.ratio.ratio < 1
     for attempt in state.attempts[1:]:
-        text = run.history.read_blob(attempt.blob).decode()
+        text = run.history.read_kernel(attempt.blob).text
         assert attempt.over_seed == pytest.approx(cost_of(KERNEL) / cost_of(text))
     assert state.best.over_seed > 1
     assert state.stop_conditions[0].startswith("max rounds reached")
     run.close()
+
+
+def test_a_kernel_in_several_files_is_kept_by_name_and_its_older_form_is_read(
+    taught: RunMemory,
+) -> None:
+    files = {"kernel.py": "a = 1\n", "b.h": "", "c.cpp": "int c;"}
+    assert taught.kernel is not None
+    sha256 = KernelFiles(files).sha256
+    new = replace(taught.kernel, text="", files=files, sha256=sha256)
+    kept = decode(encode(replace(taught, kernel=new))).kernel
+    assert kept is not None
+    assert kept.texts("") == KernelFiles(files)
+    joined = "a = 1\n\n──────── b.h ────────\n\n──────── c.cpp ────────\nint c;"
+    digest = hashlib.sha256(joined.encode()).hexdigest()
+    old = replace(taught.kernel, text=joined, files=tuple(files), sha256=digest)
+    assert decode(encode(replace(taught, kernel=old))).kernel == kept
+    for lie in (replace(old, text=joined.replace("b.h", "x.h")), replace(new, sha256=digest)):
+        with pytest.raises(BadMemory):
+            decode(encode(replace(taught, kernel=lie)))
 
 
 def test_what_is_told_is_bounded_quoted_and_without_escape_codes(
@@ -310,9 +331,9 @@ def test_a_run_recalls_once_and_before_its_first_plan(first: RunFolder, tmp_path
     assert kinds.count(ev.MemoryRecalled) == 1
     assert kinds.index(ev.MemoryRecalled) < kinds.index(ev.PlanSubmitted)
     (kernel,) = run.state.memory.kernels
-    assert (run.path / kernel.path).read_text() == first.history.read_blob(
+    assert (run.path / kernel.path).read_text() == first.history.read_kernel(
         first.state.best.blob
-    ).decode()
+    ).text
     assert (run.path / "work" / "kernel.py").read_text().count("# tune:") == len(
         find_knobs(KERNEL.split("\n"))
     )

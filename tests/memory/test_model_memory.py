@@ -94,19 +94,3 @@ async def test_a_page_of_the_user_is_searched_and_marked_as_data(
         assert "data from" in found.output.split("\n")[0]
         ours = await caller("search_knowledge", query="k:cpp-flags")
         assert "data from" not in ours.output
-
-
-async def test_a_kernel_that_differs_only_in_comments_is_named_as_the_earlier_attempt(
-    tmp_path: Path,
-) -> None:
-    tried = iter(
-        [
-            Direction("a wider line for the loads", r"^WIDTH = 1 .*", "WIDTH = 3"),
-            Direction("fetch more at a time", r"^WIDTH = 1 .*", "WIDTH  =  3  # more"),
-        ]
-    )
-    run, _ = await played(tmp_path / "a", Shelf(tmp_path / "memory"), tried, rounds=2)
-    first, second = [e.output for e in of(run, ev.ToolAnswered) if e.tool == "edit_kernel"]
-    assert "this is the kernel of attempt" not in first
-    assert "this is the kernel of attempt 1 (p1), which was DISCARD" in second
-    run.close()

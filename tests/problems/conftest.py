@@ -1,20 +1,36 @@
-"""One sizing process for all tests of this folder: starting it means loading torch."""
+"""One sizing process of each kind for all tests of this folder: starting it means loading torch."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.engine import task_making
+from akg_tui.sizing.size_probe import SizeProbe
 
 SETS = Path(__file__).parent / "sets"
 KERNELBENCH = sorted((SETS / "kernelbench").glob("*.py"))
 
 
 @pytest.fixture(scope="session")
+def generator() -> Iterator[SizeProbe]:
+    """Return a sizing process in which torch.compile generates C++."""
+    with SizeProbe(Task(op="x", target=Target(dsl="cpp")), generates=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def probe() -> Iterator[SizeProbe]:
     with SizeProbe(Task(op="x", target=Target(dsl="torch"))) as running:
         yield running
+
+
+@pytest.fixture
+def shared_probe(monkeypatch: pytest.MonkeyPatch, probe: SizeProbe) -> None:
+    """Let `akg-tui new` take the sizing process that runs already."""
+    running = contextlib.nullcontext(probe)
+    monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: running)

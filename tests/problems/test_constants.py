@@ -126,7 +126,7 @@ def test_a_constant_that_is_no_number_is_refused_with_its_line() -> None:
     text = 'op = "x"\n\n[reference.constants]\nrows = "four"\n'
     with pytest.raises(BadTask) as refused:
         parse_task(Path("task.toml"), text)
-    said = "task.toml:3: reference.constants: {'rows': 'four'} is not allowed, expected numbers"
+    said = "task.toml:4: reference.constants.rows: 'four' is not allowed, expected number"
     assert str(refused.value).startswith(said)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
-from akg_tui.evaluate.sizing.size_probe import SizeProbe
 from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
-from akg_tui.problems.problem import Problem, readme
+from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem, readme
 from akg_tui.problems.seeds import kernel_from
 from akg_tui.problems.wrapped_models import FLATTENED
+from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import constants
 from tests.problems.conftest import SETS
@@ -55,10 +56,15 @@ FOUND = {
     "gpu_mode/vector_scale_py": ("GPU MODE", "vector_scale_py", 2 * 96 * 96 * 4),
     "gpu_mode/grey_py": ("GPU MODE", "grey_py", 24 * 24 * 3 * 4),
     "gpu_mode/gated_py": ("GPU MODE", "gated_py", (24 * 32 + 2 * 48 * 32 + 48) * 4),
+    "gpu_mode/svd_py": ("GPU MODE", "svd_py", 4 * 24 * 24 * 4),
     "ai_bench/23_Softmax.yaml": ("KernelBench with sizes of AI-bench", "Softmax", 64 * 96 * 4),
     "ai_bench/40_Linear.yaml": ("KernelBench with sizes of AI-bench", "Linear", 32 * 64 * 4),
     "akg/relu_sum": ("AKG", "relu_sum", 64 * 96 * 4),
     "akg/cat_scale": ("AKG", "cat_scale", (16 + 8) * 32 * 4),
+    "decks/03_row_gate": ("kernelbench.com", "row_gate", 24 * 160 * 4),
+    "kernelbook/row_17.json": ("KernelBook", "GatedMean", 64 * 48 * 4),
+    "tritonbench/scaled_tanh_add.py": ("TritonBench", "scaled_tanh_add", 48 * (80 + 1) * 4),
+    "agent_kernel_arena/clipped_mean": ("AgentKernelArena", "clipped_mean", 32 * 64 * 4),
 }
 """The label, the operator and the bytes of the inputs of each problem."""
 
@@ -77,11 +83,11 @@ def test_a_problem_is_recognised_and_the_judge_accepts_its_reference(
     kernel = kernel_from(found.origin, found.reference, dict(found.sizes))
     assert "get_inputs" not in kernel
     changed = ReferenceChanges(constants=dict(found.sizes))
-    rules = Correctness(free_inputs=found.free_inputs)
+    rules = Correctness(free_inputs=found.free_inputs, check=found.check)
     task = Task(op=op, reference=changed, target=Target(dsl="torch"), correctness=rules)
     needs = probe.ask("measure", task, found.reference, found.filename)
     assert needs is not None
-    assert (needs.inputs, needs.written, needs.empty) == (size, (), "")
+    assert (needs.inputs, needs.empty) == (size, None)
     probe.ask("examine", task, found.reference, found.filename)
 
 
@@ -96,6 +102,11 @@ def test_a_problem_is_recognised_and_the_judge_accepts_its_reference(
         ("gpu_mode/vector_scale_py", "tensors are on the CPU, not on a GPU"),
         ("ai_bench/40_Linear.yaml", "GROUPS = 2: 40_Linear.py has no such number"),
         ("akg/relu_sum", "constraints in task.yaml"),
+        ("npukernelbench/ForeachScale", f"custom_check_precision: {NOT_TAKEN_OVER}"[:90]),
+        ("decks/03_row_gate", "check.py: its own check of results is not taken over"),
+        ("decks/03_row_gate", "forbidden: torch.sigmoid, torch.nn.functional.silu"),
+        ("decks/03_row_gate", "scale of shapes.py: reference.py has no such number"),
+        ("tritonbench/scaled_tanh_add.py", "the other calls of test_scaled_tanh_add"),
         (
             "akg/cat_scale",
             "dsl triton_ascend: this version has cpp, cuda_cpp, ascendc",
@@ -113,6 +124,7 @@ def test_what_is_not_carried_over_is_told_in_a_line(name: str, line: str) -> Non
     [
         ("multikernelbench/3_scaled_tanh.py", {f"group{n + 1}": n for n in range(3)}),
         ("npukernelbench/ScaledAdd", {"group1": 0, "group2": 1}),
+        ("decks/03_row_gate", {"rows24-width160": (24, 160), "rows40-width96": (40, 96)}),
         (
             "robust_kbench/scale_norm",
             {"batch_size4-num_tokens32": (4, 32), "batch_size8-num_tokens16": (8, 16)},
@@ -661,6 +673,13 @@ def test_a_setting_below_one_is_taken_and_a_size_below_one_refused(tmp_path: Pat
         read_problem(path)
 
 
+TESTED = "from data_utils import fill\ndef f(x): return x\ndef test_f():\n    "
+ONLY_TRITON = "import triton\n@triton.jit\ndef kernel(): ...\ndef test_kernel(): kernel()\n"
+EXCHANGING = "import torch.distributed as dist\ndef solution(x):\n    dist.all_reduce(x)\n"
+
+SUM = f"def f(x): return x{' + x' * 2000}\n"
+DEEP = f"{TESTED}f(g(){' + 1' * 2000})\n"
+DIGITS = f"size: 0x{'f' * 5000}\n"
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
 
 
@@ -675,6 +694,17 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for 
         ("a.json", "[" * 20_000, "a.json:1: not valid JSON: nested too deeply"),
         ("a.yaml", "tests:\n  - {size: 1}\n", "has no reference.py, which GPU MODE's format needs"),
         ("a.yaml", "ci:\n  - dims: {A: 1}\n", "has the sizes of a.py, which is not beside it"),
+        ("a.json", '{"python_code": 3}', "a.json:1: python_code: is of another type"),
+        ("a.json", '{\n"python_code": "\\ud800"}', "a.json:2: python_code: is not UTF-8 text"),
+        ("a.yaml", DIGITS, "a.yaml:1: size: has a number of too many digits"),
+        ("a.py", SUM, "a.py:1: get_inputs: is missing"),
+        ("a.py", DEEP, "a.py:1: has an expression that is nested too deeply"),
+        ("a.py", ONLY_TRITON, "a.py:3: kernel: is a Triton kernel, and the file has no reference"),
+        ("a.py", TESTED + "f(**torch.rand(2))\n", "a.py:4: f: is called with unpacked arguments"),
+        ("a.py", TESTED + "f(1)\n", "a.py:4: f: is called without a tensor"),
+        ("a.py", TESTED + "g(1)\n", "a.py:3: test_: calls no function of the file"),
+        ("a.py", TESTED + "f(fill(2))\n", "a.py:1: fill: is imported from data_utils, which is no"),
+        ("a.py", EXCHANGING, "a.py:3: torch.distributed: is used: the reference runs on several"),
         ("a.txt", "", "a.txt: is of no known format; there are: kernelbench, "),
         ("a.py", "def get_input_groups(:", "a.py:1: not valid Python"),
         (
@@ -683,6 +713,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for 
             "a.py:4: reads b.json, which is not beside it",
         ),
     ],
+    ids=lambda text: text[:60],
 )
 def test_a_file_of_no_use_is_refused_in_one_line(
     tmp_path: Path, name: str, text: str, says: str
@@ -770,6 +801,23 @@ def test_comparisons_of_the_harness_are_left_out_and_its_contexts_do_nothing(
     assert namespace["Model"]()(*namespace["get_inputs"]()).shape == (96, 96)
 
 
+def test_a_check_of_the_problem_s_own_is_taken_over_or_told_of(tmp_path: Path) -> None:
+    found = problem("gpu_mode/svd_py")
+    assert found.check == "reference.py:check"
+    names, inputs = ran(found.reference, 0)
+    u, s, vh = names["Model"]()(*inputs)
+    assert names["check"](inputs, [-u, s, -vh]) == (True, "U diag(S) Vh is not A")
+    assert not names["check"](inputs, [-u, s, vh])[0]
+    shutil.copytree(SETS / "gpu_mode/gated_py", tmp_path / "p")
+    path = tmp_path / "p/reference.py"
+    text, mark, _ = path.read_text().partition("check_implementation = ")
+    assert mark
+    path.write_text(f"{text}def check_implementation(data, output):\n    return True\n")
+    nested = read_problem(tmp_path / "p")
+    assert not nested.check
+    assert NOT_TAKEN_OVER in nested.kept_out
+
+
 def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
     path = shutil.copy(SETS / "kernelbench/4_softmax.py", tmp_path / "p.py")
     assert "- Licence: none found beside the origin" in readme(read_problem(path), [])
@@ -778,6 +826,114 @@ def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
     path.write_text("# SPDX-License-Identifier: BSD-3-Clause\n" + path.read_text())
     told = readme(read_problem(path), [])
     assert "- Licence: SPDX-License-Identifier: BSD-3-Clause (line 1 of the origin)" in told
+
+
+def test_a_function_is_called_as_its_test_calls_it_where_inputs_are_drawn(tmp_path: Path) -> None:
+    found = problem("tritonbench/scaled_tanh_add.py")
+    assert "scaled_tanh_add(input, other, 0.5, dim=1)" in found.reference
+    # What the inputs need, of the first pass of each loop, and nothing else of the test.
+    drawn = found.reference.partition("def get_inputs():\n")[2].partition("\n\n")[0]
+    assert [line.strip().partition(" ")[0] for line in drawn.splitlines()] == [
+        *("mode", "rows,", "x", "x.mul_(2.0)", "factor", "y", "return"),
+    ]
+    assert "sys" not in found.reference.replace("import sys", "")
+    path = tmp_path / "twice.py"
+    path.write_text(TESTED.replace("fill", "rand_int") + "f(torch.ones(2))\n    f(torch.rand(4))\n")
+    assert "return [torch.rand(4)]" in read_problem(path).reference
+
+
+def test_a_tested_function_is_read_in_time_that_grows_with_its_file(tmp_path: Path) -> None:
+    def calls(statements: int) -> int:
+        path, count = tmp_path / f"p{statements}.py", 0
+        path.write_text("n = 1 + 2\n" * statements + TESTED + "f(torch.rand(4))\n")
+
+        def counted(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(counted)
+        try:
+            read_problem(path)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(400) < 3 * calls(200)
+
+
+def test_no_file_outside_a_problem_s_folder_is_read(tmp_path: Path) -> None:
+    arena = shutil.copytree(SETS / "agent_kernel_arena/clipped_mean", tmp_path / "arena")
+    inside = arena / "pytorch_code_module"
+    outside = inside.rename(tmp_path / inside.name)
+    config, module = arena / "config.yaml", next(outside.glob("*.py"))
+    text = config.read_text()
+    for named in (str(module), f"../pytorch_code_module/{module.name}", f"in/{module.name}"):
+        config.write_text(text.replace(f"pytorch_code_module/{module.name}", named))
+        with pytest.raises(BadTask, match="has no module of PyTorch"):
+            read_problem(arena)
+    for link, target in ((arena / "model.py", module), (inside, outside)):
+        link.symlink_to(target)
+        with pytest.raises(BadTask, match="has no module of PyTorch"):
+            read_problem(arena)
+    deck = shutil.copytree(SETS / "decks/03_row_gate", tmp_path / "deck")
+    (deck / "reference.py").rename(tmp_path / "other.py")
+    (deck / "reference.py").symlink_to(tmp_path / "other.py")
+    with pytest.raises(BadTask, match=r"has no reference\.py of its own"):
+        read_problem(deck)
+
+
+def test_a_truth_value_in_the_shapes_of_a_deck_is_no_size(tmp_path: Path) -> None:
+    deck = shutil.copytree(SETS / "decks/03_row_gate", tmp_path / "deck")
+    shapes = (deck / "shapes.py").read_text()
+    (deck / "shapes.py").write_text(shapes.replace('"scale": 2', '"scale": True'))
+    with (deck / "reference.py").open("a") as file:
+        file.write("scale = 1\n")
+    found = read_problem(deck)
+    assert dict(found.sizes) == {"rows": 24, "width": 160}
+    assert "scale of shapes.py: reference.py has no such number" in found.kept_out
+
+
+def test_a_module_of_any_name_is_the_model_if_no_other_contains_it(tmp_path: Path) -> None:
+    found = problem("agent_kernel_arena/clipped_mean")
+    assert "Model = ClippedMean" in found.reference
+    assert found.changed == (
+        "get_inputs() seeds no generator: inputs are drawn anew at every call",
+        "Model is ClippedMean, the file's only module that is no part of another",
+        "the last group of inputs that get_inputs() yields is drawn",
+    )
+    folder = shutil.copytree(SETS / "agent_kernel_arena/clipped_mean", tmp_path / "task")
+    module = folder / "pytorch_code_module/py_7_clipped_mean.py"
+    module.write_text(module.read_text().replace("self.clip = Clip()", "pass"))
+    with pytest.raises(BadTask, match="modules that are no part of another are Clip, ClippedMean"):
+        read_problem(folder)
+    shutil.rmtree(module.parent)
+    with pytest.raises(BadTask, match=r"config\.yaml:9: task_type: is torch2hip: it has no module"):
+        read_problem(folder / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("shapes.py", '"rows": 24', '"rows": range(2)', "shapes.py:6: SHAPES: expected a number"),
+        ("shapes.py", "SHAPES: list", "SIZES: list", "shapes.py:1: SHAPES: is missing"),
+        ("shapes.py", "[\n", "[[\n", "shapes.py:5: not valid Python"),
+        ("shapes.py", '"rows": 24', '"rows": 1e400', "shapes.py:6: SHAPES: expected a number"),
+        ("problem.yaml", "0.02", "wide", "problem.yaml:5: tolerance: is wide, expected a finite"),
+        ("problem.yaml", "0.02", ".inf", "problem.yaml:5: tolerance: is inf, expected a finite"),
+        ("problem.yaml", "0.02", "1" + "0" * 400, "problem.yaml:5: tolerance: is 10000000000"),
+        ("reference.py", "def get_inputs", "def inputs", "reference.py:1: get_inputs: is missing"),
+    ],
+)
+def test_a_deck_with_a_fault_is_refused_with_its_line(
+    tmp_path: Path, file: str, old: str, new: str, says: str
+) -> None:
+    folder = shutil.copytree(SETS / "decks/03_row_gate", tmp_path / "p")
+    assert read_problem(folder).tolerance == 0.02
+    path = folder / file
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(BadTask) as refused:
+        read_problem(folder / "problem.yaml")
+    assert says in str(refused.value)
 
 
 def test_the_benchmark_finds_each_problem_of_a_folder_once() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,14 @@ import torch
 from msgspec.structs import replace
 
 from akg_tui.cli import main
-from akg_tui.core.plan.knobs import find_knobs
-from akg_tui.core.task import Target, Task
-from akg_tui.engine.task_making import NewTask, make_task
-from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.core.kernel.knobs import find_knobs
+from akg_tui.engine.task_draft import NewTask
+from akg_tui.engine.task_making import make_task
 from akg_tui.problems.inductor.cpp_functions import for_both_widths
 from akg_tui.problems.inductor.generated import Generated, Given
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of
+from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder
 from tests.problems.conftest import SETS
@@ -72,12 +70,6 @@ torch.testing.assert_close(*means)
 """
 
 
-@pytest.fixture(scope="module")
-def generator() -> Iterator[SizeProbe]:
-    with SizeProbe(Task(op="x", target=Target(dsl="cpp")), generates=True) as running:
-        yield running
-
-
 def made(probe: SizeProbe | None, folder: Path, origin: Path, **wanted: Any) -> TaskFolder:
     task = NewTask(folder=folder, origin=origin, inductor=True, own_seed=False, **wanted)
     return make_task(task, lambda _: None, probe)
@@ -113,11 +105,7 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone.py")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    toml = (folder / "task.toml").read_text().replace("budget_s = 20.0", "budget_s = 1.0")
-    assert 'dsl = "cpp"' in toml
-    (folder / "task.toml").write_text(toml)
-    assert main(["eval", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["outcome"] == "correct"
+    assert 'dsl = "cpp"' in (folder / "task.toml").read_text()
 
 
 def test_what_has_nothing_to_fuse_calls_the_library_and_says_so(
@@ -133,31 +121,30 @@ def test_what_has_nothing_to_fuse_calls_the_library_and_says_so(
     assert told[-1] == says
     assert says in (tmp_path / "task" / "README.md").read_text()
     assert task.task.target.dsl == "torch"
-    assert "compile_cpp" not in task.kernel
-    assert "torch.mm(" in task.kernel
+    assert "compile_cpp" not in task.kernel.text
+    assert "torch.mm(" in task.kernel.text
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("y = torch", "x = x if x.sum() > 0 else -x\n        y = torch", "p.py:14: torch.compile"),
-        ("dim=-1)", "dim=-1).clone()\n        torch._dynamo.graph_break()", "p.py:15: torch.comp"),
-        ("self.scale,", "self.scale + library,", "p.py:14: NameError: "),
-    ],
-    ids=["branch", "break", "fault"],
-)
+NOT_GENERATED = [
+    ("y = torch", "x = x if x.sum() > 0 else -x\n        y = torch", "p.py:14: torch.compile"),
+    ("dim=-1)", "dim=-1).clone()\n        torch._dynamo.graph_break()", "p.py:15: torch.comp"),
+    ("self.scale,", "self.scale + library,", "p.py:14: NameError: "),
+]
+
+
 def test_what_can_not_be_generated_is_told_in_a_line_and_nothing_is_written(
-    generator: SizeProbe, tmp_path: Path, old: str, new: str, says: str
+    generator: SizeProbe, tmp_path: Path
 ) -> None:
     path = tmp_path / "p.py"
-    assert old in PROBLEM
-    path.write_text(PROBLEM.replace(old, new))
-    with pytest.raises(BadTask) as refused:
-        made(generator, tmp_path / "task", path)
-    said = str(refused.value)
-    assert says in said
-    assert "\n" not in said
-    assert not (tmp_path / "task").exists()
+    for old, new, says in NOT_GENERATED:
+        assert old in PROBLEM
+        path.write_text(PROBLEM.replace(old, new))
+        with pytest.raises(BadTask) as refused:
+            made(generator, tmp_path / "task", path)
+        said = str(refused.value)
+        assert says in said
+        assert "\n" not in said
+        assert not (tmp_path / "task").exists()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +163,7 @@ def test_what_it_can_not_write_for_is_told_before_anything_runs(
     compiler: list[str],
     says: str,
 ) -> None:
-    monkeypatch.setattr("akg_tui.engine.task_making.find_compiler", lambda: compiler)
+    monkeypatch.setattr("akg_tui.dsl.compilers.find_compiler", lambda: compiler)
     monkeypatch.setattr("akg_tui.engine.task_making.SizeProbe", None)
     with pytest.raises(BadTask) as refused:
         made(None, tmp_path / "task", SETS / "kernelbench" / "4_softmax.py", **wanted)

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
+from akg_tui.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
 
 TASK = Task(op="problems", target=Target(dsl="torch"))
 CALLS = 8

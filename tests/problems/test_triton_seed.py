@@ -13,13 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.cli import main
-from akg_tui.core.plan.knobs import find_knobs
+from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.core.task import Target, Task
-from akg_tui.engine.task_making import NewTask, make_task
-from akg_tui.evaluate.sizing.size_probe import SizeProbe
+from akg_tui.engine.task_draft import NewTask
+from akg_tui.engine.task_making import make_task
 from akg_tui.problems.inductor.generated import Generated, Given, TritonConfig, TritonFunction
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of
+from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 
 PROBLEM = """import torch
@@ -54,6 +55,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 sys.modules["torch._inductor"] = None
 import importlib.util
 import torch
+from akg_tui.dsl import triton_interpreter
+triton_interpreter.install()
 spec = importlib.util.spec_from_file_location("kernel", sys.argv[1])
 kernel = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kernel)
@@ -82,7 +85,7 @@ def made(probe: SizeProbe, folder: Path, text: str, *, arch: str = "") -> str:
     task = NewTask(
         folder=folder, origin=origin, inductor=True, own_seed=False, dsl="triton", arch=arch
     )
-    return make_task(task, lambda _: None, probe).kernel
+    return make_task(task, lambda _: None, probe).kernel.text
 
 
 def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
@@ -90,10 +93,11 @@ def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
 ) -> None:
     kernel = made(generator, tmp_path / "task", PROBLEM)
     assert "Triton for sm_80" in kernel.splitlines()[1]
+    readme = (tmp_path / "task" / "README.md").read_text()
+    assert "- Triton is generated for sm_80\n" in readme
     knobs = {knob.name.partition("_")[0] for knob in find_knobs(kernel.splitlines())}
     assert {"XBLOCK", "WARPS"} <= knobs
-    assert "special = tl.math" in kernel, "the interpreter has no libdevice"
-    assert "MATH" not in knobs
+    assert "MATH" in knobs
     ran = subprocess.run(
         [sys.executable, "-c", ALONE, str(tmp_path / "task" / "kernel.py")],
         capture_output=True,
@@ -106,17 +110,16 @@ def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
     assert told["outcome"] == "correct", told["message"]
 
 
-@pytest.mark.parametrize(
-    ("arch", "says"),
-    [
-        ("", "Triton is generated for sm_80"),
-        ("gfx942", "Triton is generated for sm_80: the properties of gfx942 are not known"),
-    ],
-)
-def test_the_gpu_that_it_is_generated_for_is_told(
-    generator: SizeProbe, tmp_path: Path, arch: str, says: str
+def test_an_arch_that_it_can_not_be_generated_for_is_told(
+    generator: SizeProbe, tmp_path: Path
 ) -> None:
-    made(generator, tmp_path / "task", PROBLEM, arch=arch)
+    made(
+        generator,
+        tmp_path / "task",
+        PROBLEM.replace("y / y.sum(-1, keepdim=True), ", ""),
+        arch="gfx942",
+    )
+    says = "Triton is generated for sm_80: the properties of gfx942 are not known"
     assert f"- {says}\n" in (tmp_path / "task" / "README.md").read_text()
 
 
@@ -287,24 +290,20 @@ def test_grids_of_two_dimensions(grid: str, launched: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("generated", "interpreted", "says"),
+    ("generated", "says"),
     [
-        (RECORDED, True, "libdevice.tanh, which Triton's interpreter lacks: it needs a GPU"),
-        (changed(grid="SplitScanGrid"), False, "on a SplitScanGrid"),
-        (changed(text=TEXT.replace("r0_numel, X", "X")), False, "with 4 arguments"),
-        (changed(grid="Grid2D"), False, "has no size for the grid of triton_red_fused_exp_sum_0"),
-        (changed(text="x = 1"), False, "has no function triton_red_fused_exp_sum_0"),
+        (changed(grid="SplitScanGrid"), "on a SplitScanGrid"),
+        (changed(text=TEXT.replace("r0_numel, X", "X")), "with 4 arguments"),
+        (changed(grid="Grid2D"), "has no size for the grid of triton_red_fused_exp_sum_0"),
+        (changed(text="x = 1"), "has no function triton_red_fused_exp_sum_0"),
         (
             replace(RECORDED, module=MODULE.replace("compile.triton(", "compile.cpp_pybinding(")),
-            False,
             "a kernel of cpp_pybinding and not of Triton",
         ),
     ],
 )
-def test_what_can_not_run_without_inductor_is_refused(
-    generated: Generated, says: str, *, interpreted: bool
-) -> None:
+def test_what_can_not_run_without_inductor_is_refused(generated: Generated, says: str) -> None:
     with pytest.raises(NoSeed, match="the generated code") as refused:
-        kernel_of(generated, MODEL, "p.py", interpreted=interpreted)
+        kernel_of(generated, MODEL, "p.py")
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)

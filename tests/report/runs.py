@@ -69,7 +69,7 @@ def unwritten(folder: Path) -> RunFolder:
             send(run, cmd.FinishEval(bad))
         elif isinstance(effect, fx.RunAgent):
             send(run, cmd.Observe(ev.ModelReplied(phase=effect.phase, model="m")))
-            send(run, cmd.Edit(run.history.write_blob(candidate(9)), "sha", 1, 1))
+            send(run, cmd.Edit(run.history.write_kernel(candidate(9)), "sha", 1, 1))
             send(run, cmd.Observe(ev.TurnEnded()))
         else:
             perform(run, effect)
@@ -92,7 +92,7 @@ def hostile(folder: Path) -> RunFolder:
                 send(run, cmd.SubmitPlan(items))
             else:
                 text = candidate(run.state.next_attempt) + f'X = """{EVIL}"""\n```\n'
-                send(run, cmd.Edit(run.history.write_blob(text), "sha", 1, 1))
+                send(run, cmd.Edit(run.history.write_kernel(text), "sha", 1, 1))
             send(run, cmd.Observe(ev.TurnEnded()))
         elif isinstance(effect, fx.Measure) and effect.incumbent:
             found = measurement(effect.attempt)

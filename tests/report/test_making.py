@@ -14,7 +14,7 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.run_report import reporter
-from akg_tui.headless import closing_lines, summary_of
+from akg_tui.headless.watched_run import closing_lines, summary_of
 from tests.engine import runs as engines
 from tests.engine.fake_judge import FakeJudge
 from tests.fresh_interpreter import printed
@@ -140,7 +140,7 @@ async def test_a_report_that_fails_is_told_and_the_run_is_as_good(tmp_path: Path
 
 def test_watching_a_run_loads_neither_the_report_nor_a_plotting_library() -> None:
     script = (
-        "import sys, akg_tui.engine.run_service, akg_tui.headless, akg_tui.tui.app\n"
+        "import sys, akg_tui.engine.run_service, akg_tui.headless.watched_run, akg_tui.tui.app\n"
         "print([m for m in ('matplotlib', 'jinja2', 'akg_tui.report') if m in sys.modules])"
     )
     assert printed(script) == "[]\n"

@@ -430,11 +430,18 @@ def test_the_report_tells_metrics_and_errors_of_the_best_kernel(report: Report) 
         InputError("zeros", 3e-6, 1e-5, case="wide", dtype="float32"),
         InputError("NaN", note="not tried: no time left", case="wide"),
     )
-    told = replace(report, errors=errors, metrics=(Metric("Mean R", 0.5, 0.75),))
+    told = replace(
+        report,
+        errors=errors,
+        metrics=(Metric("Mean R", 0.5, 0.75),),
+        correctness_notes=("wrong at NaN",),
+    )
     page = Page(render_page(told)).text
-    for words in ("Mean R", "0.5 – 0.75", "3e-06 of 1e-05 (30 %)", "not tried: no time left"):
+    lines = ("0.5 – 0.75", "3e-06 of 1e-05 (30 %)", "not tried: no time left")
+    for words in ("Mean R", *lines, "Note: wrong at NaN"):
         assert words in page
     text = render_markdown(told)
     assert "| `wide` | `zeros` | float32 | `3e-06 of 1e-05 (30 %)` |" in text
     assert "- `Mean R`: `0.5 – 0.75`" in text
+    assert "Note: `wrong at NaN`" in text
     assert all(len(each.errors) <= 1 for each in report.rounds)

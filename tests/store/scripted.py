@@ -177,7 +177,7 @@ def visit(run: RunFolder, phase: Phase) -> None:
         )
         send(run, cmd.SubmitPlan(items))
     else:
-        blob = run.history.write_blob(candidate(run.state.next_attempt))
+        blob = run.history.write_kernel(candidate(run.state.next_attempt))
         send(run, cmd.Edit(blob, "sha", 1, 1))
     send(run, cmd.Observe(ev.TurnEnded()))
 

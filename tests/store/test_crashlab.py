@@ -1,4 +1,4 @@
-"""The crash lab at a size for every day; `python -m benchmarks crashlab` is the whole."""
+"""A sample of the crash lab; `python -m benchmarks crashlab` is the whole."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ from tests.store import scripted
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(600)
 def test_runs_killed_failed_and_cut_off_from_power_end_as_if_nothing_had_been() -> None:
     command = [sys.executable, "-m", "benchmarks", "crashlab", "--seed", "1"]
-    command += ["--points", "30", "--kills", "10", "--losses", "5"]
+    command += ["--points", "6", "--kills", "2", "--losses", "2"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=580
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr + done.stdout
     told = json.loads(done.stdout)
-    assert (told["points"], told["kills"], told["power_losses"]) == (30, 10, 5)
+    assert (told["points"], told["kills"], told["power_losses"]) == (6, 2, 2)
     assert told["points_there_are"] > 1000
-    assert told["killed"] > 15
-    assert told["stopped_by_an_error"] > 5
+    assert told["killed"] + told["stopped_by_an_error"] >= 6
     for kind in ("lost", "doubled", "unevaluated_bests", "diverged", "other_faults"):
         assert told[kind] == 0
 

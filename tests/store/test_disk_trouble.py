@@ -89,8 +89,8 @@ def test_attempts_in_a_pack_are_found_and_written_no_second_time(played: RunFold
     subprocess.run(["git", "-C", str(git), "gc", "-q"], check=True, timeout=60)
     assert not list((git / "objects").glob("[0-9a-f][0-9a-f]/*"))
     again = RunFolder.open(played.path)
-    blob = again.history.write_blob(scripted.candidate(1))
-    assert again.history.read_blob(blob) == scripted.candidate(1).encode()
+    blob = again.history.write_kernel(scripted.candidate(1))
+    assert again.history.read_kernel(blob).text == scripted.candidate(1)
     again.close()
 
 

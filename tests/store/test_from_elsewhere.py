@@ -81,7 +81,6 @@ COMMANDS = (
     ("report",),
     ("show",),
     ("salvage", "--out", "saved"),
-    ("settle", "--here"),
 )
 
 
@@ -316,7 +315,7 @@ def test_a_tree_with_an_entry_that_is_no_file_of_the_run_is_read_and_copied_by_n
     played: RunFolder, tmp_path: Path, entry: bytes
 ) -> None:
     history = History.open(played.path / "history.git", kernel_file="kernel.py")
-    blob = history.write_blob(b"text")
+    blob = history.write_kernel("text")
     tree = history._write("tree", entry + b"\0" + bytes.fromhex(blob))
     commit = history._write("commit", f"tree {tree}\n\nx".encode())
     target = History.create(tmp_path / "copy.git", kernel_file="kernel.py")
@@ -329,7 +328,7 @@ def test_a_tree_with_an_entry_that_is_no_file_of_the_run_is_read_and_copied_by_n
 def test_an_object_id_is_no_path(played: RunFolder, oid: str) -> None:
     history = History.open(played.path / "history.git", kernel_file="kernel.py")
     with pytest.raises(HistoryError, match="is no object id"):
-        history.read_blob(oid)
+        history.read_files(oid)
 
 
 def test_what_is_opened_below_a_folder_is_in_it_though_links_change_meanwhile(

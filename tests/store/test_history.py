@@ -33,7 +33,7 @@ def loose(history: History, oid: str) -> Path:
 
 
 def attempt(history: History, text: str, parent: str | None = None) -> str:
-    return history.commit(history.write_blob(text), parent, "a kernel\n", 1000.5)
+    return history.commit(history.write_kernel(text), parent, "a kernel\n", 1000.5)
 
 
 def test_git_reads_the_best_kernel_byte_for_byte(history: History) -> None:
@@ -77,7 +77,7 @@ def test_a_message_has_trailers_that_git_understands(history: History) -> None:
         verdict="KEEP",
         ratio=Interval(1.5, 1.4, 1.6, 0.99),
     )
-    commit = history.commit(history.write_blob(TEXT), None, message, 0.0)
+    commit = history.commit(history.write_kernel(TEXT), None, message, 0.0)
     told = git(history.path, "log", "-1", "--format=%(trailers:only)", commit)
     assert told.strip().splitlines() == [
         "Round: 3",
@@ -101,7 +101,7 @@ def test_an_object_left_broken_by_a_power_loss_is_written_again(
         path.write_bytes(broken)
     again = History.open(history.path, kernel_file="kernel.py")
     with pytest.raises(HistoryError, match=blob):
-        again.read_blob(blob)
+        again.read_files(blob)
     assert attempt(again, TEXT) == commit
     again.read_commit(commit)
     assert git(history.path, "show", f"{commit}:kernel.py") == TEXT
@@ -129,12 +129,12 @@ def test_a_missing_repository_or_object_is_told(history: History, tmp_path: Path
         History.open(tmp_path / "none.git", kernel_file="kernel.py")
     lost = "0" * 39 + "1"
     with pytest.raises(HistoryError, match=lost):
-        history.read_blob(lost)
+        history.read_files(lost)
     with pytest.raises(HistoryError, match=lost):
         history.set_best(lost)
     commit = attempt(history, TEXT)
     with pytest.raises(HistoryError, match="is a commit, not a kernel"):
-        history.read_blob(commit)
+        history.read_files(commit)
 
 
 def test_the_module_does_not_load_pygit2() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from akg_tui.kernel_files import heading, join_files, split_files
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.store.checkup import Health, check_run
 from akg_tui.store.errors import BadTask, HistoryError
 from akg_tui.store.fork import fork_run
@@ -25,9 +25,9 @@ FILES = {"kernel.py": scripted.KERNEL, "scale.cpp": "int f();  // é\r\n", "unro
 TOML = f'op = "add_one"\n[files]\neditable = {list(NAMES)}\n[policy]\nmax_rounds = 6\n'
 
 
-def candidate(attempt: int) -> str:
-    """A text that differs in every file."""
-    return join_files({
+def candidate(attempt: int) -> KernelFiles:
+    """A kernel that differs in every file."""
+    return KernelFiles({
         "kernel.py": scripted.KERNEL.replace("BLOCK = 32", f"BLOCK = {32 + attempt}"),
         "scale.cpp": f"int f() {{ return {attempt}; }}",
         "unroll.h": f"#define UNROLL {attempt}\n",
@@ -59,10 +59,10 @@ def work(run: Path) -> dict[str, str]:
 def test_every_attempt_has_all_files_in_git_and_the_best_ones_lie_in_work(run: RunFolder) -> None:
     state = run.state
     assert (state.settled, state.best and state.best.attempt) == (6, 4)
-    assert work(run.path) == split_files(NAMES, candidate(4))
+    assert work(run.path) == candidate(4).texts
     assert git(run.path, "fsck", "--strict", "--no-dangling") == b""
     for attempt in state.attempts:
-        wanted = FILES if not attempt.number else split_files(NAMES, candidate(attempt.number))
+        wanted = FILES if not attempt.number else candidate(attempt.number).texts
         for name, text in wanted.items():
             assert git(run.path, "show", f"{attempt.commit}:{name}") == text.encode()
         listed = git(run.path, "ls-tree", "--name-only", attempt.commit).decode().split()
@@ -80,12 +80,12 @@ def test_a_mixed_work_tree_is_told_and_made_whole(run: RunFolder) -> None:
     assert told.health is Health.WARN
     (run.path / "work" / "unroll.h").unlink()
     RunFolder.open(run.path, clock=scripted.Clock(2e9)).close()
-    assert work(run.path) == split_files(NAMES, candidate(4))
+    assert work(run.path) == candidate(4).texts
 
 
 def test_a_fork_and_a_salvage_have_all_files(run: RunFolder, tmp_path: Path) -> None:
     made = fork_run(run.path, 2, clock=scripted.Clock(2e9))
-    assert work(made.path) == split_files(NAMES, candidate(1))
+    assert work(made.path) == candidate(1).texts
     assert git(made.path, "show", "best:scale.cpp") == b"int f() { return 1; }"
     last = read_state(run.path).attempts[-1]
     oid = git(run.path, "rev-parse", f"{last.commit}:scale.cpp").decode().strip()
@@ -93,7 +93,7 @@ def test_a_fork_and_a_salvage_have_all_files(run: RunFolder, tmp_path: Path) -> 
     assert Health.BAD in {check.health for check in check_run(run.path)}
     saved = salvage(run.path, tmp_path / "saved")
     assert saved.lost == (last.number,), "an attempt that lacks a file is lost, not cut short"
-    assert work(tmp_path / "saved") == split_files(NAMES, candidate(4))
+    assert work(tmp_path / "saved") == candidate(4).texts
     with pytest.raises(HistoryError):
         RunFolder.open(run.path, clock=scripted.Clock(2e9))
 
@@ -125,11 +125,11 @@ def test_a_writer_that_dies_between_the_files_leaves_no_id(
     for stop in range(4):
         written.clear()
         with pytest.raises(HistoryError):
-            history.write_blob(candidate(7))
+            history.write_kernel(candidate(7))
         assert written == ["blob"] * stop
     stop = 9
     written.clear()
-    assert history.read_blob(history.write_blob(candidate(7))) == candidate(7).encode()
+    assert history.read_kernel(history.write_kernel(candidate(7))) == candidate(7)
     assert written == ["blob"] * 3 + ["tree"]
 
 
@@ -158,8 +158,7 @@ BAD = {
     '["kernel.py", "out.h"]': "out.h is a link that leads out of the folder",
     '["scale.cpp", "kernel.py"]': "'scale.cpp' is not allowed, expected the name of a .py file",
     "[]": "[] is not allowed, expected array of length >= 1",
-    "7": "7 is not allowed, expected a file name or a list of them",
-    '["kernel.py", "heading.h", "scale.cpp"]': "a file contains the heading line of another file",
+    "7": "7 is not allowed, expected string or array",
 }
 
 
@@ -168,7 +167,6 @@ def test_a_bad_list_is_told_by_file_line_and_field(task: TaskFolder, editable: s
     folder = task.path
     (folder / "folder").mkdir()
     (folder / "out.h").symlink_to("/etc/passwd")
-    (folder / "heading.h").write_text(f"a\n{heading('scale.cpp')}\nb")
     path = folder / "task.toml"
     path.write_text(f'op = "a"\n[files]\neditable = {editable}\n')
     with pytest.raises(BadTask) as bad:
@@ -183,12 +181,16 @@ def test_a_helper_that_does_not_parse_is_told_by_its_own_line(task: TaskFolder) 
         load_task(task.path)
 
 
-def test_a_run_of_one_file_never_reads_headings(tmp_path: Path) -> None:
-    history = History.create(tmp_path / "history.git", kernel_file="kernel.py")
-    text = f"a\n{heading('b.py')}\nc"
-    blob = history.write_blob(text)
-    assert history.read_blob(blob) == text.encode()
+def test_a_file_may_hold_what_looks_like_the_heading_of_another(tmp_path: Path) -> None:
+    kernel = candidate(1)
+    heading = next(row for place, row in kernel.rows() if not place.line)
+    odd = kernel.having({"kernel.py": f"a\n{heading}\nb"})
+    history = History.create(tmp_path / "history.git", kernel_file=NAMES)
+    assert history.read_kernel(history.write_kernel(odd)) == odd
+    one = History.create(tmp_path / "one.git", kernel_file="kernel.py")
+    blob = one.write_kernel(odd.text)
+    assert one.read_kernel(blob).texts == {"kernel.py": odd.text}
     done = subprocess.run(
-        ["git", "-C", str(history.path), "cat-file", "-t", blob], capture_output=True, check=True
+        ["git", "-C", str(one.path), "cat-file", "-t", blob], capture_output=True, check=True
     )
     assert done.stdout == b"blob\n"

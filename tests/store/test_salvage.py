@@ -330,7 +330,7 @@ def test_the_texts_of_edits_that_came_to_no_attempt_are_saved_too(
     run: RunFolder, tmp_path: Path
 ) -> None:
     scripted.go_on(run)
-    blob = run.history.write_blob("# tried, and edited again\n")
+    blob = run.history.write_kernel("# tried, and edited again\n")
     edits = [r for r in run.records if isinstance(r.event, ev.KernelEdited)]
     run.close()
     lines = (run.path / "events.jsonl").read_bytes().splitlines(keepends=True)
@@ -342,7 +342,7 @@ def test_the_texts_of_edits_that_came_to_no_attempt_are_saved_too(
     (run.path / "events.jsonl").write_bytes(continued(kept, twice, first.at) + b"damage\n")
     salvage(run.path, tmp_path / "saved")
     saved = RunFolder.open(tmp_path / "saved")
-    assert saved.history.read_blob(blob) == b"# tried, and edited again\n"
+    assert saved.history.read_kernel(blob).text == "# tried, and edited again\n"
     saved.close()
 
 

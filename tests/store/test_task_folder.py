@@ -11,7 +11,8 @@ from akg_tui.core.task import Task
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.errors import BadTask, StoreError
 from akg_tui.store.task_folder import load_task, write_task
-from akg_tui.toml_text import field_lines
+from akg_tui.store.task_toml import parse_task
+from akg_tui.store.user_files.reader import toml_line
 from tests.store.scripted import KERNEL, REFERENCE, TOML, make_task
 
 
@@ -20,7 +21,7 @@ def test_a_task_is_read_with_its_exact_bytes(tmp_path: Path) -> None:
     odd = b"\xef\xbb\xbf" + KERNEL.replace("\n", "\r\n").encode()
     (tmp_path / "t" / "kernel.py").write_bytes(odd)
     folder = load_task(tmp_path / "t")
-    assert folder.kernel.encode() == odd
+    assert folder.kernel.text.encode() == odd
     assert folder.reference == REFERENCE
     assert folder.task.policy.max_rounds == 6
     assert folder.toml == TOML
@@ -61,7 +62,7 @@ BAD_TOML = {
     ),
     'op = "a"\n[policy]\n# a note\nmax_rounds = 0\n': (
         4,
-        "policy.max_rounds: 0 is not allowed, expected integer >= 1",
+        "policy.max_rounds: 0 is not allowed, expected 1 or more",
     ),
     'op = "a"\n[policy]\nmax_rounds = "ten"\n': (
         3,
@@ -71,6 +72,14 @@ BAD_TOML = {
     'op = "a"\n[correctness]\ntolerance = nan\n': (3, "correctness.tolerance: nan is not allowed"),
     'op = "a"\n[correctness]\ntolerance = -1.0\n': (3, "correctness.tolerance: -1.0 is not"),
     'op = "a"\n[correctness]\nfree_inputs = "m"\n': (3, "correctness.free_inputs: 'm' is not"),
+    'op = "a"\n[correctness.inputs]\nm = "triangle"\n': (
+        3,
+        "correctness.inputs.m: 'triangle' is unknown, expected one of: any, zeros and ones",
+    ),
+    'op = "a"\n[correctness.inputs]\nm = ["positive", 3]\n': (
+        3,
+        "correctness.inputs.m.1: 3 is unknown",
+    ),
     'op = "a"\n[correctness]\nfree_inputs = [-1]\n': (3, "correctness.free_inputs.0: -1 is not"),
     'op = "a"\n[correctness]\nfree_inputs = ["m", "a b"]\n': (
         3,
@@ -200,16 +209,23 @@ def test_text_that_is_not_utf8_is_told_by_line(tmp_path: Path) -> None:
 
 
 def test_lines_are_found_in_every_spelling() -> None:
-    text = 'a = """\n[no]\nb = 1\n"""\n"c d" = 1\n[x . y]\nz.w = 2\n[[q]]\nr = 1\n'
-    assert field_lines(text) == {
+    text = 'a = """\n[no]\nb = 1\n"""\n"c d" = 1\n[x . y]\nz.w = 2\n[[q]]\nr = 1\n[[q]]\n'
+    text += "[x]\nlate = [\n1,\n]\n"
+    lines = {
         ("a",): 1,
         ("c d",): 5,
+        ("x",): 6,
         ("x", "y"): 6,
         ("x", "y", "z", "w"): 7,
+        ("x", "y", "z", "missing"): 6,
         ("q",): 8,
         ("q", "0"): 8,
         ("q", "0", "r"): 9,
+        ("q", "1", "r"): 10,
+        ("x", "late"): 12,
+        ("none",): 1,
     }
+    assert {field: toml_line(text, field) for field in lines} == lines
 
 
 @pytest.fixture
@@ -231,7 +247,7 @@ def test_a_new_task_can_be_loaded_and_holds_copies(
     assert made.task.op == "my_task"
     assert made.task.target.dsl == "torch"
     assert made.task.target.arch == 'zen"4 😀'
-    assert made.kernel == KERNEL
+    assert made.kernel.text == KERNEL
     assert Task(op="a").timing == made.task.timing
 
 
@@ -288,3 +304,50 @@ def test_metrics_that_are_declared_need_a_function_of_the_reference(
     with pytest.raises(BadTask) as error:
         load_task(folder)
     assert str(error.value).startswith(f"{folder / 'reference.py'}:{told}")
+
+
+def test_a_check_of_results_is_read_with_the_task_and_shown_to_the_agent(tmp_path: Path) -> None:
+    folder = make_task(tmp_path / "t").path
+    toml, reference = folder / "task.toml", folder / "reference.py"
+    text = "def check(outputs, expected):\n    return False\n"
+    (folder / "own.py").write_text(text)
+    toml.write_text(toml.read_text() + '[correctness]\ncheck = "own.py:check"\n')
+    found = load_task(folder)
+    assert found.task.check_source == text
+    assert dict(found.context)["own.py"] == text
+    assert parse_task(toml, toml.read_text()).correctness.check == "own.py:check"
+    reference.write_text(MODEL + INPUTS + INIT + text)
+    toml.write_text(toml.read_text().replace("own.py:", "reference.py:"))
+    found = load_task(folder)
+    assert (found.task.check_source, found.context) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("stated", "text", "told"),
+    [
+        ('check = "check.py"', "", "correctness.check"),
+        ('check = "../check.py:check"', "", "correctness.check"),
+        ('check = "gone.py:check"', "", "correctness.check: gone.py is not a file in this folder"),
+        ('check = "kernel.py:check"', "", "kernel.py has another purpose in this folder"),
+        ('check = "own.py:check"', "def check(a):\n    pass\n", "own.py:1: check: takes a, "),
+        ('check = "own.py:check"', "x = 1\n", "own.py:1: check: is missing, expected def check("),
+        ('check = "own.py:check"\ntolerance = 1e-3', "", "so `tolerance` has no meaning beside it"),
+    ],
+)
+def test_a_check_that_cannot_be_used_is_refused_with_its_place(
+    tmp_path: Path, stated: str, text: str, told: str
+) -> None:
+    folder = make_task(tmp_path / "t").path
+    (folder / "own.py").write_text(text)
+    toml = folder / "task.toml"
+    toml.write_text(f"{toml.read_text()}[correctness]\n{stated}\n")
+    with pytest.raises(BadTask) as error:
+        load_task(folder)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_text_of_a_check_is_no_setting(tmp_path: Path) -> None:
+    toml = make_task(tmp_path / "t").path / "task.toml"
+    with pytest.raises(BadTask, match="check_source: is no setting"):
+        parse_task(toml, 'check_source = "x"\n' + toml.read_text())

@@ -278,7 +278,7 @@ def test_a_configuration_that_cannot_be_used_is_named_with_its_line(
     path = tmp_path / "x.toml"
     for text, fault in (
         ('[agent]\nmodel = "m"\nmodle = "n"\n', "x.toml:3: agent.modle: is not a known field"),
-        ('[agent]\nmodel = "m"\n[policy]\n', "x.toml:3: policy: is not allowed here"),
+        ('[agent]\nmodel = "m"\n[policy]\n', "x.toml:3: policy: is not a known field"),
         ('[agent]\nmodel = "m"\nfunctions = "f.py"\n', "agent.functions: "),
         ('parallel = 17\n[agent]\nmodel = "m"\n', "x.toml:1: parallel: 17 is not allowed"),
     ):

@@ -307,14 +307,12 @@ def test_tasks_are_found_in_folders_patterns_and_manifests(tmp_path: Path) -> No
     assert (first.name, first.fault) == ("first", "")
     assert (second.sizes, second.needs.num_gpus) == ({"N": 4}, 1)
     assert (
-        gone.fault == f"{manifest}:9: tasks[2].path: 'level1/gone' is no task folder and no problem"
+        gone.fault == f"{manifest}:9: tasks.2.path: 'level1/gone' is no task folder and no problem"
     )
-    assert pathless.fault.startswith(
-        f"{manifest}:10: tasks[3]: Object missing required field `path`"
-    )
+    assert pathless.fault.startswith(f"{manifest}:10: tasks.3.path: is missing")
     manifest.write_text(f"[[tasks]]\npath = 'x'\nname = '..'\n[[tasks]]\npath = '{'n' * 300}'\n")
     upwards, endless = find_tasks([str(manifest)])
-    assert upwards.fault == f"{manifest}:3: tasks[0].name: '..' leaves the folder"
+    assert upwards.fault == f"{manifest}:3: tasks.0.name: '..' leaves the folder"
     assert "is no task folder and no problem" in endless.fault
     manifest.write_text("[[tasks]]\npath = 'x'\n[task]\n")
     with pytest.raises(BadTask, match=r"suite.toml:3: task: is not a known field"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import Said
 
 from .script import FakeHandle
 
@@ -77,7 +78,7 @@ def ends(handle: FakeHandle, name: str, *, status: str = "done", reason: str = "
 def at_work(path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax") -> FakeHandle:
     """A run in its second plan: s1 is done, s2 works, s3 has only just begun."""
     handle = FakeHandle(path=path).to_phase(Phase.PLAN, settled=6)
-    handle.live.show("lab is at work")
+    handle.live.show(Said("{name} is at work", name="lab"))
     text = "Before I plan I send for two readers."
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="lab", text=text, tool_calls=3))
     begin(handle, "s1", FLAGS, call="c901", trace="trace/000901-task")

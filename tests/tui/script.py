@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Self
 
 from akg_tui.core import commands as cmd
@@ -17,8 +16,10 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve
+from akg_tui.core.kernel.kernel_files import Kernel, KernelFiles, files_of
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Target, Task
 from akg_tui.engine.live import Live
@@ -76,7 +77,8 @@ class Try:
 
     text: str
     old: str
-    new: str
+    new: Kernel
+    """The text that replaces `old`, or a whole kernel in several files."""
     measurement: Measurement
 
 
@@ -139,7 +141,7 @@ class FakeHandle:
         *,
         mode: Mode = Mode.AUTO,
         plans: Sequence[Sequence[Try]] = PLANS,
-        kernel: str = KERNEL,
+        kernel: Kernel = KERNEL,
         path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax",
         the_task: Task | None = None,
         agent: str = "sweep",
@@ -153,7 +155,7 @@ class FakeHandle:
         self.over = asyncio.Event()
         self._plans = [list(plan) for plan in plans]
         self._tries: dict[str, Try] = {}
-        self._blobs: dict[str, str] = {}
+        self._blobs: dict[str, KernelFiles] = {}
         self._calls = 0
         self.records: list[ev.Record] = []
         self._state: RunState | None = None
@@ -165,7 +167,7 @@ class FakeHandle:
                 agent=agent,
                 version="0.1.0",
                 reference_sha256="0" * 64,
-                kernel_sha256=sha256(kernel.encode("utf-8", "surrogatepass")).hexdigest(),
+                kernel_sha256=files_of(kernel, "kernel.py").sha256,
                 kernel_blob=self._blob(kernel),
             )
         )
@@ -179,13 +181,13 @@ class FakeHandle:
     def clock(self) -> float:
         return self.now
 
-    def kernel(self, blob: str) -> str:
+    def kernel(self, blob: str) -> KernelFiles:
         return self._blobs[blob]
 
-    def _blob(self, text: str) -> str:
-        blob = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-        self._blobs[blob] = text
-        return blob
+    def _blob(self, kernel: Kernel) -> str:
+        files = files_of(kernel, "kernel.py")
+        self._blobs[files.sha256[:40]] = files
+        return files.sha256[:40]
 
     def _append(self, event: ev.AnyEvent) -> None:
         self.now += 0.7
@@ -258,7 +260,7 @@ class FakeHandle:
 
     def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
-        self.live.show(f"{effect.purpose} evaluation")
+        self.live.show(Said("{what} evaluation", what=effect.purpose))
         if effect.purpose is ev.Purpose.BASELINE:
             found = faster(0.42, ms=3.4)
         elif effect.purpose is ev.Purpose.FINAL:
@@ -270,7 +272,7 @@ class FakeHandle:
         self._must(cmd.FinishEval(found))
 
     def _visit(self, phase: Phase) -> None:
-        self.live.show("sweep is at work")
+        self.live.show(Said("{name} is at work", name="sweep"))
         if phase is Phase.PLAN:
             self._write_plan()
         elif phase is Phase.EDIT:
@@ -313,8 +315,9 @@ class FakeHandle:
     def _edit(self) -> None:
         state = self.state
         each = self._tries[state.active or ""]
-        before = self.kernel(state.work_blob)
-        after = before.replace(each.old, each.new, 1)
+        before, after = self.kernel(state.work_blob), each.new
+        if isinstance(after, str):
+            after = files_of(before.text.replace(each.old, after, 1), before.main)
         assert after != before, each
         self._reply(Phase.EDIT, f"I set {each.text}; everything else stays.", 1)
         edit = cmd.Edit(self._blob(after), "0" * 64, added=1, removed=1, note=each.text)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from textual.pilot import Pilot
 
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.panes.log import LogPane
+from akg_tui.tui.panes.plan import PlanPane
+from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from benchmarks.gallery import pictures as gallery
 
@@ -28,6 +31,18 @@ class Stage:
     @property
     def deck(self) -> Deck:
         return next(screen for screen in self.app.screen_stack if isinstance(screen, Deck))
+
+    @property
+    def plan(self) -> PlanPane:
+        return self.deck.pane("plan", PlanPane)
+
+    @property
+    def log(self) -> LogPane:
+        return self.deck.pane("log", LogPane)
+
+    @property
+    def source(self) -> SourcePane:
+        return self.deck.pane("source", SourcePane)
 
     @property
     def work_is_done(self) -> bool:

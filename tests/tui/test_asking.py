@@ -14,6 +14,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.tui.screens.dialogs import Reading
 
+from .moments import keeping
 from .script import FakeHandle
 from .stage import Stage, on_stage
 
@@ -22,12 +23,6 @@ ANSWERS = (cmd.AnswerGate, cmd.AnswerQuestion)
 
 def answered(handle: FakeHandle) -> list[cmd.Command]:
     return [command for command in handle.sent if isinstance(command, ANSWERS)]
-
-
-def keeping(agent: str = "sweep") -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW, agent=agent).work()
-    assert handle.state.gate
-    return handle
 
 
 def gated(*gates: Gate) -> FakeHandle:

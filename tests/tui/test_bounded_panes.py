@@ -9,16 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
-from akg_tui.core.past_states import Past
 from akg_tui.core.phases import Phase
 from akg_tui.view import agent_rows as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
 from akg_tui.view.agent_rows import Agent, AgentList, agent_rows
-from akg_tui.view.controls.time_travel import MOST_AT_ONCE, PastPosition
 from akg_tui.view.lazy_rows import First
 from akg_tui.view.subagent_log import SubagentRecords
-
-from .script import FakeHandle
 
 
 def _life(name: str) -> list[ev.AnyEvent]:
@@ -48,30 +44,13 @@ def _read(agent_list: AgentList, count: int) -> list[str]:
     raise AssertionError("it never came to the end")
 
 
-@given(
-    jumps=st.lists(st.integers(0, len(RECORDS)), min_size=1, max_size=8),
-    every=st.integers(1, 9),
-    copies=st.integers(1, 9),
-)
-def test_the_agents_at_a_moment_are_those_of_the_events_up_to_it(
-    jumps: list[int], every: int, copies: int
-) -> None:
+@given(jumps=st.lists(st.integers(0, len(RECORDS)), min_size=1, max_size=8))
+def test_the_agents_at_a_moment_are_those_of_the_events_up_to_it(jumps: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleets, "MOST", 7)
-        patch.setattr(fleets, "COPIES", copies)
-        agent_list = AgentList(_every=every)
+        agent_list = AgentList()
         for count in (*jumps, len(RECORDS), *jumps):
             assert _read(agent_list, count) == _read(AgentList(), count)
-            assert len(agent_list._former) <= copies
-
-
-def test_copies_share_the_agents_that_are_over() -> None:
-    agent_list = AgentList(_every=9)
-    _read(agent_list, len(RECORDS))
-    early, late = agent_list._former[2], agent_list._former[-1]
-    assert len(late.subagents) == 24
-    for one, other in zip(early.subagents[:4], late.subagents, strict=False):
-        assert one is other
 
 
 def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
@@ -98,21 +77,6 @@ def test_calls_that_nobody_answers_are_forgotten_in_the_end() -> None:
     assert len(agent_log._calls) == MAX_OPEN
     assert "c49" not in agent_log._calls
     assert f"c{MAX_OPEN + 49}" in agent_log._calls
-
-
-def test_a_play_passes_a_bounded_number_of_events_at_once() -> None:
-    handle = FakeHandle()
-    begun = handle.records[:2]
-    same = [ev.Record(n, begun[-1].at, ev.HintGiven(text="x")) for n in range(3, 5_000)]
-    travel = PastPosition(Past([*begun, *same]))
-    travel.go(2)
-    travel.play(0.0)
-    travel.tick(0.1)
-    assert travel.cursor == 2 + MOST_AT_ONCE
-    assert travel.speed > 0, "it plays on"
-    travel.tick(0.2)
-    travel.tick(0.3)
-    assert (travel.cursor, travel.speed) == (travel.last, 0)
 
 
 def test_the_first_of_a_sequence_are_those_of_a_list() -> None:

@@ -111,8 +111,8 @@ def test_each_line_belongs_to_the_item_that_wrote_it() -> None:
     handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     versions = lineage(handle.state, handle.state.work_blob)
     assert [version.item for version in versions] == ["", "p1", "p2", "p3", "p7", "p8"]
-    owners = blame(versions, lambda blob: split_lines(handle.kernel(blob)))
-    lines = split_lines(handle.kernel(handle.state.work_blob))
+    owners = blame(versions, lambda blob: split_lines(handle.kernel(blob).text))
+    lines = split_lines(handle.kernel(handle.state.work_blob).text)
     wrote = {line.split(" =")[0]: versions[n].item for line, n in zip(lines, owners, strict=True)}
     assert (wrote["FLAGS"], wrote["EXP"], wrote["LANES"]) == ("p1", "p7", "p8")
     assert {versions[n].item for n in owners} == {"", "p1", "p7", "p8"}

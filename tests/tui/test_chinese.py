@@ -1,7 +1,7 @@
 """In Chinese every word that is the workbench's own is Chinese, on every screen.
 
 The run of these tests writes its own words in capitals, so whatever stands there in small
-letters is either the journal's, a name or a key that stays in every language, or a slip.
+letters is a sentence of the journal, a name or a key that stays in every language, or a slip.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Interval, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.core.sanitize import Said
 from akg_tui.resources import sample_names
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.runs import Runs
@@ -33,7 +34,7 @@ up down left right shift pgup pgdn home end ctrl del min ms cpp torch triton row
 sweep main token tokens roofline class get_inputs get_init_inputs reference.py kernel.py
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
 reference row softmax zen get init inputs wrong ab resume rules revoke save looks save-looks
-limits rounds hours cost replan diagnose adopt remeasure md compile
+limits rounds hours cost replan diagnose adopt remeasure new md compile
 """
 NAMES = set(_NAMES.split())
 TAG = re.compile(r"(\d+ +)[a-z]{2}\b")
@@ -59,22 +60,20 @@ def _shouted(each: Try) -> Try:
     from msgspec.structs import replace as changed
 
     return replace(
-        each, text=each.text.upper(), old=each.old.upper(), new=each.new.upper(),
+        each, text=each.text.upper(), old=each.old.upper(), new=str(each.new).upper(),
         measurement=changed(found, **loud),
     )  # fmt: skip
 
 
 def of_the_journal(handle: FakeHandle) -> set[str]:
-    """The words that the agent wrote in a plan, and the names of tools and of kinds of events."""
+    """The words of the journal: the agent's, reasons, names of tools and of kinds of events."""
     told: list[str] = []
     for record in handle.records:
         event = record.event
-        told += [str(getattr(event, name, "")) for name in ("tool", "summary")]
+        told += [str(getattr(event, name, "")) for name in ("tool", "summary", "reason", "reasons")]
         told += re.findall(r"[A-Z][a-z]+", type(event).__name__)
         if isinstance(event, ev.PlanSubmitted):
             told += [item.rationale for item in event.items]
-        if isinstance(event, ev.FinishRequested):
-            told.append(event.reason)
     whole = {word.lower() for text in told for word in WORD.findall(text)}
     # A long one may be broken where a row ends.
     return (
@@ -110,7 +109,7 @@ async def walked(stage: Stage, *visits: Sequence[str]) -> None:
 
 
 async def in_chinese(stage: Stage) -> None:
-    stage.app.action_setting("lang", "zh")
+    stage.app.appearance.action_setting("lang", "zh")
     stage.handle.now += 10
     await stage.arm()
 
@@ -169,7 +168,7 @@ async def test_while_the_agent_asks_and_a_script_waits() -> None:
 async def test_in_the_past_while_evaluating_and_when_it_is_over() -> None:
     handle = Shouting(Mode.AUTO).to_phase(Phase.EVAL, settled=7)
     assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, handle.state.work_blob)) is None
-    handle.live.show("candidate evaluation")
+    handle.live.show(Said("{what} evaluation", what="candidate"))
     handle.live.report(Progress("time", 5, 8, ratio=Interval(0.97, 0.93, 1.02, 0.95)))
     async with on_stage(handle, (200, 60)) as stage:
         await in_chinese(stage)

@@ -39,12 +39,6 @@ def test_whatever_happens_a_pull_is_never_further_than_the_slowest_stride(
         assert waited < SLOWEST
 
 
-def test_no_key_means_two_things_in_one_place() -> None:
-    for where in ("deck", "review"):
-        keys = [key for command in at(where) for key in command.keys]
-        assert len(keys) == len(set(keys))
-
-
 def test_every_command_is_in_help_once() -> None:
     listed = [command.id for members in groups().values() for command in members]
     assert sorted(listed) == sorted(command.id for command in COMMANDS)

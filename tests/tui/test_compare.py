@@ -6,8 +6,9 @@ from itertools import pairwise, zip_longest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.hashline.document import Document
-from akg_tui.syntax import highlight
+from akg_tui.syntax.highlight import highlight
 from akg_tui.view.code_rows import CodeRows, Colours
 from akg_tui.view.diff import Kind, Row, SideBySide, compare, find_hunks, folded, size, split_lines
 from akg_tui.view.spans import plain
@@ -89,7 +90,12 @@ def test_lines_are_counted_as_hashline_counts_them(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab\"'#\\\r\n\x0c\t "), max_size=60))
 def test_colour_changes_no_character(text: str) -> None:
-    shown = CodeRows(compare([], split_lines(text)), b"k", old=None, new=Colours().lex(text))
+    shown = CodeRows(
+        compare([], split_lines(text)),
+        b"k",
+        old=None,
+        new=Colours().lex(KernelFiles({"kernel.py": text})),
+    )
     bare = CodeRows(compare([], split_lines(text)), b"k", old=None, new=None)
     assert [plain(row) for row in shown] == [plain(row) for row in bare]
 

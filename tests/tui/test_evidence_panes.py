@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Target, Task
-from akg_tui.evaluate.evidence.compile_report import Compiled, CompileReport, Launch, as_findings
-from akg_tui.evaluate.evidence.findings import (
+from akg_tui.evidence.compile_report import Compiled, CompileReport, Launch, as_findings
+from akg_tui.evidence.findings import (
     CodeFunction,
     CompilerRemark,
     Counters,
@@ -23,32 +24,28 @@ from akg_tui.evaluate.evidence.findings import (
     KernelFindings,
     Loop,
     MachineCode,
-    Throughput,
 )
-from akg_tui.evaluate.evidence.gpu.bank_conflicts import Conflict, SharedAccesses
-from akg_tui.evaluate.evidence.gpu.loops import hot_loop, sass_statements
-from akg_tui.evaluate.evidence.gpu_assembly import Instructions, Resources
-from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evidence.gpu.assembly import Instructions, Resources
+from akg_tui.evidence.gpu.loops import hot_loop
+from akg_tui.evidence.gpu.statements import sass_statements
+from akg_tui.evidence.roof import Roof
 from akg_tui.tui.evidence_reader import EvidenceReader
+from akg_tui.tui.panes.instructions import InstructionsPane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
-from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
-from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import speak
 from akg_tui.view.run_snapshot import snapshot_of
 from akg_tui.view.spans import plain, width
 
-from ..evaluate.recorded_hivm import texts
+from ..evidence.recorded_hivm import texts
+from .moments import at_work, under_evaluation
 from .script import KERNEL, FakeHandle, Try, faster, task
 from .stage import Stage, on_stage
-from .test_deck import at_work
-from .test_pictures import dressed, settled, under_evaluation
 
 SEED_MS = 3.4 / 0.42  # the measurement of the seed in the script
 SUM_LINE = 1 + next(n for n, row in enumerate(KERNEL.splitlines()) if "sum += y[i]" in row)
 MAX_LINE = SUM_LINE - 1
-NPU = "Ascend910B1"
 
 
 def findings(kernel: str) -> KernelFindings:
@@ -65,7 +62,7 @@ def findings(kernel: str) -> KernelFindings:
         Instruction("jne .2", SUM_LINE),
         Instruction("ret", SUM_LINE + 3),
     )
-    hot = Loop(0, 4, 7, 2, 2, (SUM_LINE,), Throughput("znver3", 4.0, 2.5, "execution units (P0)"))
+    hot = Loop(0, 4, 7, 2, 2, (SUM_LINE,))
     code = MachineCode(
         compiler="g++ 12 -O3",
         functions=(CodeFunction("row_softmax", rows),),
@@ -85,12 +82,12 @@ class Answers:
         self.kernels: list[str] = []
         self.roofs = 0
         self.findings = findings
-        deck.evidence.find_code = self.code  # type: ignore[method-assign]
-        deck.evidence.find_roofs = self.limits  # type: ignore[method-assign]
+        deck.shared.evidence.find_code = self.code  # type: ignore[method-assign]
+        deck.shared.evidence.find_roofs = self.limits  # type: ignore[method-assign]
 
-    async def code(self, task: Task, kernel: str) -> KernelFindings:
-        self.kernels.append(kernel)
-        return self.findings(kernel)
+    async def code(self, task: Task, kernel: KernelFiles) -> KernelFindings:
+        self.kernels.append(kernel.text)
+        return self.findings(kernel.text)
 
     async def limits(self, task: Task) -> tuple[Roof, ...]:
         self.roofs += 1
@@ -131,7 +128,6 @@ async def test_machine_code_stands_below_its_source_lines_and_is_compared_with_t
     )
     assert "ymm" in removed
     assert "xmm" in added
-    assert "4 cycles an iteration: execution units (P0)" in shown
     assert "g++ 12 -O3" in shown
 
 
@@ -140,16 +136,19 @@ async def test_a_key_leads_from_a_line_to_its_instructions_and_back() -> None:
         await stage.press("9")
         await until(stage, "hot loop")
         await stage.press("2")
-        stage.deck.working.to_line(MAX_LINE)
+        stage.source.to_line(MAX_LINE)
         await stage.press("C")
         assert stage.deck.active == "asm"
         assert f"the instructions of line {MAX_LINE}" in stage.text()
-        picked = [stage.deck.instructions.rows[n] for n in stage.deck.instructions._picked]
+        picked = [
+            stage.deck.pane("asm", InstructionsPane).rows[n]
+            for n in stage.deck.pane("asm", InstructionsPane)._picked
+        ]
         assert "vmaxss" in "".join(map(plain, picked))
         assert "not vectorized: ␛]0;title␇ a chain" in "".join(map(plain, picked))
         await stage.press("down", "enter")
         assert stage.deck.active == "source"
-        assert stage.deck.working.line_here == SUM_LINE
+        assert stage.source.to_code().place == (0, SUM_LINE)
         assert f"line {SUM_LINE}" in stage.text()
 
 
@@ -181,7 +180,7 @@ def test_what_is_being_found_out_tells_for_how_long() -> None:
 async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     handle = FakeHandle(the_task=replace(task(), target=Target("cuda", "torch")))
     async with on_stage(handle.to_phase(Phase.EDIT, settled=1)) as stage:
-        monkeypatch.setattr(type(stage.deck.evidence), "_reference", lambda *_: "")
+        monkeypatch.setattr(type(stage.deck.shared.evidence), "_reference", lambda *_: "")
         await stage.press("9", "z")
         shown = await until(stage, "no machine code")
     assert "no machine code: the machine code of a device is read of Triton kernels only" in shown
@@ -204,7 +203,6 @@ def reported(kernel: str) -> KernelFindings:
         shared=16 if small else 500_000,
         instructions=Instructions({"float": 3}, {128: 6}, {32: 1}, {}, 4),
         resources=Resources(64 if small else 96, 0 if small else 128),
-        accesses=SharedAccesses((Conflict(SUM_LINE, "load", 16, 18),), 20, 0),
         hot=hot_loop(sass_statements(text, {"kernel.py": 0}), "SASS"),
     )
     launch = Launch(
@@ -215,7 +213,7 @@ def reported(kernel: str) -> KernelFindings:
 
 
 def best_and_worked_on(*found: KernelFindings) -> ComparedCode:
-    return ComparedCode(*(code_rows(each, KERNEL.splitlines()) for each in found))
+    return ComparedCode(*(code_rows(each, KernelFiles({"kernel.py": KERNEL})) for each in found))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
@@ -230,10 +228,10 @@ async def test_the_compile_report_of_a_kernel_is_compared_with_the_best_ones(
         assert len(answers.kernels) == 2
         assert "Triton 3.9.0" in shown
         # The best kernel has 16 lanes, the one under work has not.
-        for told in ("64 → 96", "0 → 128", "16 → 500000", "18 × 16-way", "6 × 128 bit"):
+        for told in ("64 → 96", "0 → 128", "16 → 500000", "6 × 128 bit"):
             assert told in shown
         assert "occupancy" in shown
-        rows = list(stage.deck.instructions.texts())
+        rows = list(stage.deck.pane("asm", InstructionsPane).texts())
         assert "sm_90 has 232448" in rows[1]
         assert not any("\x1b" in row or "\x07" in row for row in rows)
         await stage.press("right_square_bracket")
@@ -280,85 +278,22 @@ async def test_rounds_of_a_triton_kernel_are_compared_by_their_compile_reports()
     assert "FFMA R, R, R, R" in shown
 
 
-def compiled(name: str, *values: int | None) -> CompileReport:
-    """A report as the compiler for Ascend NPUs gives it."""
-    made = Compiled(arch=NPU, hivm=texts()[name])
-    launch = Launch(
-        kernel="add\x1b[2J",
-        line=7,
-        arguments=(),
-        constants=(),
-        grid=(1024,),
-        values=values,
-        compiled=(made,),
-    )
-    return CompileReport(launches=(launch,))
+async def test_rounds_for_an_npu_are_compared_by_the_numbers_of_their_programs() -> None:
+    def compiled(kernel: str) -> KernelFindings:
+        name = "add_loop" if "LANES = 16" in kernel else "add_4096"
+        launch = Launch(
+            kernel="add\x1b[2J", line=7, arguments=(), constants=(), grid=(1024,),
+            compiled=(Compiled(arch="Ascend910B1", hivm=texts()[name]),),
+        )  # fmt: skip
+        return as_findings(CompileReport(launches=(launch,)))
 
-
-async def test_a_kernel_for_an_npu_has_its_estimate_and_a_timeline_of_the_pipes() -> None:
-    slow = compiled("add_4096", None, None, None, 1 << 22)
-    fast = replace(
-        slow,
-        launches=(replace(slow.launches[0], grid=(128,), compiled=(
-            Compiled(arch=NPU, hivm=texts()["add_loop"]),
-        )),),
-    )  # fmt: skip
-    the_task = replace(task(), target=Target("cpu", "triton", arch=NPU))
-    asked: list[str] = []
-
-    async def find(_: Task, kernel: str) -> CompileReport:
-        asked.append(kernel)
-        return fast if "LANES = 16" in kernel else slow
-
-    async with on_stage(FakeHandle(the_task=the_task).to_phase(Phase.EDIT, settled=2)) as stage:
-        stage.deck.evidence.find_report = find  # type: ignore[method-assign]
+    async with on_stage(at_work(), (120, 40)) as stage:
+        Answers(stage.deck).findings = compiled
         await stage.press("9", "z")
-        shown = await until(stage, "MTE3")
-        for size in ((80, 24), (40, 10), (200, 50)):
-            await stage.resize(*size)
-            assert "cannot be shown" not in stage.text()
-    assert len(asked) == len(set(asked))
-    assert "9 estimate of the pipes" in shown
-    assert f"An estimate of a model of the pipes: nothing ran on {NPU}" in shown
+        shown = await until(stage, "barriers")
     assert "\x1b" not in shown
-    for pipe in ("MTE2", "V", "MTE3"):
-        assert any(f"{pipe} " in row and "█" in row and " %" in row for row in shown.splitlines())
-
-
-async def test_a_kernel_for_an_npu_without_its_compiler_says_how_to_get_it() -> None:
-    the_task = replace(task(), target=Target("cpu", "triton", arch=NPU))
-    why = "the toolchain ascend is not installed: akg-tui toolchain add ascend"
-
-    async def find(*_: object) -> str:
-        return why
-
-    async with on_stage(FakeHandle(the_task=the_task).to_phase(Phase.EDIT, settled=1)) as stage:
-        stage.deck.evidence.find_report = find  # type: ignore[assignment, method-assign]
-        await stage.press("9", "z")
-        assert f"no estimate: {why}" in await until(stage, "no estimate")
-
-
-def test_the_rows_of_an_estimate_name_what_binds_and_keep_to_their_room() -> None:
-    slow = compiled("add_4096", None, None, None, 1 << 22)
-    gather = replace(
-        slow.launches[0], grid=(16,), launches=3, values=(None, None, None, 1 << 14),
-        compiled=(Compiled(arch=NPU, hivm=texts()["gather"]),),
-    )  # fmt: skip
-    failed = replace(gather, compiled=(Compiled(arch=NPU, failed="ub overflow"),))
-    report = replace(slow, launches=(slow.launches[0], gather, failed), stopped="ValueError: no")
-    for room in (30, 60, 118):
-        rows = estimate_rows(EstimateView(NPU, report, slow), room)
-        assert max(map(width, rows)) <= room
-    told = "\n".join(map(plain, rows))
-    assert "the pipes wait for one another: the busiest, MTE2, works" in told
-    assert "S binds: scalar work" in told
-    assert "most cores have no program" in told
-    assert "does not compile: ub overflow" in told
-    assert "the call stopped: ValueError: no" in told
-    assert "best kernel:" in told
-    assert "all launches: ?" in told  # one of them does not compile
-    assert ascii_twin(told).isascii()
-    assert "#" in ascii_twin(told)
+    for told in ("loads", "memory UB", "flags", "→"):
+        assert told in shown
 
 
 async def test_the_roofline_shows_each_kernel_and_which_side_binds() -> None:
@@ -454,27 +389,9 @@ def test_labels_and_distances_that_only_shift_are_no_difference() -> None:
             Instruction(f"jne {label}", 1),
         )
         found = KernelFindings(code=MachineCode(functions=(CodeFunction("f", code),)))
-        return code_rows(found, ["float f();"])
+        return code_rows(found, KernelFiles({"kernel.py": "float f();"}))
 
     compared = ComparedCode(rows(".1", "0x10"), rows(".7", "0xfe"))
     assert {row.kind.name for row in compared.compared} == {"SAME"}
     assert "jne" in plain(compared[3])
     assert ".7" in plain(compared[3])
-
-
-@pytest.mark.parametrize("key", ["9", "0"])
-def test_pictures_of_machine_code_and_roofline(snap_compare: Any, key: str) -> None:
-    handle = at_work()
-    app = dressed(handle, "ember")
-
-    async def before(pilot: Any) -> None:
-        await settled(handle)(pilot)
-        deck = next(screen for screen in app.screen_stack if isinstance(screen, Deck))
-        Answers(deck)
-        await settled(handle, key, "z")(pilot)
-        while deck.evidence.version < 2:  # the code of two kernels; the limits and a kernel's code
-            app.pull_now()
-            await pilot.pause()
-        await settled(handle)(pilot)
-
-    assert snap_compare(app, terminal_size=(120, 40), run_before=before)

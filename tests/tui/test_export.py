@@ -35,7 +35,7 @@ async def test_the_kernel_is_copied_without_numbers_tags_and_marks(clipboard: li
     async with on_stage(at_work()) as stage:
         await stage.press("colon", *"copy-k", "enter")
         await stage.press("2", "Y")
-    kernel = stage.handle.kernel(stage.handle.state.work_blob)
+    kernel = stage.handle.kernel(stage.handle.state.work_blob).text
     assert clipboard == [kernel, kernel.rstrip("\n")]
     assert kernel != KERNEL
 

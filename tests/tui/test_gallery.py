@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import re
 import socket
@@ -15,7 +14,6 @@ from akg_tui.cli import main
 from akg_tui.core.fold import evolve
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_list import read_state
-from akg_tui.tui.app import WorkbenchApp
 from benchmarks.gallery import pictures as gallery
 from benchmarks.gallery import recorded_run
 from tests.engine.runs import create, engine
@@ -88,22 +86,6 @@ def test_a_picture_of_the_documentation_is_a_moment_of_the_recorded_run(name: st
     assert f"](gallery/{name}.svg)" in (ROOT / "docs" / "gallery.md").read_text("utf-8")
 
 
-async def test_a_run_that_is_opened_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = WorkbenchApp._begin
-
-    def late(app: WorkbenchApp) -> None:
-        if app.clock.pulls < 5:
-            # Not Textual's timer: after a stall of a millisecond it never fires.
-            asyncio.get_running_loop().call_later(0.02, late, app)
-        else:
-            begin(app)
-
-    monkeypatch.setattr(WorkbenchApp, "_begin", late)
-    recording = recorded_run.read(ARCHIVES[-1])
-    picture = await gallery.shown([recording], Path(), gallery.scenes()[0])
-    assert [word for word in WORDS["deck"] if word not in words_of(picture)] == []
-
-
 def test_the_folder_holds_exactly_the_pictures_of_the_gallery() -> None:
     assert {path.stem for path in PICTURES.iterdir()} == WORDS.keys()
     assert {scene.name for scene in gallery.scenes()} == WORDS.keys()
@@ -119,7 +101,7 @@ def test_a_recording_is_small_complete_and_without_details_of_the_machine(archiv
         assert private not in told, private
     handle = recorded_run.Recorded(recording, len(recording.records), path="runs")
     assert handle.state.ok
-    assert all("ModelNew" in handle.kernel(a.blob) for a in handle.state.attempts)
+    assert all("ModelNew" in handle.kernel(a.blob).text for a in handle.state.attempts)
 
 
 async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) -> None:
@@ -139,7 +121,7 @@ async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) ->
     assert (state.seq, state.attempts[-1].verdict, state.work_blob) == (
         then.seq, then.attempts[-1].verdict, then.work_blob,
     )  # fmt: skip
-    assert made.kernels[then.seed_blob] == run.history.read_blob(then.seed_blob).decode()
+    assert made.kernels[then.seed_blob] == run.history.read_kernel(then.seed_blob).text
 
 
 def test_a_recording_that_was_changed_is_refused(tmp_path: Path) -> None:
@@ -171,11 +153,3 @@ def test_a_gallery_that_cannot_be_drawn_is_an_error_of_one_line(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert told in capsys.readouterr().err
-
-
-def test_the_help_does_not_list_the_gallery(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "gallery" not in capsys.readouterr().out

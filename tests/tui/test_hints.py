@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.hashline.tags import Tagger
 from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, resolved
 from akg_tui.view.diff import split_lines
@@ -19,7 +19,7 @@ def at_work() -> FakeHandle:
 
 
 def kernel_of(handle: FakeHandle) -> Kernel:
-    return Kernel("kernel.py", split_lines(handle.kernel(handle.state.work_blob)))
+    return Kernel("kernel.py", split_lines(handle.kernel(handle.state.work_blob).text))
 
 
 def tag(handle: FakeHandle, number: int) -> str:
@@ -55,7 +55,7 @@ def test_a_reference_to_nothing_is_told(text: str, why: str) -> None:
 def test_a_line_of_the_best_kernel_is_known_too() -> None:
     handle = at_work()
     assert handle.state.best
-    best = Kernel("the best kernel.py", split_lines(handle.kernel(handle.state.best.blob)))
+    best = Kernel("the best kernel.py", split_lines(handle.kernel(handle.state.best.blob).text))
     number = next(
         n
         for n, (a, b) in enumerate(zip(best.lines, kernel_of(handle).lines, strict=True), 1)
@@ -121,11 +121,6 @@ async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:
         await stage.press("p", "escape")
         assert stage.handle.state.gates == (Gate.EDIT,)
         assert "mode auto +edit" in stage.text()
-
-
-async def test_what_waits_and_what_n_will_do_is_told() -> None:
-    async with on_stage(FakeHandle(mode=Mode.STEP).work()) as stage:
-        assert "WAIT_STEP: n takes one step to BASELINE" in stage.text()
 
 
 async def to_another_window_and_back(stage: Stage, *, at_once: bool) -> None:

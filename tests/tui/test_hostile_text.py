@@ -86,10 +86,12 @@ async def test_on_the_deck_the_card_and_the_dialogs(size: tuple[int, int]) -> No
         assert "漢字" in stage.text()
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_in_the_review_unified_and_side_by_side(size: tuple[int, int]) -> None:
-    async with on_stage(hostile().work(), size) as stage:
-        await over_all_keys(stage, "r", "s", "w", "x", "right_curly_bracket", "s", "n")
+async def test_in_the_review_unified_and_side_by_side() -> None:
+    async with on_stage(hostile().work()) as stage:
+        await stage.press("r")
+        for size in SIZES:
+            await stage.resize(*size)
+            await over_all_keys(stage, "s", "w", "x", "right_curly_bracket", "s", "n")
         assert "漢字" in stage.text()
 
 
@@ -130,10 +132,9 @@ async def test_in_the_past_the_comparison_and_the_evidence_of_an_item(
         assert "漢字" in stage.text()
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_in_chinese_too(size: tuple[int, int]) -> None:
-    async with on_stage(hostile().work(), size) as stage:
-        stage.app.action_setting("lang", "zh")
+async def test_in_chinese_too() -> None:
+    async with on_stage(hostile().work()) as stage:
+        stage.app.appearance.action_setting("lang", "zh")
         await stage.arm()
         await over_all_keys(stage, *"12345678", "r", "escape", "T", "L")
         assert "漢字" in stage.text()

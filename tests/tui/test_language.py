@@ -1,23 +1,21 @@
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 
-import akg_tui
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
+from akg_tui.core.commands import Refusal
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import Mode, Phase
-from akg_tui.core.sanitize import clean
+from akg_tui.core.sanitize import Said, clean
 from akg_tui.view import formatting
 from akg_tui.view.controls import approvals
-from akg_tui.view.controls.command_registry import COMMANDS
 from akg_tui.view.language import (
     FOLDER,
-    LANGUAGES,
     catalogue,
     catalogues,
     language_of,
@@ -27,75 +25,39 @@ from akg_tui.view.language import (
 )
 from akg_tui.view.spans import cells
 
+from .catalogue import OTHERS, Found, read, texts, warn
+from .moments import under_evaluation
 from .script import FakeHandle
 from .stage import Stage, on_stage
-from .test_pictures import under_evaluation
-
-PACKAGE = Path(akg_tui.__file__).parent
-OTHERS = [language for language in LANGUAGES if language != "en"]
-
-
-def literals() -> tuple[set[str], list[str]]:
-    """The texts of `tr`, `message`, `marked` and `count` in the code; calls with hidden ones."""
-    found: set[str] = set()
-    hidden: list[str] = []
-    folders = ("tui", "view")
-    paths = [path for folder in folders for path in (PACKAGE / folder).rglob("*.py")]
-    for path in [*paths, PACKAGE / "plain_stream.py", PACKAGE / "headless.py"]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            first = node.args[0]
-            if name in ("tr", "marked", "message"):
-                if isinstance(first, ast.Constant):
-                    found.add(first.value)
-                elif name != "marked" and not re.search(
-                    r"label|help|group|about|_[A-Z]+\[|PANE_NAMES\[|self\.sort|^name$|^template$",
-                    ast.unparse(first),
-                ):
-                    hidden.append(f"{path.name}: {ast.unparse(node)}")
-            elif name == "tr_in":
-                found.add("|".join(ast.literal_eval(each) for each in node.args))
-            elif name in ("count", "Count") and len(node.args) >= 2:
-                noun = node.args[1]
-                if isinstance(noun, ast.Constant):
-                    found.add(f"{{n}} {noun.value}")
-    return found, hidden
-
-
-def used() -> set[str]:
-    registry = {t for c in COMMANDS for t in (c.label, c.help, c.group)}
-    return literals()[0] | registry
-
-
-def test_every_text_is_put_through_tr_as_a_literal() -> None:
-    assert literals()[1] == []
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_a_catalogue_has_every_text_that_is_used_and_no_other(language: str) -> None:
-    texts = {text if not context else f"{context}|{text}"
-             for context, found in catalogues(language).items() for text in found
-             if context not in ("told", "search")}  # fmt: skip
-    assert used() - texts == set()
-    assert texts - used() == set()
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_every_entry_of_a_catalogue_is_read_and_stands_once(language: str) -> None:
+def test_a_catalogue_is_sound(language: str) -> None:
+    """Each entry stands once, keeps the names in braces, and holds nothing odd."""
+    known = read(language)
     (path,) = FOLDER.joinpath(language).rglob("*.po")
     entries = re.findall(r'^msgid "(?=.*\n(?!msgstr ""\n"Project))', path.read_text(), re.MULTILINE)
-    assert len(entries) == sum(map(len, catalogues(language).values()))
+    assert len(entries) == len(known) == sum(map(len, catalogues(language).values()))
+    for entry in known:
+        english, said = str(entry.id), str(entry.string)
+        assert catalogue(language, entry.context or "").get(english, said) == said, english
+        names = re.findall(r"\{\w*\}", english)
+        assert english == "" or sorted(re.findall(r"\{\w*\}", said)) == sorted(names), english
+        assert english == "" or (clean(said) == said and said.strip()), english
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_a_translation_keeps_the_names_in_braces_and_holds_nothing_odd(language: str) -> None:
-    for english, said in catalogue(language).items():
-        names = re.findall(r"\{\w*\}", english)
-        assert sorted(re.findall(r"\{\w*\}", said)) == sorted(names), english
-        assert clean(said) == said
-        assert said.strip()
+def test_a_catalogue_has_no_text_that_the_code_does_not_have(language: str) -> None:
+    written = {(each.text, each.context) for each in texts()}
+    entries = {(str(each.id), each.context or "") for each in read(language) if each.id}
+    assert entries - written == set()
+
+
+def test_a_text_that_is_not_translated_yet_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    place = "akg_tui/new.py:7"
+    new = [Found("no such text", "", place, shown=True), Found("quit", "", place, shown=True)]
+    warn(new, "zh")
+    assert capsys.readouterr().out == f"{place}: warning: zh lacks: no such text\n"
 
 
 def test_a_thing_has_one_name_in_chinese() -> None:
@@ -112,6 +74,34 @@ def test_a_text_without_a_translation_is_said_in_english() -> None:
     speak("zh")
     assert tr("no such text {n}", n=1) == "no such text 1"
     assert tr("quit") == "退出"
+
+
+def test_a_sentence_of_a_lower_floor_is_said_with_its_values() -> None:
+    why = Said("mode {mode} set its gate anew", mode="review")
+    ended = Said("rule {n} is not in force: {why}", n=3, why=why)
+    assert retold(ended) == str(ended) == "rule 3 is not in force: mode review set its gate anew"
+    speak("zh")
+    assert retold(ended) == "规则 3 已无效：模式 review 重新设了它的关卡"
+    assert retold(Refusal("{item} is under work", item="p3")) == retold(
+        Said("{item} is under work", item="p3")
+    )
+
+
+def test_a_plain_text_is_translated_only_as_a_whole() -> None:
+    speak("zh")
+    assert retold("the run is not paused") == "运行没有暂停"
+    kept = ("rule 3 is not in force: X", "{item} {why}", "a {n} b", "ValueError: p3", "")
+    assert [retold(each) for each in kept] == list(kept)
+    assert retold(Said("there is no hand edit {file}", file="on")).endswith("on"), "a name stays"
+
+
+def test_english_reads_no_catalogue() -> None:
+    code = (
+        "from akg_tui.tui import app; from akg_tui.view import language; "
+        "assert language.retold('the run is not paused') == 'the run is not paused'; "
+        "assert not language.catalogues.cache_info().currsize"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_figures_are_said_in_the_language_spoken() -> None:
@@ -172,7 +162,7 @@ async def walk(stage: Stage) -> list[str]:
 async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int]) -> None:
     async with on_stage(under_evaluation(), size) as stage:
         english = await walk(stage)
-        stage.app.action_setting("lang", "zh")
+        stage.app.appearance.action_setting("lang", "zh")
         stage.handle.now += 10
         await stage.pull()
         chinese = await walk(stage)
@@ -184,7 +174,7 @@ async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int])
 
 async def test_the_review_is_in_line_too() -> None:
     async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (80, 24)) as stage:
-        stage.app.action_setting("lang", "zh")
+        stage.app.appearance.action_setting("lang", "zh")
         await stage.arm()
         await stage.press("r")
         assert {cells(row) for row in stage.text().split("\n")} == {80}

@@ -110,7 +110,7 @@ async def test_a_goal_on_a_metric_of_the_task_is_set_and_changed_by_name() -> No
 async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for() -> None:
     async with on_stage(at_work()) as stage:
         for line, told in (
-            ("limits laps=5", "no limit is called laps; there are: rounds, hours"),
+            ("limits laps=5", "no limit is called laps; there are: rounds, experiments"),
             ("limits rounds=x", "rounds needs a number above 0"),
         ):
             await named(stage, line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from textual.worker import WorkerFailed
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
+from akg_tui.engine.run_scanner import RunScanner
 from akg_tui.store.errors import HistoryError
-from akg_tui.syntax import Highlighted
 from akg_tui.tui import messages
 from akg_tui.tui.app import OPENING, WorkbenchApp
 from akg_tui.tui.messages import Notices
@@ -23,10 +22,8 @@ from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.footer import MESSAGE_S, told_line
-from akg_tui.view.code_rows import CodeRows, Colours
+from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.notification import note, title
-from akg_tui.view.diff import Compared
-from akg_tui.view.run_rows import RunScanner
 from akg_tui.view.spans import Line, cells, plain
 
 from .script import FakeHandle, Try, faster
@@ -250,40 +247,11 @@ async def test_kernels_that_cannot_be_coloured_are_compared_without(
         assert stage.app._exception is None
 
 
-@pytest.mark.parametrize(("key", "screen"), [("r", Review), ("v", Rounds)])
-async def test_a_comparison_is_freed_when_its_screen_closes_and_not_by_the_collector(
-    key: str, screen: type[Review | Rounds]
-) -> None:
-    def alive() -> tuple[int, int]:
-        """The rows of comparisons, and the syntax trees that are not the deck's."""
-        kept = stage.deck.colours
-        deck = {id(e) for e in (*kept._versions.values(), *kept._newest.values())}
-        found = gc.get_objects()
-        rows = sum(len(e) for e in found if isinstance(e, Compared | CodeRows))
-        return rows, sum(isinstance(e, Highlighted) and id(e) not in deck for e in found)
-
-    async with on_stage(worked(Mode.REVIEW if key == "r" else Mode.AUTO)) as stage:
-        gc.collect()
-        before = alive()
-        gc.disable()
-        try:
-            await stage.press(key)
-            assert isinstance(stage.app.screen, screen)
-            open_ = alive()
-            assert open_[0] > before[0]
-            assert open_[1] == before[1], "the trees are shared, and freed with the deck"
-            await stage.press("escape")
-            assert stage.app.screen is stage.deck
-            assert alive() == before
-        finally:
-            gc.enable()
-
-
 async def test_a_folder_of_runs_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
     folder, away = tmp_path / "runs", tmp_path / "away"
     (folder / "one").mkdir(parents=True)
     (folder / "one" / "events.jsonl").write_text("nothing yet\n")
-    catalogue = RunScanner(folder)
+    catalogue = RunScanner(folder, str)
 
     async def until(true: object) -> None:
         assert callable(true)
@@ -317,15 +285,6 @@ async def looks_elsewhere(stage: Stage) -> None:
     await stage.pull()
 
 
-async def test_a_focused_terminal_is_left_in_peace() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
-        codes = heard(stage)
-        stage.handle.work()
-        await stage.pull()
-        assert "KEEP attempt 1?" in stage.text()
-    assert codes == []
-
-
 async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() -> None:
     async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         codes = heard(stage)
@@ -343,17 +302,6 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
         await stage.pull()
         await stage.pull()
         assert codes[-1] == "\x1b[23;2t"
-
-
-async def test_the_next_question_calls_again() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).work()) as stage:
-        codes = heard(stage)
-        await looks_elsewhere(stage)
-        assert codes == [], "it was in sight before the terminal lost the focus"
-        stage.handle.send(cmd.AnswerGate(1, approve=False))
-        stage.handle.work()
-        await stage.pull()
-        assert "KEEP attempt 2?" in "".join(codes)
 
 
 async def test_rubbish_of_the_agent_cannot_speak_to_the_terminal() -> None:

@@ -72,8 +72,8 @@ async def test_the_card_is_answered_by_a_click_once_its_keys_count() -> None:
 async def test_a_click_picks_an_entry_and_a_double_click_unfolds_it() -> None:
     async with on_stage(at_work()) as stage:
         await click(stage, "p2 EXP")
-        assert stage.deck.plan.picked is not None
-        assert stage.deck.plan.picked.id == "p2"
+        assert stage.plan.picked is not None
+        assert stage.plan.picked.id == "p2"
         before = stage.text().count("a declared knob")
         await click(stage, "p2 EXP", times=2)
         assert stage.text().count("a declared knob") > before

@@ -12,12 +12,14 @@ from akg_tui.tui import keyboard
 from akg_tui.tui.screens.review import Review
 from akg_tui.view.controls.command_registry import clashes
 
+from .moments import keeping
 from .script import FakeHandle
 from .stage import Stage, on_stage
-from .test_asking import answered, asking, keeping, pause
+from .test_asking import answered, asking, pause
 from .test_keymaps import mine, put_on
 
 YES, NO = cmd.AnswerGate(1, approve=True), cmd.AnswerGate(1, approve=False)
+ALWAYS = cmd.AnswerGate(1, approve=True, always=True)
 
 
 async def named(stage: Stage, line: str) -> None:
@@ -38,7 +40,7 @@ async def found(stage: Stage, words: str) -> None:
     [
         ("yes", YES),
         ("no", NO),
-        ("always", cmd.AnswerGate(1, approve=True, always=True)),
+        ("always", ALWAYS),
     ],
 )
 async def test_the_card_is_answered_by_name(line: str, answer: cmd.Command) -> None:
@@ -121,16 +123,21 @@ async def test_the_review_is_sent_back_from_the_palette() -> None:
         assert answered(stage.handle) == [cmd.AnswerGate(1, approve=False, comment="no")]
 
 
-@pytest.mark.parametrize("keymap", ["default", "vim", "emacs"])
 @pytest.mark.parametrize(
-    ("key", "answer"),
-    [("y", YES), ("n", NO), ("a", cmd.AnswerGate(1, approve=True, always=True))],
+    ("keymap", "key", "answer"),
+    [
+        ("default", "y", YES),
+        ("default", "n", NO),
+        ("default", "a", ALWAYS),
+        ("vim", "y", YES),
+        ("emacs", "n", NO),
+    ],
 )
 async def test_ctrl_g_and_a_letter_answer_as_alt_and_the_letter_do(
     keymap: str, key: str, answer: cmd.Command
 ) -> None:
     async with on_stage(keeping()) as stage:
-        stage.app.action_setting("keymap", keymap)
+        stage.app.appearance.action_setting("keymap", keymap)
         await stage.press("ctrl+g", key)
         assert answered(stage.handle) == []
         assert "not yet" in stage.text()
@@ -208,7 +215,7 @@ async def test_the_card_names_the_way_without_alt_where_there_is_room() -> None:
 def test_a_key_that_answers_the_card_means_nothing_else_in_the_review() -> None:
     path = mine('[keys]\n"review.next" = "alt+n"\n')
     assert put_on("mine") == [
-        f"{path}: line 2: the key alt+n is given to ask.reject and to review.next; "
+        f"{path}:2: keys.review.next: the key alt+n is given to ask.reject and to review.next; "
         "review.next has it"
     ]
     assert clashes() == []

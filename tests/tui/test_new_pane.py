@@ -37,7 +37,7 @@ RECIPE = """
 
     from akg_tui.cli import main
     from tests.tui.stage import on_stage
-    from tests.tui.test_deck import at_work
+    from tests.tui.moments import at_work
 
     async def look():
         async with on_stage(at_work(), (200, 60)) as stage:

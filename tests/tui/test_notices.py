@@ -150,14 +150,15 @@ def test_the_settings_are_read_from_the_file_and_faults_name_the_line() -> None:
         bell=False, on=("ask", "end"), command=("sh", "-c", "cat >> said")
     )
     assert found.faults == (
-        f"{path}: line 5: title is true or false",
-        f"{path}: line 6: no setting 'colour'; there are: "
+        f"{path}:6: notify.colour: is not a known field, expected one of: "
         "bell, desktop, title, always, on, command",
+        f"{path}:5: notify.title: 3 is not allowed, expected true or false",
     )
     path.write_text('[notify]\non = ["never"]\ncommand = "sh"\n')
-    assert [fault.partition("toml: ")[2][:20] for fault in preferences().faults] == [
-        "line 2: on is a list", "line 3: command is a",
-    ]  # fmt: skip
+    assert preferences().faults == (
+        f"{path}:2: notify.on.0: 'never' is unknown, expected one of: ask, keep, fail, end",
+        f"{path}:3: notify.command: 'sh' is not allowed, expected array",
+    )
 
 
 class Said:

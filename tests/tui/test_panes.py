@@ -11,6 +11,7 @@ from akg_tui.core.measurement import CaseTiming, InputError, Interval, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import Attempt
 from akg_tui.core.task import Case
+from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
@@ -20,24 +21,13 @@ from akg_tui.view.run_chart import draw
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import plain
 
-from .script import KERNEL, FakeHandle, Try, faster
+from .moments import at_work, long_kernel
+from .script import FakeHandle
 from .stage import on_stage
-from .test_deck import at_work
 
 
 def with_errors(attempt: Attempt, errors: tuple[InputError, ...]) -> Attempt:
     return replace(attempt, measurement=replace(attempt.measurement, errors=errors))
-
-
-def long_kernel() -> FakeHandle:
-    """A candidate that changes lines 30, 90 and 150 of a kernel of 200 lines."""
-    kernel = "".join(f"line_{n} = {n}\n" for n in range(1, 201))
-    changed = kernel
-    for n in (30, 90, 150):
-        changed = changed.replace(f"line_{n} = {n}\n", f"line_{n} = 0\n")
-    handle = FakeHandle(kernel=kernel, plans=[[Try("zeros", kernel, changed, faster(1.3))]])
-    handle.to_phase(Phase.EVAL)
-    return handle
 
 
 async def test_all_ten_panes_come_to_their_digit_at_every_size() -> None:
@@ -140,14 +130,6 @@ async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> Non
         assert "only a pending item can be edited" in stage.text()
 
 
-async def test_the_plans_keys_say_where_they_act() -> None:
-    async with on_stage(at_work()) as stage:
-        before = stage.handle.state.items
-        await stage.press("2", "x")
-        assert "that is for the plan: 1 goes there" in stage.text()
-        assert stage.handle.state.items == before
-
-
 async def test_enter_in_the_table_of_attempts_goes_to_the_evidence() -> None:
     async with on_stage(at_work(), (200, 60)) as stage:
         await stage.press("6", "down", "down", "down", "enter")
@@ -164,7 +146,7 @@ async def test_the_table_by_input_is_scrolled_and_leads_to_no_item() -> None:
     async with on_stage(handle, (200, 60)) as stage:
         await stage.press("6", "down", "down", "c", "down", "down", "down")
         assert "inputs × attempts" in stage.text()
-        assert stage.deck.attempts.top == 3
+        assert stage.deck.pane("attempts", AttemptsPane).top == 3
         await stage.press("enter")
         assert stage.deck.active == "attempts"
         assert "there is nothing to unfold here" in stage.text()
@@ -197,7 +179,7 @@ async def test_a_keep_that_was_taken_back_is_told_in_the_table_of_attempts() -> 
         before = stage.text().count("✓ KEEP")
         assert handle.send(cmd.UndoKeep()) is None
         await stage.pull()
-        rows = [plain(row) for row in stage.deck.attempts.rows]
+        rows = [plain(row) for row in stage.deck.pane("attempts", AttemptsPane).rows]
         (undone,) = (row for row in rows if "UNDO" in row)
         assert undone.split()[0] == str(number)
         assert "KEEP" not in undone
@@ -338,7 +320,7 @@ async def test_what_is_found_is_lit_and_shifts_nothing() -> None:
 
 async def test_enter_unfolds_a_tool_call_where_it_is_picked_and_nothing_jumps() -> None:
     async with on_stage(at_work()) as stage:
-        log = stage.deck.log_pane
+        log = stage.log
         await stage.press("4", "left_square_bracket")
         assert not log.follow
         await stage.press("down", "enter")
@@ -363,7 +345,7 @@ async def test_what_is_read_stays_in_place_while_old_entries_are_dropped() -> No
         for _ in range(3):
             flood(stage.handle, "old", 1_200)
             await stage.pull()
-        log = stage.deck.log_pane
+        log = stage.log
         await stage.press("4", "up", *["up"] * 40)
         place = [row.split()[-2] for row in stage.text().splitlines() if " old" in row]
         for _ in range(3):
@@ -433,29 +415,6 @@ async def test_a_kernel_that_cannot_be_read_is_told_in_its_pane_and_the_card_sti
         handle._blobs[blob] = text
         await stage.press("m")
         assert "this cannot be shown" not in stage.text()
-
-
-NASTY = "漢字é́ \u202eevil\u202c [red]x[/red] \x1b[2J\x1b]0;t\x07 ‍👩‍💻 end"
-
-
-async def test_no_text_of_kernel_plan_or_log_leaks_or_shifts_the_frame() -> None:
-    kernel = KERNEL.replace("LANES = 1 ", f"LANES = 1  # {NASTY}\nX = 1 ")
-    plan = [[Try(f"item {NASTY}", '"-O1"  #', '"-O3"  #', faster(1.3))]]
-    handle = FakeHandle(kernel=kernel, plans=plan).to_phase(Phase.EVAL)
-    handle.tell(ev.ModelReplied(phase=Phase.EDIT, model="m", text=f"I say {NASTY}"))
-    handle.live.write(NASTY)
-    for size in ((200, 60), (120, 40), (80, 24)):
-        async with on_stage(handle, size) as stage:
-            for digit in "12345678":
-                await stage.press(digit)
-                strips = stage.app.screen._compositor.render_strips()
-                text = stage.text()
-                assert "\x1b" not in text
-                assert "\u202e" not in text
-                assert "\u200d" not in text
-                assert {strip.cell_length for strip in strips} == {size[0]}
-                # The frame stands: every row ends in the same column, whatever is in it.
-                assert not any(pane.broken for pane in stage.deck.panes.values())
 
 
 async def test_the_table_of_knobs_shows_what_each_value_gains_and_what_is_untried() -> None:

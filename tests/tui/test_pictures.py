@@ -1,8 +1,12 @@
-"""The screens as pictures: few, because a new Textual may move every pixel of them."""
+"""The screens as pictures: few, because a new Textual may move every pixel of them.
+
+Each screen once; the deck at three sizes, and screens shared among themes, signs and Chinese.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +14,20 @@ import pytest
 from textual.pilot import Pilot
 
 from akg_tui.core import commands as cmd
-from akg_tui.core import events as ev
-from akg_tui.core.measurement import Interval, Progress
-from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.phases import Mode
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.controls.preferences import Preferences
 from benchmarks.gallery import pictures as gallery
 from benchmarks.gallery import recorded_run
 
+from . import errands
+from .moments import at_work, over, under_evaluation
 from .script import FakeHandle
-from .stage import workbench
+from .test_evidence_panes import Answers
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-
-
-def under_evaluation() -> FakeHandle:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
-    blob = handle.state.work_blob
-    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, blob)) is None
-    handle.live.show("candidate evaluation")
-    handle.live.report(Progress("time", 5, 8, ratio=Interval(0.97, 0.93, 1.02, 0.95)))
-    handle.now += 5
-    return handle
+SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 
 
 def asking() -> FakeHandle:
@@ -43,85 +39,84 @@ def asking() -> FakeHandle:
     return handle
 
 
-def settled(handle: FakeHandle, *keys: str) -> Any:
-    """What a picture waits for: the run opened, colours in, the card armed."""
+def preferred(look: str) -> Preferences:
+    """A theme, `zh`, or `ascii`; without a cursor that blinks, which is two pictures."""
+    if look == "zh":
+        return Preferences(lang="zh", motion="reduced")
+    if look == "ascii":
+        return Preferences(glyphs="ascii", theme="okabe", motion="reduced")
+    return Preferences(theme=look, motion="reduced")
+
+
+PICK = ("7", "down", "down")
+SCENES: dict[str, tuple[Callable[[], FakeHandle], tuple[int, int], tuple[str, ...]]] = {
+    "deck-80x24-ember": (under_evaluation, SMALL, ()),
+    "deck-120x40-ember": (under_evaluation, USUAL, ()),
+    "deck-200x60-ember": (under_evaluation, LARGE, ()),
+    "deck-120x40-paper": (under_evaluation, USUAL, ()),
+    "deck-120x40-zh": (under_evaluation, USUAL, ()),
+    "deck-120x40-ascii": (under_evaluation, USUAL, ()),
+    "review-ember": (asking, USUAL, ("r",)),
+    "review-zh": (asking, USUAL, ("r",)),
+    "card-paper": (asking, SMALL, ()),
+    "timeline-ember": (over, USUAL, ("T", *("shift+left",) * 3)),
+    "help-chalk": (under_evaluation, USUAL, ("question_mark",)),
+    "help-zh": (under_evaluation, USUAL, ("question_mark",)),
+    "line-tide": (under_evaluation, SMALL, ("colon", "c", "o", "tab")),
+    "line-ansi16": (under_evaluation, SMALL, ("colon", "c", "o", "tab")),
+    "drawer-ember": (errands.at_work, USUAL, (*PICK, "enter", "up", "up", "enter")),
+    "full-chalk": (errands.at_work, USUAL, (*PICK, "O")),
+    "code-ember": (at_work, USUAL, ("9", "z")),
+    "roofline-ember": (at_work, USUAL, ("0", "z")),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_screen_looks_as_its_picture(
+    snap_compare: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    begin, size, keys = SCENES[name]
+    handle = begin()
+
+    async def open_run() -> FakeHandle:
+        return handle
+
+    wanted = preferred(name.rpartition("-")[2])
+    app = WorkbenchApp(open_run, wanted=wanted, clock=handle.clock)
 
     async def before(pilot: Pilot[int]) -> None:
-        app = pilot.app
-        assert isinstance(app, WorkbenchApp)
-        for key in ("", *keys):
-            if key:
-                await pilot.press(key)
+        await gallery.settled(app, pilot)
+        deck = next(screen for screen in app.screen_stack if isinstance(screen, Deck))
+        Answers(deck)
+        for key in keys:
+            await pilot.press(key)
             await gallery.settled(app, pilot)
+        while keys[:1] in (("9",), ("0",)) and deck.shared.evidence.version < 2:
+            app.pull_now()
+            await pilot.pause()
+        await gallery.settled(app, pilot)
         handle.now += 1.0
         app.pull_now()
         await pilot.pause()
 
-    return before
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
-# Two themes, and Chinese.
-LOOKS = {
-    "ember": Preferences(theme="ember"),
-    "paper": Preferences(theme="paper"),
-    "zh": Preferences(lang="zh"),
-}
-in_each_look = pytest.mark.parametrize("look", LOOKS)
-
-
-def dressed(handle: FakeHandle, look: str) -> WorkbenchApp:
-    async def open_run() -> FakeHandle:
-        return handle
-
-    return WorkbenchApp(open_run, wanted=LOOKS[look], clock=handle.clock)
-
-
-@in_each_look
-@pytest.mark.parametrize(
-    "size", [(120, 40), (80, 24), (200, 60)], ids=["120x40", "80x24", "200x60"]
-)
-def test_deck(snap_compare: Any, size: tuple[int, int], look: str) -> None:
-    handle = under_evaluation()
-    app = dressed(handle, look)
-    assert snap_compare(app, terminal_size=size, run_before=settled(handle))
-
-
-@in_each_look
-def test_review(snap_compare: Any, look: str) -> None:
-    handle = asking()
-    app = dressed(handle, look)
-    assert snap_compare(app, terminal_size=(120, 40), run_before=settled(handle, "r"))
-
-
-@in_each_look
-def test_card(snap_compare: Any, look: str) -> None:
-    handle = asking()
-    app = dressed(handle, look)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=settled(handle))
-
-
-@in_each_look
-def test_runs(
+@pytest.mark.parametrize("look", ["paper", "zh"])
+def test_the_list_of_runs_looks_as_its_picture(
     snap_compare: Any, look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path.resolve()))
     recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
     folder = gallery.run_folders(recordings, tmp_path.resolve())
     now = max(recording.records[-1].at for recording in recordings) + 720
-    app = WorkbenchApp(None, browse=folder, wanted=LOOKS[look], clock=lambda: now)
+    app = WorkbenchApp(None, browse=folder, wanted=preferred(look), clock=lambda: now)
 
     async def before(pilot: Pilot[int]) -> None:
         await gallery.settled(app, pilot)
         await pilot.press("down")
         await gallery.settled(app, pilot)
 
-    assert snap_compare(app, terminal_size=(120, 40), run_before=before)
-
-
-def test_timeline(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    handle = FakeHandle().work()
-    keys = ("T", "shift+left", "shift+left", "shift+left")
-    ready = settled(handle, *keys)
-    assert snap_compare(workbench(handle), terminal_size=(120, 40), run_before=ready)
+    assert snap_compare(app, terminal_size=USUAL, run_before=before)

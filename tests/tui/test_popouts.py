@@ -14,7 +14,6 @@ from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.screens.command_line import offers
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.view.agent_rows import AgentList
 from akg_tui.view.controls import command_registry
 from akg_tui.view.controls.command_registry import within
 from akg_tui.view.controls.deck_layout import How, Place, Popout, laid, place
@@ -121,14 +120,6 @@ async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
         assert "4 agent log" not in stage.text()
 
 
-async def test_a_tile_becomes_a_drawer_and_gives_the_place_back() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("t", "4", "o")
-        assert shown(stage) == {"s3": "drawer"}
-        assert stage.deck.log_pane.region.height == stage.deck.body.region.height
-        assert popout(stage, "s3").region.height == stage.deck.body.region.height
-
-
 async def test_no_more_tiles_than_there_is_room_for() -> None:
     handle = at_work()
     for name in ("s4", "s5"):
@@ -197,25 +188,6 @@ async def test_a_finished_subagent_stays_and_is_read_from_its_beginning() -> Non
         assert "asked Read the loops" in stage.text()
 
 
-async def test_follow_never_jumps_while_somebody_reads() -> None:
-    handle = at_work()
-    for number in range(40):
-        says(handle, "s3", f"thought {number}")
-    async with on_stage(handle) as stage:
-        await stage.press("o")
-        pane = popout(stage, "s3")
-        assert "thought 39" in stage.text()
-        await stage.press("pageup")
-        top = pane.top
-        says(handle, "s3", "and another thought")
-        await stage.pull()
-        assert pane.top == top
-        assert "held: f follows" in stage.text()
-        await stage.press("f")
-        assert "and another thought" in stage.text()
-        assert stage.deck.log_pane.follow, "the log's own following is its own"
-
-
 async def test_replies_and_calls_unfold_and_the_whole_answer_comes_from_disk(
     tmp_path: Path,
 ) -> None:
@@ -272,19 +244,6 @@ async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
         says(stage.handle, "s2", "I look at the sum alone.")
         await stage.pull()
         assert "unread" not in stage.text()
-
-
-async def test_a_message_says_what_its_references_stand_for_or_is_not_sent() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("o", "m")
-        await write(stage, "see @p99")
-        assert not any(isinstance(each, cmd.HintSubagent) for each in stage.handle.sent)
-        assert "p99" in stage.text()
-        assert stage.deck.prompt.value == "see @p99", "and stays on its line"
-        await write(stage, "see @p3")
-        sent = stage.handle.sent[-1]
-        assert isinstance(sent, cmd.HintSubagent)
-        assert "LANES = 16" in sent.text
 
 
 async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
@@ -475,19 +434,6 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
             assert stage.app.screen is stage.deck
 
 
-async def test_a_keymap_of_ones_own_reaches_the_popouts_at_once() -> None:
-    from akg_tui.view.controls import keymap as km
-
-    async with on_stage(at_work()) as stage:
-        await stage.press("o")
-        km.use(km.Keymap("mine", keys={"subagent.stop": ("ctrl+x",), "subagent.message": ()}))
-        stage.app.appearance.rekey()
-        await stage.press("x")
-        assert not isinstance(stage.app.screen, Confirm)
-        await stage.press("ctrl+x")
-        assert isinstance(stage.app.screen, Confirm)
-
-
 def test_places_cover_the_body_and_only_the_drawer_lies_over_others() -> None:
     for size, shape in (((120, 36), Shape.THREE), ((200, 56), Shape.FIVE)):
         for preset in ("deck", "kernel", "agent", "numbers"):
@@ -546,15 +492,3 @@ def test_a_link_out_of_the_trace_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "run" / "trace").mkdir(parents=True)
     (tmp_path / "run" / "trace" / "x").symlink_to(tmp_path / "outside")
     assert not TranscriptTail(tmp_path / "run", "trace/x").more()
-
-
-def test_an_agent_knows_its_place_in_the_records() -> None:
-    handle = at_work()
-    agent_list = AgentList()
-    agent_list.read(handle.records)
-    one = agent_list.find("s1")
-    assert one is not None
-    assert one.last is not None
-    assert isinstance(handle.records[one.first].event, ev.SubagentStarted)
-    assert isinstance(handle.records[one.last - 1].event, ev.SubagentEnded)
-    assert agent_list.newest is agent_list.find("s3")

@@ -269,20 +269,6 @@ async def test_a_theme_is_seen_while_it_is_completed_and_taken_back_by_escape() 
         assert stage.app.theme == "tide"
 
 
-async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
-    async with on_stage(FakeHandle()) as stage:
-        await stage.press("ctrl+p", *"theme: okabe")
-        assert stage.app.theme == "okabe", "the first row is chosen at once"
-        await stage.press("down")
-        assert stage.app.theme == "okabe"
-        await stage.press("escape", "escape")
-        assert stage.app.theme == "ember"
-        await stage.press("ctrl+p", *"theme: okabe")
-        await stage.press("enter")
-        await stage.pull()
-        assert stage.app.theme == "okabe"
-
-
 def painted(stage: Stage) -> list[list[Segment]]:
     """Every piece of the screen with its style."""
     return [list(strip) for strip in stage.app.screen._compositor.render_strips()]

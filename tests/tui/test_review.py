@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from akg_tui.tui.screens.review import Review
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.diff import Kind, SideBySide, changed_words, compare, find_hunks, folded, partner
 
-from .script import KERNEL, FakeHandle, Try, faster
+from .script import FakeHandle, Try, faster
 from .stage import Stage, on_stage
 
 TWO_HUNKS = "\n".join(f"line {n}" for n in range(60)) + "\n"
@@ -306,23 +305,3 @@ def test_every_changed_row_is_in_one_hunk_and_stands_once_beside_its_partner(
         for n in range(hunk.start, hunk.stop):
             other = partner(hunk, n)
             assert other is None or partner(hunk, other) == n
-
-
-async def test_three_thousand_changed_lines_are_shown_without_building_their_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from akg_tui.view.code_rows import DiffRows
-
-    old = "".join(f"value_{n} = table[{n}] + {n}\n" for n in range(6_000))
-    new = "".join(f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000))
-    plans = [[Try("odd ones", old, new, faster(1.2))]]
-    handle = FakeHandle(mode=Mode.REVIEW, kernel=KERNEL + old, plans=plans).work()
-    built: list[int] = []
-    row = DiffRows._row
-    monkeypatch.setattr(DiffRows, "_row", lambda self, r: (built.append(1), row(self, r))[1])
-    async with on_stage(handle) as stage:
-        begin = time.perf_counter()
-        await stage.press("r")
-        assert time.perf_counter() - begin < 20
-        assert "hunk 1 of 3000" in stage.text()
-        assert len(built) < 1_000

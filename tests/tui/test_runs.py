@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.events import MouseMove
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -25,9 +24,8 @@ from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_at_rest import discard_run
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
-from akg_tui.tui import run_start
+from akg_tui.tui import garbage_collection, run_start
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.garbage_collection import LEFT_REST_S, Sweeper
 from akg_tui.tui.run_start import Draft
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
@@ -50,22 +48,34 @@ def _armed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Confirm, "ARM_S", 0.0)  # that it arms is tested with a clock of its own
 
 
-@pytest.fixture
-async def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is over, one that can go on under an odd name, one damaged, one foreign."""
-    run = create(tmp_path / "task", rounds=4)
-    work = engine(run)
-    await work.run()
-    await work.close()
-    over = run.path
+    home = tmp_path_factory.mktemp("made")
+
+    async def tuned() -> Path:
+        run = create(home / "task", rounds=4)
+        work = engine(run)
+        await work.run()
+        await work.close()
+        return run.path
+
+    over = asyncio.run(tuned())
     lines = (over / "events.jsonl").read_bytes().split(b"\n")
     for name, kept in ((f"{ODD}/runs/open", lines[:60]), ("damaged", lines)):
-        shutil.copytree(over, tmp_path / name)
-        (tmp_path / name / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
-    damaged = tmp_path / "damaged" / "events.jsonl"
+        shutil.copytree(over, home / name)
+        (home / name / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
+    damaged = home / "damaged" / "events.jsonl"
     damaged.write_bytes(damaged.read_bytes().replace(b"SPEED", b"XPEED", 1))
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "events.jsonl").write_bytes(b"\x00\xff not a journal\n[]\n")
+    (home / "foreign").mkdir()
+    (home / "foreign" / "events.jsonl").write_bytes(b"\x00\xff not a journal\n[]\n")
+    return home
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of them, which the test may change."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -256,12 +266,10 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
 
 
 async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
-    """The sweeper freezes all objects while the run is open, so it must look at frozen ones too.
-
-    The mouse moves over a dialog: then Textual renders it in the app's own task.
+    """All objects are frozen while the run is open. The mouse moves over a dialog: then Textual
+    renders it in the app's own task.
     """
     async with listed(folder) as stage:
-        sweeper = stage.app._sweeper = Sweeper()
         threads = ThreadPoolExecutor()
         asyncio.get_running_loop().set_default_executor(threads)
         thresholds = gc.get_threshold()
@@ -270,33 +278,21 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, Deck))
             await stage.press("L", "2", "v", "escape", "question_mark")
-            assert stage.app._driver is not None
-            stage.app._driver.send_message(
-                MouseMove(None, 60, 15, 0, 0, 0, False, False, False, 60, 15)
-            )
+            await stage.pilot.hover(offset=(60, 15))
             await stage.press("escape")
-            deck, handle = weakref.ref(stage.app.screen), weakref.ref(stage.app._handle)
-            sweeper.settle()
+            deck, handle = weakref.ref(stage.app.screen), weakref.ref(stage.app.handle)
+            garbage_collection.settle()
             await stage.press("q")
             await stage.until(lambda: isinstance(stage.app.screen, Runs))
             await stage.app.workers.wait_for_complete()
             threads.shutdown()  # a kernel may still be coloured there, for a pane that is gone
-            pump = "message pump Deck()"
-            await stage.until(lambda: pump not in {each.get_name() for each in asyncio.all_tasks()})
-            await stage.pilot.pause()
-            stage.app.pull_now()  # the clock has named the screen in front, and does before a rest
-            assert sweeper._left
-            sweeper.rest(LEFT_REST_S / 2)
-            assert sweeper._left, "a timer may hold the screen yet"
 
             def is_freed() -> bool:
-                """Collect as after a rest, which the wait here is not."""
-                sweeper.run_left()
-                sweeper.rest(LEFT_REST_S)
+                garbage_collection.settle_again()
                 return deck() is None and handle() is None
 
             await stage.until(is_freed)
-            assert gc.get_freeze_count() > 0, "the rest stays out of the looks"
+            assert gc.get_freeze_count() > 0, "the rest stays out of later collections"
         finally:
             gc.set_threshold(*thresholds)
 
@@ -563,7 +559,7 @@ def test_words_of_a_row() -> None:
     assert last_part("漢字漢字", 5) == "…漢字"
 
 
-async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
+async def test_the_first_screen_offers_a_demo_a_kernel_and_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[RunRequest] = []
@@ -575,23 +571,11 @@ async def test_the_first_screen_offers_a_demo_a_kernel_a_run_and_a_tour(
     monkeypatch.setattr(run_start, "begun", noted)
     async with listed(tmp_path, (80, 24)) as stage:
         await stage.shows("d  try the demo: a bundled sample, without key or GPU")
-        for offered in ("n  tune a kernel of mine", "o  open a run by its folder", "t  a short"):
+        for offered in ("n  tune a kernel of mine", "o  open a run by its folder"):
             assert offered in stage.text()
         assert stage.text().split("\n")[-1].strip().startswith("n new"), "nothing for a run"
         await stage.press("d")
         await stage.shows("noted")
-        await stage.press("t")
-        await stage.shows("1/3  begin")  # of what is in sight: there is no pane of a run here
-        await stage.press("enter", "right")
-        await stage.shows("3/3  this list")
-        await stage.press("left")
-        await stage.shows("2/3  what a run is")
-        await stage.press("escape")
-        await stage.until(lambda: isinstance(stage.app.screen, Runs))
-        await stage.pilot.click(offset=(8, 6))
-        await stage.shows("1/3  begin")
-        await stage.press("escape")
-        await stage.until(lambda: isinstance(stage.app.screen, Runs))
         await stage.press("o", *"nowhere", "enter")
         await stage.shows("the run could not be opened")
     assert [(each.sample, each.limits.max_rounds) for each in begun] == [("gelu_bias", 12)]

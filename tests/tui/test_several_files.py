@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Files
-from akg_tui.kernel_files import heading, join_files
 from akg_tui.tui.export import words_of
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.view.diff import compare, folded, split_lines
+from akg_tui.view.diff import compare_kernels, folded
 
 from .script import FakeHandle, Try, faster, task
 from .stage import on_stage
@@ -28,9 +28,9 @@ CHANGED = {
 
 
 def handle() -> FakeHandle:
-    kernel, changed = join_files(FILES), join_files(CHANGED)
+    kernel, changed = KernelFiles(FILES), KernelFiles(CHANGED)
     several = replace(task(), files=Files(editable=tuple(FILES)))
-    plans = [[Try("two files", kernel, changed, faster(1.3)), *more_items()]]
+    plans = [[Try("two files", "", changed, faster(1.3)), *more_items()]]
     made = FakeHandle(
         mode=Mode.REVIEW, agent="claude", kernel=kernel, plans=plans, the_task=several
     )
@@ -54,7 +54,7 @@ async def test_a_pane_shows_one_file_with_its_own_lines_and_names_the_others_tha
         assert "first_30" not in stage.text()
         assert pane.to_line(3) == "line 3"
         assert words_of(pane, "2-3", stage.app.snapshot()) == "int z;\nint c;"
-        assert words_of(pane, "kernel", stage.app.snapshot()) == join_files(CHANGED)
+        assert words_of(pane, "kernel", stage.app.snapshot()) == KernelFiles(CHANGED).page
         await stage.press("N")
         assert "file 1 of 3" in stage.text()
 
@@ -64,31 +64,23 @@ async def test_a_review_shows_every_changed_file_below_its_name_and_none_of_anot
         screen = await in_review(stage)
         shown = stage.text()
         assert screen.diff.changed == (2, 2)
-        for name in ("launch.py", "scale.cpp"):
-            assert heading(name) in shown
-        at = shown.index(heading("scale.cpp"))
+        assert "─ launch.py ─" in shown
+        at = shown.index("─ scale.cpp ─")
         assert shown.index("return 2") < at < shown.index("int z;")
         row = next(row for row in shown.splitlines() if "int z;" in row)
         assert " 2 " in row.split("int z;")[0]
 
 
 def test_a_folded_comparison_keeps_the_headings() -> None:
-    texts = dict(FILES)
-    before = split_lines(join_files(texts))
-    after = split_lines(join_files({**texts, "scale.cpp": "int a;\nint b;\nint d;\n"}))
-    shown = [row.text or f"~{row.old}" for row in folded(compare(before, after), 0)]
-    assert shown == [
-        "~31",
-        heading("launch.py"),
-        "~3",
-        heading("scale.cpp"),
-        "~2",
-        "int c;",
-        "int d;",
-    ]
-    numbers = compare(before, after).numbers(tuple(FILES))[1]
-    assert [numbers[after.index(line)] for line in ("first_30 = 30", "    return 1", "int d;")] == [
-        30,
-        2,
-        3,
+    before = KernelFiles(FILES)
+    after = before.having({"scale.cpp": "int a;\nint b;\nint d;\n"})
+    compared = compare_kernels(before, after)
+    rows = folded(compared, 0)
+    shown = [row.text.strip("─ ") or f"~{row.old}" for row in rows]
+    assert shown == ["~30", "launch.py", "~2", "scale.cpp", "~2", "int c;", "int d;"]
+    assert [
+        compared.in_files(row) for row in compared if row.text in ("    return 1", "int d;")
+    ] == [
+        (2, 2),
+        (0, 3),
     ]

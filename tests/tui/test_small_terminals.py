@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.dialogs import Reading
 from akg_tui.tui.screens.new_run import Wizard
-from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.controls.approval_rows import Card, card_rows
-from akg_tui.view.diff import compare
 from akg_tui.view.spans import cells, fit, line, plain, width
 
+from .moments import keeping
 from .stage import Stage, on_stage
-from .test_asking import answered, asking, keeping
+from .test_asking import answered, asking
 
 LEAST = (60, 16)
 
@@ -76,12 +72,6 @@ async def test_a_kernel_without_rows_leads_to_its_instructions_too() -> None:
         assert stage.deck.active == "asm"
 
 
-def test_a_row_below_the_last_one_counts_as_the_last() -> None:
-    pane = SourcePane("source", Colours(), Texts(), working=True)
-    pane._rows = CodeRows(compare(["a"], ["a", "b"]), None, old=None, new=None)
-    assert [pane._new_line_of(row) for row in (0, 1, 2, 9)] == [1, 2, 2, 2]
-
-
 async def test_a_text_to_read_loses_no_letter_under_its_scroll_bar() -> None:
     words = "0123456789" * 60
     async with on_stage(keeping(), LEAST) as stage:
@@ -94,25 +84,6 @@ async def test_a_text_to_read_loses_no_letter_under_its_scroll_bar() -> None:
             for row in rows(stage)[inside.y : inside.bottom]
         )
         assert read in words
-
-
-async def test_a_pane_that_comes_into_sight_is_filled_for_its_width(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rooms: dict[str, set[int]] = {}
-    put = LineView.put
-
-    def noted(self: LineView, *rows: Any, **named: Any) -> None:
-        rooms.setdefault(self.id or "", set()).add(self.room)
-        put(self, *rows, **named)
-
-    monkeypatch.setattr(LineView, "put", noted)
-    async with on_stage(keeping(), LEAST) as stage:
-        for name in ("plan", "log", "attempts", "agents"):
-            stage.deck.action_pane(name)
-            stage.app.pull_now()  # before it has its place
-            await stage.pull()
-            assert rooms[name] == {57}
 
 
 async def test_the_field_of_a_new_run_that_is_typed_in_is_in_sight(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_where_there_is_room_the_plan_tells_reasons() -> None:
     assert plain(rows[0]) == "✓ p1 FLAGS = -O3"
     assert plain(rows[1]) == "     1.31× KEPT faster: +31.0 % (…"
     assert plain(rows[15]) == "     ACTIVE a declared knob"
-    wide = plan_view(handle.state, 100, 30).rows
+    wide = plan_view(handle.state, 130, 30).rows
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
     assert plain(wide[4]).rstrip().endswith("FAILED")
     # In a row each these two would lose their ends, so all get two.

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Policy
+from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.store.run_list import RunSummary
 from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.controls.deck_layout import place
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.plan_rows import label
-from akg_tui.view.run_rows import ListedRun, RunRows, column_heads
+from akg_tui.view.run_rows import RunRows, column_heads
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header, phase_row
 from tests.core.simulated import failed, faster
@@ -104,17 +105,6 @@ def test_the_current_phase_is_never_what_is_cut_off(room: int) -> None:
     assert width(row) <= room
     done = FakeHandle(the_task=task(max_rounds=2)).work()
     assert "✓ DONE" in plain(phase_row(done.state, done.now, room))
-
-
-@pytest.mark.parametrize("room", [58, 62, 78])
-def test_the_name_gives_way_before_round_and_best(room: int) -> None:
-    handle = FakeHandle(the_task=replace(task(), op="row_softmax_over_rows")).to_phase(
-        Phase.EVAL, settled=3
-    )
-    row = plain(header(handle.state, handle.now, room))
-    assert "round 4/12" in row
-    assert "~2.31× seed · 0.97×? eager" in row
-    assert "row_" in row
 
 
 @pytest.mark.parametrize(

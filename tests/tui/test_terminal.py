@@ -80,15 +80,6 @@ def test_a_closed_terminal_ends_the_run_cleanly_and_leaves_no_process(
     assert [r.seq for r in read(the_run(tmp_path) / "events.jsonl")] == list(range(1, seen + 1))
 
 
-def test_commands_written_at_once_are_all_carried_out(
-    open_terminal: Callable[..., PtyTerminal],
-) -> None:
-    terminal = open_terminal(staged())
-    terminal.wait("KEEP attempt 1?")
-    terminal.write(":limits rounds=40\r+\x07:messages\r")
-    terminal.wait("told so far", "limits from now on: rounds=40")
-
-
 def test_sigterm_ends_the_run_as_quitting_does(
     open_terminal: Callable[..., PtyTerminal],
 ) -> None:
@@ -125,11 +116,16 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(
     assert terminal.wait_ended() == 0
 
 
-def test_a_storm_of_sizes_ends_in_a_whole_screen(
+def test_a_burst_of_commands_a_huge_paste_and_a_storm_of_sizes_end_in_a_whole_screen(
     open_terminal: Callable[..., PtyTerminal],
 ) -> None:
     terminal = open_terminal(staged())
-    terminal.wait("KEEP attempt 1?")
+    terminal.wait("KEEP attempt 1?", "alt+y keep")
+    terminal.write("i")
+    terminal.write(b"\x1b[200~" + b"KDy alt+y\n" * (100 << 10 >> 3) + b"\x1b[201~")
+    terminal.wait("the paste was cut")
+    terminal.write("\x1b")
+    terminal.wait("KEEP attempt 1?", gone=("KDy",))  # and it answered nothing
     sizes = random.Random(7)
     for _ in range(150):
         terminal.resize(sizes.randint(1, 220), sizes.randint(1, 70))
@@ -138,6 +134,8 @@ def test_a_storm_of_sizes_ends_in_a_whole_screen(
     terminal.write("2")
     terminal.wait("1 plan", "2 kernel.py", "3 chart", "4 agent", "KEEP attempt 1?")
     terminal.until(lambda: terminal.screen().startswith(" akg-tui"), "the header")
+    terminal.write(":limits rounds=40\r+\x07:messages\r")  # all at once
+    terminal.wait("told so far", "limits from now on: rounds=40")
 
 
 def test_a_size_that_comes_while_another_is_measured_is_the_one_that_stays(
@@ -158,18 +156,6 @@ shutil.get_terminal_size = measure
     terminal.resize(90, 30)
     terminal.grown(120, 40)
     terminal.until(lambda: "────╮" in terminal.screen().split("\n")[3][100:], "120 columns")
-
-
-def test_a_paste_of_100_kib_is_cut_and_answers_nothing(
-    open_terminal: Callable[..., PtyTerminal],
-) -> None:
-    terminal = open_terminal(staged())
-    terminal.wait("KEEP attempt 1?", "alt+y keep")
-    terminal.write("i")
-    terminal.write(b"\x1b[200~" + b"KDy alt+y\n" * (100 << 10 >> 3) + b"\x1b[201~")
-    terminal.wait("the paste was cut")
-    terminal.write("\x1b")
-    terminal.wait("KEEP attempt 1?", gone=("KDy",))
 
 
 def test_what_a_library_writes_to_its_descriptors_never_reaches_the_screen(

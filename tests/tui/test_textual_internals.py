@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import gc
 import importlib
 import inspect
 import re
-import weakref
-from contextvars import copy_context
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -38,7 +35,6 @@ from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
@@ -46,19 +42,17 @@ from textual.widgets import Input
 
 import akg_tui.tui
 from akg_tui.tui import textual_internals as internals
-from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.command_line import Palette
-from akg_tui.tui.textual_internals import CELLS, FastScrollBar, SparingCompositor, dimmed
-from akg_tui.tui.widgets.line_view import CACHED_ROWS, LineView
+from akg_tui.tui.textual_internals import SparingCompositor, dimmed
 
+from .moments import long_kernel
 from .script import FakeHandle
 from .stage import Stage, on_stage
-from .test_panes import long_kernel
 
 PACKAGE = Path(akg_tui.tui.__file__).parent
 # Where Textual, Rich and textual-serve define each private name that the workbench uses.
 PRIVATE: dict[object, str] = {
-    App: "_batch_count _css_update_count _driver _handle_exception _start_widget",
+    App: "_batch_count _css_update_count _driver _handle_exception",
     Compositor: "_dirty_regions _render_chops",
     DOMNode: "_bindings _merged_bindings",
     MessagePump: "_dispatch_message",
@@ -66,7 +60,7 @@ PRIVATE: dict[object, str] = {
     ScrollView: "_scroll_update",
     Stylesheet: "_invalid_css _parse_cache _parse_rules",
     Timer: "_callback _skip",
-    Widget: "_border_subtitle _border_title _vertical_scrollbar",
+    Widget: "_border_subtitle _border_title",
     linux_driver: "_in_band_window_resize _writer_thread",
     _writer_thread: "_queue",
     textual_serve.server: "_make_app",
@@ -171,18 +165,6 @@ class Painted:
         stage.app._display = display  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("size", [(200, 60), (80, 24), (61, 17)])
-async def test_another_size_is_painted_whole_in_several_steps(size: tuple[int, int]) -> None:
-    async with on_stage(long_kernel()) as stage:
-        painted = Painted(stage)
-        await stage.resize(*size)
-        while stage.deck._bands:
-            await stage.pilot.pause()
-        columns, rows = size
-        assert painted.cells >= {(x, y) for x in range(columns) for y in range(rows)}
-        assert painted.updates >= columns * rows / CELLS
-
-
 async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
     async with on_stage(long_kernel(), size=(120, 40)) as stage:
         screens = stage.app.screen_stack
@@ -198,39 +180,6 @@ async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
         assert all(screen.size == (120, 40) for screen in screens)
         assert len(painted.cells) == 120 * 40
         assert all(screen._message_queue.empty() for screen in screens)
-
-
-async def test_no_step_paints_more_than_its_part_of_what_changed_meanwhile() -> None:
-    async with on_stage(long_kernel(), size=(200, 60)) as stage:
-        deck = stage.deck
-        while deck._bands:
-            await stage.pilot.pause()
-        deck._compositor._dirty_regions.add(deck._compositor.size.region)
-        deck._compositor_refresh()
-        for pane in deck.panes.values():  # as after a resize: all panes are filled again
-            pane._set_dirty()
-            deck._dirty_widgets.add(pane)
-        painted = Painted(stage)
-        while deck._bands:
-            before = len(painted.cells)
-            deck._paint_band()
-            assert len(painted.cells) - before <= CELLS
-        assert len(painted.cells) == 200 * 60
-
-
-async def test_the_loop_turns_between_two_messages_of_a_screen() -> None:
-    async with on_stage(long_kernel()) as stage:
-        turns: list[str] = []
-        loop = asyncio.get_running_loop()
-
-        def first() -> None:
-            turns.append("first message")
-            loop.call_soon(turns.append, "turn")
-
-        stage.deck.call_later(first)
-        stage.deck.call_later(turns.append, "second message")
-        await stage.pilot.pause()
-        assert turns == ["first message", "turn", "second message"]
 
 
 async def test_a_worker_does_not_write_down_what_it_works_on() -> None:
@@ -314,9 +263,7 @@ class Rendered:
         return type(widget).render_lines(widget, crop)
 
 
-@pytest.mark.parametrize(
-    "crop", [Region(0, 0, 200, 60), Region(0, 0, 40, 60), Region(120, 10, 3, 2), Region(5, 0, 1, 1)]
-)
+@pytest.mark.parametrize("crop", [Region(0, 0, 200, 60), Region(120, 10, 3, 2)])
 async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_rendered(
     crop: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,45 +286,8 @@ async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_
         assert all(crop.overlaps(regions[each]) for each in parts)
 
 
-async def test_a_task_that_has_rendered_a_dialog_does_not_keep_the_screen_below() -> None:
-    async with on_stage(long_kernel()) as stage:
-        await stage.press("f1")
-        assert stage.app._background_screens == [stage.deck]
-        compositor = stage.app.screen._compositor
-        for render in (
-            partial(compositor.render_update, True, stage.app._background_screens),
-            partial(compositor.get_style_at, 60, 15),
-            partial(compositor.get_widget_and_offset_at, 60, 15),
-        ):
-            task = copy_context()
-            task.run(visible_screen_stack.set, [])
-            assert task.run(render)
-            assert task[visible_screen_stack] == []
-
-
-async def test_a_widget_that_is_gone_is_not_rendered_where_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with on_stage(long_kernel()) as stage:
-        bar = stage.deck.panes["source"].vertical_scrollbar
-        rendered = Rendered(stage.deck, monkeypatch)
-        compositor = stage.deck._compositor
-        whole = compositor.size.region
-        compositor._render_chops(whole, whole.line_range.__contains__)
-        assert bar in rendered.parts
-        rendered.parts.clear()
-        parent, bar._parent = bar._parent, None
-        try:
-            compositor._render_chops(whole, whole.line_range.__contains__)
-        finally:
-            bar._parent = parent
-        assert rendered.parts
-        assert bar not in rendered.parts
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.4])
 @pytest.mark.parametrize(
-    "crop", [Region(0, 0, 120, 40), Region(40, 0, 40, 40), Region(33, 7, 20, 5), Region(3, 2, 1, 1)]
+    ("crop", "alpha"), [(Region(0, 0, 120, 40), 0.4), (Region(33, 7, 20, 5), 0.0)]
 )
 async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alpha: float) -> None:
     async with on_stage(long_kernel()) as stage:
@@ -392,57 +302,6 @@ async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alp
             for strip, line in zip(strips, wanted, strict=True):
                 theirs = list(BackgroundScreen.process_segments(line, colour))
                 assert cells(list(strip)) == cells(theirs)
-
-
-async def test_a_dimmed_screen_that_is_not_as_large_yet_ends_in_blanks() -> None:
-    async with on_stage(long_kernel()) as stage:
-        strips = dimmed(stage.deck._compositor, Color(20, 40, 60, 0.4), Region(118, 38, 4, 4))
-        assert [strip.cell_length for strip in strips] == [4] * 4
-        assert [strip.text for strip in strips[2:]] == ["    "] * 2
-
-
-def keeps_itself(strip: Strip) -> bool:
-    return any(strip is piece for pieces in strip._divide_cache._cache.values() for piece in pieces)
-
-
-async def test_a_row_that_needs_no_cut_does_not_keep_itself() -> None:
-    async with on_stage(long_kernel()) as stage:
-        await stage.resize(200, 60)
-        compositor = stage.deck._compositor
-        whole = compositor.size.region
-        visible_screen_stack.set([])
-        for render, wanted in ((compositor._render_chops, False), (textuals(compositor), True)):
-            rows = render(whole, whole.line_range.__contains__)
-            strips = [strip for row in rows for strip in row.values()]
-            assert len(strips) > 60
-            assert any(map(keeps_itself, strips)) == wanted
-
-
-def textuals(compositor: Compositor) -> Any:
-    return partial(Compositor._render_chops, compositor)
-
-
-class Watched(Strip):
-    __slots__ = ("__weakref__",)
-
-
-async def test_a_painted_row_that_is_gone_needs_no_look_for_garbage() -> None:
-    async with on_stage(long_kernel()) as stage:
-        pane = stage.deck.panes["source"]
-        assert isinstance(pane, LineView)
-        rows = []
-        for number in range(2 * CACHED_ROWS):
-            strip = Watched([])
-            rows.append(weakref.ref(strip))
-            pane._keep(10_000 + number, (strip, Style()))
-            del strip
-        gc.disable()
-        try:
-            assert sum(row() is not None for row in rows) == CACHED_ROWS
-            pane.repaint()
-            assert all(row() is None for row in rows)
-        finally:
-            gc.enable()
 
 
 async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins() -> None:
@@ -474,55 +333,14 @@ async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins
         assert not stage.app._batch_count
 
 
-async def test_rules_are_parsed_once_for_the_same_colours() -> None:
-    async with on_stage(FakeHandle()) as stage:
-        parsed = set(map(id, stage.app.stylesheet.rules))
-        await stage.press("colon", "escape", "question_mark", "escape")
-        more = set(map(id, stage.app.stylesheet.rules))
-        assert parsed < more
-        for theme in ("paper", "ember"):
-            stage.app.appearance.apply_theme(theme)
-            await stage.pull()
-            same = more == set(map(id, stage.app.stylesheet.rules))
-            assert same == (theme == "ember")
-
-
 def scrolled_kernel() -> FakeHandle:
     lines = "".join(f"    y{n} = x[{n}]\n" for n in range(700))
     return FakeHandle(kernel=f"class ModelNew:\n{lines}")
 
 
-def bar_of(stage: Stage) -> tuple[SourcePane, FastScrollBar]:
-    pane = stage.deck.panes["source"]
-    assert isinstance(pane, SourcePane)
-    bar = pane.vertical_scrollbar
-    assert isinstance(bar, FastScrollBar)
-    return pane, bar
-
-
-@pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
-@pytest.mark.parametrize("theme", ["ember", "paper", "ansi16"])
-async def test_every_row_is_textuals_own_in_letter_and_style(theme: str, glyphs: str) -> None:
-    async with on_stage(scrolled_kernel()) as stage:
-        stage.app.appearance.apply_theme(theme)
-        stage.app.action_setting("glyphs", glyphs)
-        await stage.pull()
-        pane, bar = bar_of(stage)
-        for row in (0, 1, 7, 350, 699):
-            pane.to_row(row)
-            whole = Region(0, 0, bar.size.width, bar.size.height)
-            for crop in (whole, Region(0, 3, bar.size.width, 5)):
-                bar._styles_cache.clear()
-                bar._dirty_regions.add(whole)
-                theirs = ScrollBar.render_lines(bar, crop)
-                for mine, other in zip(bar.render_lines(crop), theirs, strict=True):
-                    assert mine.text == other.text
-                    assert [s.style for s in mine] == [s.style for s in other]
-
-
 async def test_a_click_below_the_thumb_scrolls_on_and_one_above_it_back() -> None:
     async with on_stage(scrolled_kernel()) as stage:
-        pane, bar = bar_of(stage)
+        pane, bar = stage.source, stage.source.vertical_scrollbar
         assert pane.top == 0
         await stage.pilot.click(bar, offset=(0, bar.size.height - 1))
         await stage.pilot.wait_for_animation()

@@ -19,14 +19,11 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls.time_travel import PastPosition, TimelineRows, column, event_at
 from akg_tui.view.spans import plain, width
 
+from .moments import keeping, over
 from .script import FakeHandle, faster
 from .stage import Stage, on_stage
-from .test_asking import answered, keeping
+from .test_asking import answered
 from .test_messages import heard, looks_elsewhere
-
-
-def over() -> FakeHandle:
-    return FakeHandle().work()
 
 
 def seq_of(handle: FakeHandle, number: int) -> int:
@@ -218,25 +215,6 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
         await stage.press("y")
         assert made == [(Path(stage.handle.path), 3)]
         assert "akg-tui resume /tasks/row_softmax/runs/forked-r3" in stage.text()
-
-
-def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
-    handle = over()
-    travel = PastPosition(Past(handle.records))
-    travel.go(1)
-    travel.play(0.0)
-    assert travel.speed == 4
-    travel.tick(0.1)
-    assert travel.cursor == 1
-    travel.tick(0.2)
-    assert travel.cursor == 2, "events are 0.7 s apart"
-    assert travel.faster(1) == 16
-    travel.tick(100.0)
-    assert (travel.cursor, travel.speed) == (travel.last, 0)
-    travel.play(200.0)
-    assert travel.cursor == 1, "at the end it begins anew"
-    travel.step(3)
-    assert travel.speed == 0, "who moves by hand stops the play"
 
 
 @pytest.mark.parametrize("room", [20, 78, 118, 198])

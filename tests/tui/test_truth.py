@@ -12,22 +12,24 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Interval, Outcome, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.verdict import decide_verdict
+from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.store.run_list import RunSummary, summary_of
 from akg_tui.view.agent_rows import AgentList, agent_rows
 from akg_tui.view.comparison import between, between_runs, side_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
-from akg_tui.view.diff import split_lines
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.formatting import call_times, sure
 from akg_tui.view.plan_rows import plan_view
-from akg_tui.view.run_rows import ListedRun, run_details
+from akg_tui.view.run_rows import run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import no_attempt, phase_row, sparkline, status, stop_told
 
+from .moments import keeping
 from .script import FakeHandle, faster, task, wrong
 from .stage import Stage, on_stage
 
@@ -246,12 +248,14 @@ def test_an_interval_around_one_is_no_proof_and_one_below_it_is_told_as_slower()
     below = replace(faster(0.698), ratio=Interval(0.698, 0.569, 0.855, 0.99))
     assert below.ratio is not None
     assert sure(below.ratio) == "probably 30.2 % slower (14.5 to 43.1)"
-    assert decide_verdict(below, 0.01).reason == "probably slower: -30.2 % (-43.1 to -14.5)"
+    assert decide_verdict(below, 0.01).reason == (
+        "0.70 ± 0.16, slower or equal: a gain above 1 % is excluded at 98 %"
+    )
 
 
 def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -> None:
     state = FakeHandle().work(lambda s: len(s.attempts) == 3).state
-    *_, last = side_of(state, state.attempts[2], lambda _: "").about
+    *_, last = side_of(state, state.attempts[2], lambda _: KernelFiles({"kernel.py": ""})).about
     found = state.attempts[2].measurement
     assert found.times_agree
     assert plain(last) == call_times(found)
@@ -260,7 +264,10 @@ def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -
 
 def test_each_side_names_the_kernel_that_it_was_measured_against() -> None:
     state = FakeHandle().work().state
-    told = [plain(side_of(state, a, lambda _: "").about[1]) for a in state.attempts]
+    told = [
+        plain(side_of(state, a, lambda _: KernelFiles({"kernel.py": ""})).about[1])
+        for a in state.attempts
+    ]
     assert told[0] == "against eager"
     assert told[1].startswith("over the seed: 31.0 % faster")
     assert told[4].startswith("over p3's kernel: 9.0 % slower")
@@ -288,7 +295,7 @@ def test_two_rounds_are_compared_by_way_of_the_newest_kernel_on_which_both_build
 
 def test_of_two_runs_it_is_told_whether_their_ratios_have_one_base() -> None:
     state = FakeHandle().work().state
-    side = side_of(state, state.attempts[1], lambda _: "")
+    side = side_of(state, state.attempts[1], lambda _: KernelFiles({"kernel.py": ""}))
     assert plain(between_runs(side, side)).startswith("two runs from one seed: compare the ratios")
     other = dataclasses.replace(side, seed="another")
     assert plain(between_runs(side, other)).endswith("compare no ratio over the seed")
@@ -301,10 +308,6 @@ def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
     head, last = (plain(row) for row in agent_rows(agents, handle.now, 60))
     assert "idle" in head
     assert last == "  last call: edit_kernel"
-
-
-def keeping() -> FakeHandle:
-    return FakeHandle(mode=Mode.REVIEW).work()
 
 
 @pytest.mark.parametrize(
@@ -390,11 +393,11 @@ async def test_several_settings_in_one_hint_are_taken_without_quotes_and_the_res
 
 def test_a_served_model_reads_any_hint() -> None:
     handle = FakeHandle(agent="claude").to_phase(Phase.EDIT)
-    lines = split_lines(handle.kernel(handle.state.seed_blob))
-    command, told = hint_command("LANES=3", handle.state, lines)
+    best = handle.kernel(handle.state.seed_blob)
+    command, told = hint_command("LANES=3", handle.state, best)
     assert (command, told) == (cmd.Hint("LANES=3"), "the agent reads your hint next")
     with pytest.raises(HintRefused, match="sweep reads no hints"):
-        hint_command("x", replace(handle.state, agent="sweep"), [])
+        hint_command("x", replace(handle.state, agent="sweep"), None)
 
 
 async def test_a_candidate_of_the_sweep_is_not_sent_back_to_it() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     CaseTiming,
     InputError,
@@ -18,7 +19,7 @@ from akg_tui.core.measurement import (
     Progress,
     Roofline,
 )
-from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.phases import Phase
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.view.agent_rows import AgentList, agent_rows
 from akg_tui.view.attempt_rows import (
@@ -31,41 +32,20 @@ from akg_tui.view.attempt_rows import (
 )
 from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
-from akg_tui.view.plan_rows import plan_view, predicted
-from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, Reference, Series, draw
+from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, Series, draw
 from akg_tui.view.spans import Line, plain, width
 
 from .script import PLANS, FakeHandle, Try, faster, wrong
 
 
-@pytest.mark.parametrize(
-    ("text", "ratio"),
-    [
-        ("swizzle L2, ~+6 %", 1.06),
-        ("I expect 12.5% from this", 1.125),
-        ("should give 1.3x", 1.3),
-        ("≈1.2× the best", 1.2),
-        ("costs -4 % but frees registers", 0.96),
-        ("~ 5 % slower, for a test", 0.95),
-        ("38 % of the samples wait on memory", None),
-        ("BLOCK = 64", None),
-        ("use 4x unrolling", None),
-        ("expect 1000000 %", None),
-    ],
-)
-def test_only_a_plain_promise_is_read_as_one(text: str, ratio: float | None) -> None:
-    found = predicted(text)
-    assert found == (None if ratio is None else pytest.approx(ratio))
-
-
-def test_the_evidence_of_an_item_tells_promise_measurement_and_verdict() -> None:
+def test_the_evidence_of_an_item_tells_measurement_and_verdict() -> None:
     handle = FakeHandle(
         plans=[[Try("FLAGS = -O3, ~+50 %", '"-O1"  #', '"-O3"  #', faster(1.31, ms=8.1))]]
     )
     handle.work()
     view = plan_view(handle.state, 70, 40, {"p1"})
     rows = "\n".join(plain(row) for row in view.rows)
-    assert "promised ~1.50×" in rows
     assert "measured 31.0 % faster (27.1 to 34.9), 95 % sure" in rows
     assert "8.1 ms → 6.18 ms a call, 8 pairs" in rows
     assert "verdict faster" in rows
@@ -73,13 +53,13 @@ def test_the_evidence_of_an_item_tells_promise_measurement_and_verdict() -> None
     assert all(width(row) <= 70 for row in view.rows)
 
 
-def test_the_evidence_of_an_item_tells_what_gain_was_to_be_seen() -> None:
+def test_the_evidence_of_an_item_tells_how_far_pairs_differ() -> None:
     handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(1.31))]]).work()
     state = handle.state
     seen = (with_more(each, deviation=0.042, detectable=0.118) for each in state.attempts)
     state = msgspec.structs.replace(state, attempts=tuple(seen))
     rows = "\n".join(plain(row) for row in plan_view(state, 90, 40, {"p1"}).rows)
-    assert "noise pairs differ by 4.2 %, 11.8 % faster would be seen" in rows
+    assert "noise pairs differ by 4.2 %" in rows
 
 
 def test_pending_items_stand_in_the_order_of_their_turn_and_a_pin_shows() -> None:
@@ -236,20 +216,6 @@ def test_tokens_and_roofline_are_drawn_where_they_are_known() -> None:
     assert "%┤" in told
 
 
-def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> None:
-    tries = [
-        Try("FLAGS = -O3 ~+90 %", '"-O1"  #', '"-O3"  #', faster(1.31)),
-        Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(1.42)),
-    ]
-    handle = FakeHandle(plans=[tries]).work()
-    trace = AttemptSeries()
-    trace.read(handle.state)
-    plot = trace.plot(handle.state, None)
-    assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
-    assert trace.promises
-    assert trace.noise == pytest.approx(0.03)
-
-
 def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
     handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
     trace = AttemptSeries()
@@ -382,14 +348,6 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
     assert "\x1b" not in "".join(plain(row) for row in agent_rows(fleet, 9.0, 60))
 
 
-def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
-    state = finished()
-    counts = {v: state.count(v) for v in Verdict}
-    rows = "\n".join(plain(row) for row in AttemptRows(state, 60))
-    assert rows.count("▪ DISCARD") == counts[Verdict.DISCARD]
-    assert rows.count("✗ FAIL") == counts[Verdict.FAIL]
-
-
 def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
     handle = evaluating()
     why = "the \x1b judge broke: the limit is build_timeout_s in task.toml"
@@ -434,18 +392,6 @@ def test_eager_is_a_line_with_a_band_across_the_chart_in_each_unit_that_has_it()
     series = AttemptSeries("roof")
     series.read(handle.state)
     assert series.plot(handle.state, None).references == ()
-
-
-def test_the_line_of_eager_is_drawn_at_its_height_with_its_name_on_the_axis() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
-    series = AttemptSeries()
-    series.read(handle.state)
-    plot = series.plot(handle.state, None)
-    drawn = draw(plot, 60, 14)
-    (row,) = [r for r in drawn if plain(r).startswith(" eager┤")]
-    dashes = [text for text, role in row if role == "chart.band|note"]
-    assert "".join(dashes).count("╌") > 20
-    assert all(width(r) <= 60 for r in drawn)
 
 
 def test_a_chart_ends_at_the_best_as_measured_afresh() -> None:
@@ -543,20 +489,7 @@ def test_a_figure_that_is_not_measured_afresh_does_not_look_like_one_that_is() -
     for number in range(1, len(rows)):
         attempt = rows.attempt(number)
         assert attempt is not None
-        told = plain(side_of(state, attempt, lambda _: "").about[0])
+        told = plain(side_of(state, attempt, lambda _: KernelFiles({"kernel.py": ""})).about[0])
         timed = attempt.over_seed is not None
         provisional = attempt.number not in (0, state.best.attempt) and timed
         assert ("~" in plain(rows[number])) is provisional is ("~" in told)
-
-
-def test_the_names_on_the_axis_of_a_chart_are_whole() -> None:
-    eager, compiled = (
-        Reference(name, y, y * 0.9, y * 1.1) for name, y in (("eager", 2.0), ("compile", 4.0))
-    )
-    plot = Plot((), ((0, 1.0), (3, 5.0)), 8, "×", "", references=(eager, compiled))
-    drawn = draw(plot, 60, 14)
-    assert [plain(r)[:7] for r in drawn if plain(r)[:7] in ("compile", " eager┤")] == [
-        "compile",
-        " eager┤",
-    ]
-    assert {width(r) for r in drawn[:-1]} == {60}

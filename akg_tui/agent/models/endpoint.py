@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, SaidError, one_line
 from akg_tui.core.task import MAKERS, Agent, Api, is_makers
 
 KEY_VARIABLES: dict[Api, str] = {"messages": "ANTHROPIC_API_KEY", "chat": "OPENAI_API_KEY"}
@@ -21,7 +21,7 @@ _REQUEST = "/chat/completions"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-class KeyMissing(ValueError):
+class KeyMissing(SaidError, ValueError):
     """There is no key, or the key is unusable; the message names its file or its variable."""
 
 
@@ -104,8 +104,10 @@ def endpoint_of(
     key = "" if in_clear or withheld else environment.get(name, "").strip()
     if not key and (bare.is_anthropic or bare.is_openai):
         raise KeyMissing(
-            f"no key for {agent.model}: set {name}, or give --api-key-file; "
-            "the sweep agent (--agent sweep) needs none"
+            "no key for {model}: set {name}, or give --api-key-file; the sweep agent "
+            "(--agent sweep) needs none",
+            model=agent.model,
+            name=name,
         )
     if fault := _key_fault(key):
         raise KeyMissing(f"{name}: {fault}")
@@ -126,21 +128,23 @@ def _key_in(name: str) -> str:
         with path.open(encoding="utf-8") as file:
             key = file.read(MAX_KEY + 1).strip()
     except OSError as error:
-        raise KeyMissing(f"cannot read the key file {path}: {error.strerror}") from None
+        raise KeyMissing(
+            "cannot read the key file {path}: {why}", path=path, why=error.strerror
+        ) from None
     except UnicodeDecodeError:
-        raise KeyMissing(f"the key file {path} is not text") from None
+        raise KeyMissing("the key file {path} is not text", path=path) from None
     except (ValueError, RuntimeError) as error:  # a NUL in it, or the home of nobody
-        raise KeyMissing(f"cannot read the key file {path}: {error}") from None
+        raise KeyMissing("cannot read the key file {path}: {why}", path=path, why=error) from None
     fault = "is empty" if not key else _key_fault(key)
     if fault:
-        raise KeyMissing(f"the key file {path}: {fault}")
+        raise KeyMissing("the key file {path}: {why}", path=path, why=fault)
     return key
 
 
 def _key_fault(key: str) -> str:
     """Return why `key` cannot be sent in a header, or ""; the text never contains the key."""
     if len(key) > MAX_KEY:
-        return f"a key has at most {MAX_KEY} characters"
+        return Said("a key has at most {n} characters", n=MAX_KEY)
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         return "a key is one word of plain letters, digits and marks"
     return ""

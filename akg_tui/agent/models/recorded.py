@@ -1,9 +1,9 @@
 """Replies of models, recorded with their requests, and given again to equal requests.
 
 A tape is a file of one JSON object a reply: the request as paths with digests, the texts that no
-earlier line has, and the reply. It never holds a key. Requests are equal when everything that the
-model was told is, but for what two measurements of one kernel and two commits of it differ in.
-Nothing else is matched by likeness; where a request parts from the tape, the replay stops.
+earlier line has, and the reply. It never holds a key. Two requests are equal if
+they tell the model the same, except for numbers and ids of commits, in which two measurements of
+one kernel differ. The replay stops at the first request that differs from the tape.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from akg_tui.agent.chat import (
     UserMessage,
 )
 from akg_tui.agent.knob_search import Trial, propose_settings, settings_in_space
-from akg_tui.core.plan.knobs import (
+from akg_tui.core.kernel.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
     Knob,
@@ -40,7 +40,6 @@ BATCH = 4  # items in a plan; small, so that the next plan uses their results so
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
-_ESTIMATE = re.compile(r"^estimate: ", re.M)
 _LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
 _ROW = re.compile(
     r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
@@ -134,8 +133,6 @@ class Sweep:
         how = "chosen by TPE from the measured ratios"
         if not trials:
             how = "chosen at random: nothing is measured yet"
-        elif _ESTIMATE.search(prompt):
-            how = "chosen by TPE from the estimates"
         items = [
             {
                 "text": describe(setting, current),

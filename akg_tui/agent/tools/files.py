@@ -10,6 +10,10 @@ from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import AGENT_PHASES, Phase
+from akg_tui.hashline import Document
+
+WORK = "work"
+"""The folder of the kernel in a run."""
 
 _EXTENSIONS = {"python": "py", "shell": "sh", "bash": "sh", "markdown": "md", "text": "txt"}
 _ENCODINGS = frozenset({"utf-8", "ascii", "iso8859-1", "cp1252", "gb18030", "gbk", "utf-16"})
@@ -33,20 +37,32 @@ def read_file(
 ) -> Answer:
     """Read a text file of this run, or list a folder. Visible are PLAN.md, notes/ (yours),
     task/ (reference.py and task.toml), trace/ (results of earlier calls) and work/ (the
-    kernel). Use read_kernel to see the kernel with the tags that edits need.
+    kernel, with the tags that edits need).
     """
     if call.files.is_folder(file_path):
         names = call.files.listing(file_path)
         return Answer.success("\n".join(names) or "(empty)", foreign=True)
-    lines = read_text(call.files, file_path).splitlines(keepends=True)
+    task = call.run.state.task
+    place, _, name = call.files.relative(file_path).partition("/")
+    tagged = place == WORK and name in task.files.names and task.agent.edits_in == "hashline"
+    kernel = call.kernel.files
+    if tagged:
+        lines = list(Document.from_text(kernel.texts[name], path=name).lines)
+    else:
+        lines = read_text(call.files, file_path).splitlines(keepends=True)
     shown = lines[offset - 1 : offset - 1 + limit]
     if not shown and lines:
         return Answer.error(f"{file_path}: has {len(lines)} lines, none from {offset} on")
+    if tagged and len(shown) == len(lines):
+        return Answer.success(call.kernel.show(name))
     text = "".join(shown)
+    if tagged:
+        first = kernel.before[name] + offset
+        text = call.kernel.show_rows(range(first, first + len(shown)))
     if len(shown) < len(lines):
         last = offset - 1 + len(shown)
         text += f"\n(lines {offset} to {last} of {len(lines)}; offset shows others)"
-    return Answer.success(text, foreign=True)
+    return Answer.success(text, foreign=not tagged)
 
 
 @tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT))

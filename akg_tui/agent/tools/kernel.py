@@ -11,10 +11,10 @@ from akg_tui.agent.tools.declaration import Arg, Tool, ToolContext, Tools, tool
 from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import AttemptNumber, TrialNumber, version
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import EDIT_SCHEMA, Tagger
 from akg_tui.hashline.formats import open_format
-from akg_tui.kernel_files import split_files
 
 
 @tool("domain_tool", AGENT_PHASES)
@@ -31,27 +31,23 @@ def read_kernel(
     """
     if trial is not None and attempt is not None:
         raise Refused("give a trial or an attempt, not both")
-    name, text = "the kernel", ""
+    name, draft = "the kernel", None
     file = call.file_arguments.get("path", "")
     if trial is not None or attempt is not None:
-        name, text = version(call, trial, attempt)
+        name, draft = version(call, trial, attempt)
     if against is not None:
-        names = call.run.state.task.files.names
-        pair = version(call, None, against), (name, text or call.kernel.text)
-        return _diff(*pair, names, file)
-    if not text:
+        return _diff(version(call, None, against), (name, draft or call.kernel.files), file)
+    if draft is None:
         return Answer.success(call.kernel.show(file))
-    return Answer.success(f"{name}:\n{call.kernel.show_draft(name, text, attempt or 0, file)}")
+    return Answer.success(f"{name}:\n{call.kernel.show_draft(name, draft, attempt or 0, file)}")
 
 
-def _diff(
-    before: tuple[str, str], after: tuple[str, str], names: tuple[str, ...], file: str
-) -> Answer:
+def _diff(before: tuple[str, KernelFiles], after: tuple[str, KernelFiles], file: str) -> Answer:
     """Return the differences, of one file or of each file under its name."""
-    old, new = (split_files(names, text) for _, text in (before, after))
+    old, new = before[1].texts, after[1].texts
     rows: list[str] = []
-    for name in [file] if file else names:
-        first, second = (f"{e[0]} {name}" if len(names) > 1 else e[0] for e in (before, after))
+    for name in [file] if file else old:
+        first, second = (f"{e[0]} {name}" if len(old) > 1 else e[0] for e in (before, after))
         lines = old[name].splitlines(), new[name].splitlines()
         rows += difflib.unified_diff(*lines, first, second, n=2, lineterm="")
     diff = "\n".join(rows)

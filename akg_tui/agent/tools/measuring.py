@@ -1,7 +1,7 @@
 """The tools verify_kernel and profile_kernel: the judge examines a draft, for information.
 
-Makes no attempt and no verdict, so no KEEP can depend on it. The reference is always the
-task's own; a call that gives another reference is refused.
+Makes no attempt and no verdict, so no KEEP can depend on it. Another reference than the task's own
+has a judge of its own. `verify_kernel` compares, `profile_kernel` times whatever runs.
 """
 
 from __future__ import annotations
@@ -9,41 +9,55 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable
-from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
-from msgspec import to_builtins
-
+from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.agent.tools.composite import run_workflow
 from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import whole
-from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import (
+    LEAST_CLUSTERS,
+    NOT_VERIFIED,
+    CaseTiming,
+    Interval,
+    Measurement,
+    Outcome,
+)
 from akg_tui.core.phases import Phase
-from akg_tui.evaluate.evidence import page
-from akg_tui.kernel_files import places_of_several
+from akg_tui.core.sanitize import one_line
+from akg_tui.dsl.kernel_text import syntax_fault
+from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evidence import page
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8
 """The most measurements by these tools in one visit; the harness's own are not counted."""
 
-_REFERENCE = "The reference (class Model): the task's own, as text or as task/reference.py."
+_REFERENCE = (
+    "The reference (class Model, get_inputs, get_init_inputs), as text or as the path of a file of "
+    "this run such as task/reference.py."
+)
 _CODE = "The code to {} (class ModelNew), as text or as the path of a .py file of this run."
 TaskCode = Annotated[str, Arg(_REFERENCE, resolve="whole")]
 OpName = Annotated[str, Arg("Name of the operator, such as relu.")]
 CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
 Device = Annotated[int, Arg(minimum=0)]
-Folder = Annotated[str, Arg("A folder under notes/ that gets a copy of the result.")]
-Framework = Literal["torch"]
+Folder = Annotated[
+    str, Arg("A node of trace/ or a folder under notes/ that gets a copy of the result.")
+]
+Framework = Annotated[str, Arg(schema={"type": "string", "default": "torch"})]
 # A call, or a user's declaration, that leaves one out means the run's own target. The defaults of
 # the specification stand in the schema; a run's schema has those of its target instead.
 Backend = Annotated[str, Arg(schema={"type": "string", "default": "cuda"})]
 Arch = Annotated[str, Arg(schema={"type": "string", "default": "a100"})]
 Dsl = Annotated[str, Arg(schema={"type": "string", "default": "triton"})]
-Target = tuple[int, str, str, str]
-"""Device, backend, arch and DSL in the arguments of a call."""
+Target = tuple[int, str, str, str, str]
+"""Device, framework, backend, arch and DSL in the arguments of a call."""
 
 
 @tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE))
@@ -67,8 +81,10 @@ async def verify_kernel(
     """Compare generated code with the reference on fresh inputs, by the judge. Tells only;
     what counts is the evaluation that the harness makes of your edit.
     """
-    kernel = _kernel(call, task_code, generated_code, cur_path, (device_id, backend, arch, dsl))
-    found = await _examined(call.run.measure(kernel, timed=False), timeout)
+    target = device_id, framework, backend, arch, dsl
+    kernel, reference = _asked(call, task_code, generated_code, cur_path, target)
+    probe = call.run.measure(kernel, timed=False, reference=reference, device=device_id)
+    found = await _examined(probe, timeout)
     if isinstance(found, Answer):
         return found
     facts = {
@@ -95,8 +111,8 @@ async def profile_kernel(
     run_times: Annotated[
         int,
         Arg(
-            "Timed samples of each side after which sampling stops, though never before three "
-            "pairs of processes.",
+            "Timed samples of each side after which sampling stops, though never before "
+            f"{LEAST_CLUSTERS} pairs of processes, or 2 that leave no doubt.",
             minimum=1,
             maximum=1000,
         ),
@@ -110,32 +126,39 @@ async def profile_kernel(
     arch: Arch = "",
     dsl: Dsl = "",
 ) -> Answer:
-    """Time generated code against the reference, by the judge, and tell what binds it: share
-    of the roofline by case, hardware counters, the compiler's remarks, the hot loop with its
-    throughput. Does not verify, says nothing of correctness, and decides nothing.
+    """Time generated code that runs, right or wrong, against the reference, and tell what binds
+    it: share of the roofline by case, hardware counters, the compiler's remarks, the hot loop with
+    its throughput. Does not verify, and decides nothing.
     """
-    kernel = _kernel(call, task_code, generated_code, cur_path, (device_id, backend, arch, dsl))
-    probe = call.run.measure(kernel, timed=True, samples=run_times, warmups=warmup_times)
+    target = device_id, framework, backend, arch, dsl
+    kernel, reference = _asked(call, task_code, generated_code, cur_path, target)
+    probe = call.run.measure(
+        kernel,
+        timed=True,
+        samples=run_times,
+        warmups=warmup_times,
+        verified=False,
+        reference=reference,
+        device=device_id,
+    )
     found = await _examined(probe, PROFILE_S)
     if isinstance(found, Answer):
         return found
-    evidence = await call.run.evidence(kernel)
+    evidence = None if device_id else await call.run.evidence(kernel, reference)
     facts = {
         "op_name": op_name,
         "task_id": task_id,
+        "correctness": found.message or NOT_VERIFIED,
         "gen_time_us": _us(found.candidate_ms),
         "base_time_us": _us(found.baseline_ms),
         **_speedup(found.ratio),
         **({"cases": [_case(case) for case in found.cases]} if found.cases else {}),
-        **({} if found.estimate is None else {"estimate": to_builtins(found.estimate)}),
         "samples": found.samples,
         "threads": found.threads,
     }
     if evidence is None:
         return _told(call, cur_path, "profile", facts)
-    files = call.run.state.task.files
-    at = places_of_several(files.names, kernel)
-    facts |= page.fields(evidence, found, files.kernel, at)
+    facts |= page.fields(evidence, found, kernel.main, kernel.places_of_several)
     return _told(call, cur_path, "profile", facts, foreign=True)
 
 
@@ -160,31 +183,63 @@ async def verify_then_profile(
     return await run_workflow(call, given)
 
 
-def _kernel(
+def _asked(
     call: ToolContext, task_code: str, generated_code: str, cur_path: str, target: Target
-) -> str:
-    """Check the arguments against the run, and return the text to measure. Raises `Refused`."""
+) -> tuple[KernelFiles, str]:
+    """Check the arguments against the run; return the kernel to measure, and the text of
+    another reference than the run's, or "". Raises `Refused`.
+    """
     task, files, probes = call.run.state.task, call.files, call.caller.probes
-    device_id, *parts = target
+    device_id, framework, *parts = target
+    if framework != "torch":
+        raise Refused(
+            f"framework is {one_line(framework, 40)!r}: a reference is a Model of PyTorch, because "
+            "the judge computes the expected results with torch alone; leave it out"
+        )
     for name, given in zip(("backend", "arch", "dsl"), parts, strict=True):
         wanted = getattr(task.target, name)
         if wanted and given and given != wanted:
             raise Refused(f"{name} is {given[:40]!r}, but this run's is {wanted!r}; leave it out")
-    if device_id != 0:
-        raise Refused(f"device {device_id}: this run's target has device 0 only")
-    reference = f"task/{task.files.reference}"
-    code = task_code.strip()
-    is_path = code in (reference, task.files.reference)
-    if not is_path and _rows(code) != _rows(read_text(files, reference)):
-        raise Refused(f"task_code is not this run's reference; give {reference!r} instead")
-    if cur_path and PurePosixPath(files.relative(cur_path)).parts[0] != NOTES:
-        raise Refused(f"cur_path: {cur_path}: expected a folder under {NOTES}/")
+    target_adapter, _ = adapters(task)
+    if not target_adapter.device_name(device_id):
+        limit = f"fewer devices by {target_adapter.device_variable}"
+        limit = limit if target_adapter.device_variable else "device 0 only"
+        raise Refused(f"device {device_id}: the target {task.target.backend} has {limit}")
+    if cur_path:
+        _check_folder(call, cur_path)
+    reference = _reference(call, task_code.strip())
     if probes.made >= PROBES_A_VISIT:
         raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
     probes.made += 1
     code = generated_code.strip()
     named = "\n" not in code and code.endswith((".py", *task.files.names))
-    return whole(call, read_text(files, code), code) if named else whole(call, generated_code)
+    kernel = whole(call, read_text(files, code), code) if named else whole(call, generated_code)
+    return kernel, reference
+
+
+def _reference(call: ToolContext, code: str) -> str:
+    """Return the text of another reference than the run's, or "" for its own."""
+    name = call.run.state.task.files.reference
+    own = read_text(call.files, f"task/{name}")
+    if code == name:
+        return ""
+    if "\n" not in code and code.endswith(".py"):
+        code = read_text(call.files, code)
+    if _rows(code) == _rows(own):
+        return ""
+    if fault := syntax_fault(code, "Model"):
+        raise Refused(f"task_code: {fault}; the run's own reference is 'task/{name}'")
+    return code
+
+
+def _check_folder(call: ToolContext, cur_path: str) -> None:
+    """Raise `Refused` unless a result may be copied into this folder."""
+    files = call.files
+    top, *inside = PurePosixPath(files.relative(cur_path)).parts
+    if top == TRACE and inside:
+        files.read(f"{cur_path}/request.json")  # which only a node has
+    elif top != NOTES:
+        raise Refused(f"cur_path: {cur_path}: expected a node of {TRACE}/ or a folder of {NOTES}/")
 
 
 async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
@@ -206,8 +261,11 @@ def _told(
 ) -> Answer:
     text = page.as_json(facts) if foreign else json.dumps(facts)
     if cur_path:
-        folder = call.files.relative(cur_path)
-        call.files.write(f"{folder}/{kind}_result.json", text.encode())
+        folder, name = call.files.relative(cur_path), f"{kind}_result.json"
+        if folder.startswith(f"{TRACE}/"):
+            Node(Path(call.run.path), folder).keep(name, text.encode())
+        else:
+            call.files.write(f"{folder}/{name}", text.encode())
     return Answer.success(text, foreign=foreign)
 
 

@@ -37,7 +37,7 @@ class Finished(Struct, frozen=True):
 
 
 class Limits(Protocol):
-    """Bounds on a process and its descendants (`akg_tui.evaluate.processes.process_watch`)."""
+    """Bounds on a process and its descendants (`akg_tui.evaluate.sandbox.process_watch`)."""
 
     def begin(self, pid: int) -> None: ...
 

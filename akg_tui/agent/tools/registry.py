@@ -60,19 +60,15 @@ def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def tools_with(files: tuple[tuple[Path, str], ...], packages: tuple[str, ...] = ()) -> Tools:
-    """Return our tools with those of packages and of a user's files, as (path, text), in order.
+def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
+    """Return our tools with those of a user's files, as (path, text), in order.
 
     Raises
     ------
     akg_tui.agent.tools.BadTools
-        If a package or a file is unusable; the message names file, line and field.
+        If a file is unusable; the message names file, line and field.
     """
     found = own_tools()
-    if packages:
-        from akg_tui.agent.extensions import with_packages
-
-        found = with_packages(found, packages)
     for path, text in files:
         if path.suffix == ".py":
             from akg_tui.agent.user_functions import merged_functions
@@ -92,7 +88,7 @@ def offered(folder: Path, task: Task, host: Host) -> Tools:
     from akg_tui.agent.tools.kernel import in_files, in_format
 
     files = task_files(folder, task)
-    known = for_target(tools_with(files, task.agent.packages), task.target)
+    known = for_target(tools_with(files), task.target)
     known = in_format(known, task.agent.edits_in, " or ".join(task.files.names))
     known = in_files(known, task.files.names)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}

@@ -6,7 +6,6 @@ The run changes only through commands that core accepts; the kernel only through
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,20 +18,21 @@ from msgspec import Struct, field
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
-from akg_tui.core.measurement import Measurement
+from akg_tui.core.kernel.code_form import code_form
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import Measurement, RaceOutcome
+from akg_tui.core.plan.revision import measured_already
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.evaluate.evidence.page import Evidence
-from akg_tui.hashline import Document, Tagger
+from akg_tui.evidence.page import Evidence
+from akg_tui.hashline import Tagger
 from akg_tui.hashline.formats import (
-    EditReader,
-    Proposed,
+    KernelReader,
+    ProposedKernel,
     Refusal,
-    SeveralFiles,
-    line_counts,
-    open_reader,
+    kernel_line_counts,
+    open_kernel_reader,
 )
-from akg_tui.kernel_files import join_files, split_files
 
 SUBAGENT = "subagent"
 """The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
@@ -57,36 +57,47 @@ class RunAccess(Protocol):
 
     def send(self, command: cmd.Command) -> cmd.Rejected | None: ...
 
-    def kernel(self, blob: str) -> str: ...
+    def kernel(self, blob: str) -> KernelFiles: ...
 
     @property
     def computing(self) -> asyncio.Lock:
         """Held by a measurement or a script, because one disturbs the other."""
         ...
 
-    def keep_text(self, text: str) -> str:
-        """Store kernel text durably, and return its blob id."""
+    def keep_kernel(self, kernel: KernelFiles) -> str:
+        """Store a kernel durably, and return its object id."""
         ...
 
     async def measure(
         self,
-        kernel: str,
-        incumbent: str | None = None,
+        kernel: KernelFiles,
+        incumbent: KernelFiles | None = None,
         *,
         timed: bool,
         samples: int = 0,
         warmups: int = 0,
+        verified: bool = True,
+        reference: str = "",
+        device: int = 0,
     ) -> Measurement:
         """Let the judge measure a kernel, for information only.
 
         The kernel is timed against `incumbent`, or against the reference. `samples` bounds the
         timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
-        them. Nothing is journaled, and no decision depends on it.
+        them. Not `verified`, no result is looked at. Another `reference` or `device` has a judge of
+        its own. Nothing is journaled, and no decision depends on it.
         """
         ...
 
-    async def evidence(self, kernel: str) -> Evidence | None:
-        """Return what binds a kernel, for information only; None where nothing finds that out."""
+    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:
+        """Let the judge time verified kernels in turns with each other, for information only."""
+        ...
+
+    async def evidence(self, kernel: KernelFiles, reference: str = "") -> Evidence | None:
+        """Return what binds a kernel of the task's or another reference, for information only.
+
+        None where nothing finds that out.
+        """
         ...
 
 
@@ -175,17 +186,17 @@ class Answer(Struct, frozen=True):
 
     @classmethod
     def error(cls, why: str, *, output: str = "", foreign: bool = False) -> Answer:
-        return cls(ToolResult("error", output, why), foreign)
+        return cls(ToolResult("error", output, str(why)), foreign)
 
 
 class Draft(Struct, frozen=True):
-    """A version of the kernel that is not the run's: its text, and a reader that has seen it.
+    """A version of the kernel that is not the run's, and a reader that has seen it.
 
     `told` is what the edit format says of the edit that made it, with the new tags.
     """
 
-    text: str
-    reader: EditReader
+    kernel: KernelFiles
+    reader: KernelReader
     told: str = ""
 
 
@@ -194,25 +205,8 @@ COMPARED = 50
 
 
 @lru_cache(maxsize=2 * COMPARED)
-def _form(text: str, files: tuple[str, ...]) -> str | None:
-    """Return the digest of a kernel's code without comments and layout; None if it cannot parse.
-
-    Of files that are no Python all counts.
-    """
-    try:
-        forms = [
-            ast.dump(ast.parse(each)) if name.endswith(".py") else each
-            for name, each in split_files(files, text).items()
-        ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return hashlib.sha256("\0".join(forms).encode("utf-8", "replace")).hexdigest()
-
-
-def _shown(reader: EditReader, document: Document, file: str) -> str:
-    if file and isinstance(reader, SeveralFiles):
-        return reader.render_file(document, file)
-    return reader.render(document)
+def _form(kernel: KernelFiles) -> str:
+    return hashlib.sha256(code_form(kernel).encode("utf-8", "replace")).hexdigest()
 
 
 class KernelSession:
@@ -226,143 +220,116 @@ class KernelSession:
         self._reader = self._new_reader()
         self._drafts: dict[str, Draft] = {}
 
-    def _new_reader(self) -> EditReader:
+    def _new_reader(self) -> KernelReader:
         task = self._run.state.task
-        return open_reader(task.agent.edits_in, Tagger(self._run.tag_key), task.files.names)
-
-    def _document(self, revision: int | None = None) -> Document:
-        state = self._run.state
-        if revision is None:
-            # The number of its attempt, so that the incumbent has one revision in all rounds.
-            best = state.best
-            is_best = best is not None and best.blob == state.work_blob
-            revision = (
-                best.attempt if best is not None and is_best else state.next_attempt + state.tries
-            )
-        return self._text(self._run.kernel(state.work_blob), revision)
-
-    def show(self, file: str = "") -> str:
-        """Return the current kernel, or one of its files, and record its lines as shown."""
-        return _shown(self._reader, self._document(), file)
-
-    def whole(self, text: str, file: str = "") -> str:
-        """Return the kernel with another text of one file, the first if none is named.
-
-        The other files are those of the kernel as it stands. Raises `NotJoinable`.
-        """
-        names = self._run.state.task.files.names
-        if len(names) == 1:
-            return text
-        return join_files({**split_files(names, self.text), (file or names[0]): text})
+        return open_kernel_reader(task.agent.edits_in, Tagger(self._run.tag_key), task.files.names)
 
     @property
-    def text(self) -> str:
-        """The current kernel's text."""
-        return self._document().text
-
-    def show_lines(self, numbers: Sequence[int], name: str = "", text: str = "") -> str:
-        """Return some lines of the kernel, or of the draft `name`, and record them as shown."""
-        if not name:
-            return self._reader.render_lines(self._document(), numbers)
-        if name not in self._drafts:
-            self._drafts[name] = Draft(text, self._new_reader())
-        return self._drafts[name].reader.render_lines(self._text(text, 0), numbers)
-
-    def recall(self, revision: int) -> None:
-        """Record the current kernel as shown, because an older message has it as `revision`."""
-        self._reader.assume_shown(self._document(revision))
-
-    @property
-    def sha256(self) -> str:
-        return self._document().sha256
-
-    @property
-    def file_digests(self) -> dict[str, str]:
-        """The SHA-256 of each file, as the views of several files show them."""
-        texts = split_files(self._run.state.task.files.names, self.text)
-        return {name: Document.from_text(text, path=name).sha256 for name, text in texts.items()}
+    def files(self) -> KernelFiles:
+        """The current kernel."""
+        return self._run.kernel(self._run.state.work_blob)
 
     @property
     def revision(self) -> int:
-        """The number of the revision that `show` shows first in a visit."""
-        return self._document().revision
+        """The number of the revision that `show` shows first in a visit.
 
-    def show_draft(self, name: str, text: str, number: int, file: str = "") -> str:
+        That of its attempt, so that the incumbent has one revision in all rounds.
+        """
+        state = self._run.state
+        best = state.best
+        if best is not None and best.blob == state.work_blob:
+            return best.attempt
+        return state.next_attempt + state.tries
+
+    def show(self, file: str = "") -> str:
+        """Return the current kernel, or one of its files, and record its lines as shown."""
+        return self._reader.render(self.files, self.revision, file)
+
+    def show_rows(
+        self, rows: Sequence[int], name: str = "", kernel: KernelFiles | None = None
+    ) -> str:
+        """Return some rows of the kernel, or of the draft `name`, and record them as shown."""
+        if not name or kernel is None:
+            return self._reader.render_rows(self.files, self.revision, rows)
+        return self._draft(name, kernel).reader.render_rows(kernel, 0, rows)
+
+    def _draft(self, name: str, kernel: KernelFiles) -> Draft:
+        return self._drafts.setdefault(name, Draft(kernel, self._new_reader()))
+
+    def recall(self, revision: int) -> None:
+        """Record the current kernel as shown, because an older message has it as `revision`."""
+        self._reader.assume_shown(self.files, revision)
+
+    def show_draft(self, name: str, kernel: KernelFiles, number: int, file: str = "") -> str:
         """Return a draft, or one of its files, as revision `number`, and record it as shown."""
-        if name not in self._drafts:
-            self._drafts[name] = Draft(text, self._new_reader())
-        return _shown(self._drafts[name].reader, self._text(text, number), file)
+        return self._draft(name, kernel).reader.render(kernel, number, file)
 
-    def reader_of(self, name: str) -> EditReader:
-        """Return a reader for the text of the draft `name`, which it has seen if it was shown."""
+    def reader_of(self, name: str) -> KernelReader:
+        """Return a reader for the draft `name`, which it has seen if it was shown."""
         known = self._drafts.get(name)
         return known.reader.copied() if known else self._new_reader()
 
     def keep_draft(self, name: str, draft: Draft) -> None:
         self._drafts[name] = draft
 
-    def drafted(self, arguments: Mapping[str, Any], name: str, text: str) -> Draft | Answer:
-        """Apply an edit to the draft `name` with this text, or to the kernel if it is "".
+    def drafted(
+        self, arguments: Mapping[str, Any], name: str, kernel: KernelFiles
+    ) -> Draft | Answer:
+        """Apply an edit to the draft `name`, or to the current kernel if it is "".
 
         Neither changes; the result is a new draft, or an error answer with the reason.
         """
-        known = self._drafts.get(name)
-        reader = self._reader if not name else known.reader if known else self._new_reader()
-        document = self._document() if not name else self._text(text, 0)
-        copied = reader.copied()  # the original has not seen the result
-        proposed = copied.propose(document, arguments)
-        if isinstance(proposed, Proposed):
-            return Draft(proposed.document.text, copied, proposed.accept())
+        # The original has not seen the result.
+        copied = self.reader_of(name) if name else self._reader.copied()
+        proposed = copied.propose(kernel, 0 if name else self.revision, arguments)
+        if isinstance(proposed, ProposedKernel):
+            return Draft(proposed.kernel, copied, proposed.accept())
         if name:  # the refusal has shown lines
-            self._drafts[name] = Draft(text, copied)
+            self._drafts[name] = Draft(kernel, copied)
         else:
             self._reader = copied
         return Answer.error(proposed.message)
 
-    def _text(self, text: str, revision: int) -> Document:
-        path = self._run.state.task.files.kernel
-        return Document.from_text(text, path=path, revision=revision)
-
-    def submit(self, text: str, note: str) -> Answer:
-        """Make a whole text the kernel, if core accepts it."""
-        before, after = self._document(), self._text(text, 0)
-        if before.sha256 == after.sha256:
+    def submit(self, kernel: KernelFiles, note: str) -> Answer:
+        """Make a whole version the kernel, if core accepts it."""
+        if kernel == self.files:
             return Answer.error("this is the kernel as it stands: there is nothing to evaluate")
-        added, removed = line_counts(before, after)
-        blob = self._run.keep_text(text)
-        edit = cmd.Edit(blob, after.sha256, added, removed, note)
-        if refused := self._run.send(edit):
-            return Answer.error(refused.why)
-        told = f"submitted: {added} lines added, {removed} removed"
-        return Answer.success(told + self._known_as(text))
+        added, removed = kernel_line_counts(self.files, kernel)
+        sent = self._send(kernel, added, removed, note)
+        if isinstance(sent, Answer):
+            return sent
+        return Answer.success(f"submitted: {added} lines added, {removed} removed{sent}")
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
         """Check an edit by the format, send it to core, and accept it if core does."""
-        proposed = self._reader.propose(self._document(), arguments)
+        proposed = self._reader.propose(self.files, self.revision, arguments)
         if isinstance(proposed, Refusal):
             return Answer.error(proposed.message)
-        edit = cmd.Edit(
-            blob=self._run.keep_text(proposed.document.text),
-            sha256=proposed.document.sha256,
-            added=proposed.added,
-            removed=proposed.removed,
-            note=note,
-        )
-        if refused := self._run.send(edit):
-            return Answer.error(refused.why)
-        return Answer.success(proposed.accept() + self._known_as(proposed.document.text))
+        sent = self._send(proposed.kernel, proposed.added, proposed.removed, note)
+        return sent if isinstance(sent, Answer) else Answer.success(proposed.accept() + sent)
 
-    def _known_as(self, text: str) -> str:
-        """Return a line about an earlier attempt with the same code, or ""."""
-        files = self._run.state.task.files.names
-        form = _form(text, files)
-        for attempt in reversed(self._run.state.attempts[-COMPARED:]):
-            if form is None or not attempt.number or attempt.lost:
-                continue
-            if _form(self._run.kernel(attempt.blob), files) == form:
-                return (
-                    f"\nBut for comments and layout this is the kernel of attempt {attempt.number} "
+    def _send(self, new: KernelFiles, added: int, removed: int, note: str) -> str | Answer:
+        """Send the edit that makes `new` the kernel; return what an earlier one tells, or an error.
+
+        A text with the code of the best kernel, or of an attempt that core would not measure
+        again, is refused before it costs a round.
+        """
+        state, form = self._run.state, _form(new)
+        if state.best is not None and form == _form(self._run.kernel(state.best.blob)):
+            return Answer.error(
+                "but for comments and blanks this is the best kernel: there is nothing to evaluate"
+            )
+        told = ""
+        for attempt in reversed(state.attempts[-COMPARED:]):
+            known = attempt.number and not attempt.lost
+            if known and _form(self._run.kernel(attempt.blob)) == form:
+                if again := measured_already(state, attempt.blob):
+                    return Answer.error(f"but for comments and blanks {again}")
+                told = told or (
+                    f"\nBut for comments and blanks this is the kernel of attempt {attempt.number} "
                     f"({attempt.item}), which was {attempt.verdict}: "
                     f"{one_line(attempt.reason, 200)}"
                 )
-        return ""
+        edit = cmd.Edit(self._run.keep_kernel(new), new.sha256, added, removed, note)
+        refused = self._run.send(edit)
+        return Answer.error(refused.why) if refused else told

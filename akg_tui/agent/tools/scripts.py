@@ -1,6 +1,6 @@
 """The tool execute_script: runs a script of `notes/` in a confined process, if it is allowed.
 
-A script needs the leave of the task, a person or a rule, unless every protection of the sandbox
+A script needs permission by the task, a person or a rule, unless every protection of the sandbox
 holds and it writes to a scratch alone. The text is read once, written into the call's trace and run
 from there, so that the approved text is the text that runs.
 """
@@ -166,8 +166,8 @@ async def _run(
     free: bool,
 ) -> Finished:
     """Run the command in `folder`, or in a scratch. Raises `OSError`."""
-    from akg_tui.evaluate.processes.process_watch import ResourceLimits
     from akg_tui.evaluate.sandbox import run_confined
+    from akg_tui.evaluate.sandbox.process_watch import ResourceLimits
     from akg_tui.evaluate.targets.cpu import base_environment
 
     node = call.node.path.absolute()

@@ -17,9 +17,9 @@ from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.processes import run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import version
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.hashline import Document
-from akg_tui.kernel_files import places
 
 SEARCH_S = 5.0
 MAX_PATTERN = 500
@@ -61,7 +61,7 @@ async def grep(
     if sum(each is not None for each in (path, trial, attempt)) > 1:
         raise Refused("give one of path, trial and attempt")
     name, kernel, others = _searched(call, path, trial, attempt)
-    texts = {**({"": kernel} if kernel is not None else {}), **others}
+    texts = {**({"": kernel.page} if kernel is not None else {}), **others}
     lines = {each: Document.from_text(text, path=each).lines for each, text in texts.items()}
     found = await _matches(pattern, 2 if ignore_case else 0, list(lines.values()))
     if kernel is not None:
@@ -76,7 +76,7 @@ async def grep(
             continue
         near = _around(shown, context, len(own))
         if not each:
-            rows.append(call.kernel.show_lines(near, name, kernel or ""))
+            rows.append(call.kernel.show_rows(near, name, kernel))
         else:
             foreign = True
             rows += [f"{each}:", *(f"{n}: {own[n - 1][:MAX_LINE]}" for n in near)]
@@ -90,11 +90,11 @@ async def grep(
 
 def _searched(
     call: ToolContext, path: str | None, trial: int | None, attempt: int | None
-) -> tuple[str, str | None, dict[str, str]]:
-    """Return the name and text of the kernel to search, if any, and the files by path."""
+) -> tuple[str, KernelFiles | None, dict[str, str]]:
+    """Return the name and files of the kernel to search, if any, and the files by path."""
     if trial is not None or attempt is not None:
         return *version(call, trial, attempt), {}
-    files, kernel = call.files, call.kernel.text
+    files, kernel = call.files, call.kernel.files
     own = [f"work/{each}" for each in call.run.state.task.files.names]
     there = [name for name in SEARCHED if (Path(call.run.path) / name).is_dir()]
     wanted = [files.relative(path)] if path is not None else there
@@ -112,12 +112,14 @@ def _searched(
     return "", kernel if has_kernel else None, found
 
 
-def _in_files(call: ToolContext, numbers: list[int], kernel: str, path: str | None) -> list[int]:
-    """Return the lines that stand in a file of the kernel, or in the one that `path` names."""
-    names = call.run.state.task.files.names
+def _in_files(
+    call: ToolContext, numbers: list[int], kernel: KernelFiles, path: str | None
+) -> list[int]:
+    """Return the rows that stand in a file of the kernel, or in the one that `path` names."""
+    names = kernel.names
     wanted = [name for name in names if path and call.files.relative(path) == f"work/{name}"]
-    at = places(names, kernel)
-    return [n for n in numbers if at[n - 1].line and at[n - 1].file in (wanted or names)]
+    at = {number: kernel.place(number) for number in numbers}
+    return [n for n, (file, line) in at.items() if line and file in (wanted or names)]
 
 
 def _around(numbers: list[int], context: int, count: int) -> list[int]:

@@ -29,6 +29,7 @@ from akg_tui.core.plan.submission import (
 from akg_tui.core.questions import MAX_TEXT, MIN_BLOCKED
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Question
+from akg_tui.dsl.adapters import DSLS
 
 if TYPE_CHECKING:
     from akg_tui.knowledge import Page
@@ -180,7 +181,7 @@ def search_knowledge(
     query: Annotated[
         str, Arg("A few technical words, or a page's id to read it whole.", resolve="never")
     ],
-    dsl: Annotated[str, Arg("cpp, cuda_cpp, ascendc, torch, triton; left out, the task's.")] = "",
+    dsl: Annotated[str, Arg(f"{', '.join(DSLS)}; left out, the task's.")] = "",
     backend: Annotated[str, Arg("cpu, cuda or ascend; left out, that of the task.")] = "",
 ) -> Answer:
     """Search the pages on what makes kernels fast. Each result has an id such as

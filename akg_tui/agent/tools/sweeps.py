@@ -1,8 +1,9 @@
 """The tool sweep_kernel: the harness measures the settings of a version's declared knobs.
 
-All settings, if the trials left pay for them, else those that the search of the sweep agent
-proposes. Each measurement is journaled like a trial and decides nothing. The settings are timed as
-briefly as the judge allows; then the judge compares the best one with the incumbent.
+Measures all settings if the trials that are left suffice, else those that the search of the sweep
+agent proposes. Each is verified; then they and the incumbent race against each other
+(`akg_tui.evaluate.race`). A measurement is journaled like a trial and decides nothing. At last the
+judge compares the best one with the incumbent.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from akg_tui.agent.tools.trials import (
     judge_failed,
     kernel_fault,
     measured,
+    raced,
     recorded,
     submitted,
+    verified,
 )
 from akg_tui.core.commands import Refusal
 from akg_tui.core.effects import wait_over
-from akg_tui.core.measurement import Measurement, Outcome
-from akg_tui.core.phases import Phase
-from akg_tui.core.plan.knobs import (
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
     Knob,
@@ -48,40 +50,37 @@ from akg_tui.core.plan.knobs import (
     setting_key,
     with_setting,
 )
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import SWEPT_A_TRIAL, check_trial, next_sweep, trials_left
 from akg_tui.core.verdict import percent
 
 MAX_KNOBS = 8
 MAX_CHOICES = 32
 BATCH = 4  # settings that the search proposes at a time; small, so that it learns from them
-COARSE = 1  # timed samples: the judge takes its least number of pairs of processes anyway
+RACE_S = 20.0  # beyond the two rounds that all settings take part in
 MAX_DETAIL = 2_000
 
 Setting = dict[str, Value]
 
 
 class Swept(Struct, frozen=True):
-    """A measured setting, with the number of its trial.
+    """A measured setting, with the number of its trial, and its group in the last race.
 
-    `own_us` is the estimate of the kernel's own setting, in an estimate run.
+    Settings of one group cannot be told apart; 0: it was not in that race.
     """
 
     trial: int
     setting: Setting
-    text: str
+    kernel: KernelFiles
     found: Measurement
-    own_us: float = 0.0
+    group: int = 0
 
     @property
     def gain(self) -> float:
-        """The speed over the incumbent's: 0 for a failure, 1 if nothing could be timed.
-
-        In an estimate run, the estimate of the kernel's own setting divided by this one.
-        """
+        """The speed over the incumbent's: 0 for a failure, 1 if nothing could be timed."""
         if self.found.outcome is not Outcome.CORRECT:
             return 0.0
-        if (model := self.found.estimate) is not None and self.own_us:
-            return self.own_us / model.us
         return self.found.ratio.ratio if self.found.ratio is not None else 1.0
 
 
@@ -107,17 +106,17 @@ async def sweep_kernel(
 ) -> Answer:
     """Measure settings of the knobs that a version declares, each on a line of its own at module
     level: `TILE = 64  # tune: [32, 64, 128]`, in C++ `#define TILE 64  // tune: [32, 64]`. The
-    source is given as to try_kernel; left out, it is the kernel. Each setting is verified and
-    timed briefly, then the best is compared with the incumbent. Four measurements are charged as
-    one trial. submit_kernel takes the best by its trial.
+    source is given as to try_kernel; left out, it is the kernel. Settings are verified, then timed
+    in turns; the best is compared with the incumbent. Four measurements are charged as one trial.
+    submit_kernel takes the best by its trial.
     """
     source = Source(text, path, trial, attempt)
     draft, _ = chosen(call, source, edit, kernel=True)
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(call, draft.text):
+    if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; nothing was measured")
-    varied = _knobs(draft.text, knobs, call.run.state.task.files.names)
+    varied = _knobs(draft.kernel, knobs)
     number = next_sweep(call.run.state)
     try:
         check_trial(call.run.state, number)
@@ -126,14 +125,14 @@ async def sweep_kernel(
     # One measurement of the paid ones is the comparison of the best.
     room = SWEPT_A_TRIAL * trials_left(call.run.state) - 1
     most = min(settings or room, room, settings_in_space(varied))
-    sweep = _Sweep(call, draft.text, varied, number, most)
+    sweep = _Sweep(call, draft.kernel, varied, number, most)
     return await sweep.run(submit=submit)
 
 
-def _knobs(text: str, names: Sequence[str] | None, files: tuple[str, ...]) -> tuple[Knob, ...]:
+def _knobs(kernel: KernelFiles, names: Sequence[str] | None) -> tuple[Knob, ...]:
     """Return the knobs to vary, each choice once. Raises `Refused`."""
     try:
-        declared = knobs_in(files, text)
+        declared = knobs_in(kernel)
     except BadKnob as error:
         raise Refused(f"{error}; nothing was measured") from None
     if not declared:
@@ -158,22 +157,28 @@ class _Sweep:
     """One sweep: what is measured so far, and why it ended before its last setting."""
 
     def __init__(
-        self, call: ToolContext, text: str, knobs: tuple[Knob, ...], number: int, most: int
+        self,
+        call: ToolContext,
+        kernel: KernelFiles,
+        knobs: tuple[Knob, ...],
+        number: int,
+        most: int,
     ) -> None:
         self._call = call
-        self._text = text
+        self._kernel = kernel
         self._knobs = knobs
         self._number = number
         self._most = most
         self._swept: list[Swept] = []
         self._ended = ""
+        self._noise: tuple[str, ...] = ()
         trials = -(-(most + 1) // SWEPT_A_TRIAL)
         self._until = time.monotonic() + trials * call.run.state.task.policy.trial_s
 
     async def run(self, *, submit: bool) -> Answer:
         """Measure the settings and compare the best; return the table."""
         own = {knob.name: knob.value for knob in self._knobs}
-        await self._measure([own])
+        await self._measure([own, *self._others(own)] if self._takes_all else [own])
         while not self._ended and (batch := await self._next(own)):
             await self._measure(batch)
         rows = self._rows()
@@ -183,13 +188,13 @@ class _Sweep:
             rows += [failed[:MAX_DETAIL]] if failed else []
             return Answer.error("\n".join([*rows, self._left()]), foreign=True)
         incumbent = self._call.run.state.best
-        if incumbent and best.text == self._call.run.kernel(incumbent.blob) and not self._ended:
+        if incumbent and best.kernel == self._call.run.kernel(incumbent.blob) and not self._ended:
             rows.append("no setting is faster than the kernel as it is: nothing was submitted")
             return Answer.success("\n".join([*rows, self._left()]), foreign=self._has_failures)
         found = best.found
         if found.ratio is not None and not self._ended:
-            found = await measured(self._call, best.text, samples=0)
-            if self._record(best.setting, best.text, found):
+            found = await measured(self._call, best.kernel, samples=0)
+            if self._record(best.setting, best.kernel, found):
                 rows.append(
                     f"the judge's comparison of trial {best.trial} is "
                     f"trial {self._swept[-1].trial}: {self._call.run.state.trials[-1].told}"
@@ -197,22 +202,29 @@ class _Sweep:
         answer = Answer.success("\n".join([*rows, self._left()]), foreign=self._has_failures)
         if not submit:
             return answer
-        return submitted(self._call, answer, best.text, describe(best.setting, own), found)
+        return submitted(self._call, answer, best.kernel, describe(best.setting, own), found)
 
     @property
     def _has_failures(self) -> bool:
         """Whether the table holds messages of kernels."""
         return any(not each.gain for each in self._swept)
 
+    @property
+    def _takes_all(self) -> bool:
+        return settings_in_space(self._knobs) == self._most
+
+    def _others(self, own: Setting) -> list[Setting]:
+        return [
+            each for each in every_setting(self._knobs) if setting_key(each) != setting_key(own)
+        ]
+
     async def _next(self, own: Setting) -> list[Setting]:
         """Return the next settings to measure; none when all are, or the sweep is paid up."""
         room = self._most - len(self._swept)
         if room <= 0:
             return []
-        if settings_in_space(self._knobs) == self._most:
-            return [
-                each for each in every_setting(self._knobs) if setting_key(each) != setting_key(own)
-            ]
+        if self._takes_all:
+            return []
         tried = [Trial(each.setting, each.gain or None) for each in self._swept]
         # In a thread, because the import and the run of the sampler would block the event loop.
         return await asyncio.to_thread(
@@ -225,7 +237,8 @@ class _Sweep:
         )
 
     async def _measure(self, settings: Sequence[Setting]) -> None:
-        """Measure the settings in turn, until the sweep must end."""
+        """Verify the settings in turn, until the sweep must end; then race those that are right."""
+        right: list[tuple[Setting, KernelFiles, Measurement]] = []
         for setting in settings:
             state = self._call.run.state
             if wait_over(state, state.last_at):
@@ -233,37 +246,80 @@ class _Sweep:
             elif time.monotonic() >= self._until:
                 self._ended = "its time is used up"
             if self._ended:
-                return
-            text = with_setting(self._text, setting)
-            self._record(setting, text, await measured(self._call, text, samples=COARSE))
+                break
+            kernel = with_setting(self._kernel, setting)
+            found = await verified(self._call, kernel)
+            if found.outcome is Outcome.CORRECT and found.timed:
+                right.append((setting, kernel, found))
+            else:
+                self._record(setting, kernel, found)
+        if right and not self._ended:
+            await self._race(right)
+            return
+        for each in right:
+            self._record(*each)
 
-    def _record(self, setting: Setting, text: str, found: Measurement) -> bool:
+    async def _race(self, right: Sequence[tuple[Setting, KernelFiles, Measurement]]) -> None:
+        """Time settings in turns with the incumbent and the fastest so far, and record them."""
+        run = self._call.run
+        own = with_setting(self._kernel, {knob.name: knob.value for knob in self._knobs})
+        first = [run.kernel(run.state.best.blob) if run.state.best else own]
+        best = max(self._swept, key=lambda each: each.gain, default=None)
+        if best is not None and best.gain and best.kernel not in first:
+            first.append(best.kernel)
+        outcome = await raced(self._call, [*first, *(kernel for _, kernel, _ in right)], RACE_S)
+        if outcome.message:
+            self._ended = f"the settings were not timed: {outcome.message}"
+            return
+        self._noise = outcome.noise
+        groups = dict(zip(first, (racer.group for racer in outcome.racers), strict=False))
+        self._swept = [replace(each, group=groups.get(each.kernel, 0)) for each in self._swept]
+        for (setting, kernel, found), racer in zip(
+            right, outcome.racers[len(first) :], strict=True
+        ):
+            timed = replace(
+                found,
+                ratio=racer.ratio,
+                candidate_ms=racer.ms,
+                baseline_ms=outcome.racers[0].ms,
+                noise=outcome.noise,
+            )
+            if racer.failed:
+                timed = Measurement(
+                    outcome=Outcome.FAILED, failure=FailureKind.CALL, message=racer.failed
+                )
+            self._record(setting, kernel, timed, racer.group)
+
+    def _record(
+        self, setting: Setting, kernel: KernelFiles, found: Measurement, group: int = 0
+    ) -> bool:
         """Journal a measurement; return whether it counts."""
         if judge_failed(found):
             self._ended = f"the judge failed: {found.message}"
-        elif why := recorded(self._call, text, describe(setting, {}), found, self._number):
+        elif why := recorded(self._call, kernel, describe(setting, {}), found, self._number):
             self._ended = why
         else:
             made = self._call.run.state.trials[-1].number
-            first = self._swept[0].found if self._swept else found
-            own_us = first.estimate.us if first.estimate else 0.0
-            self._swept.append(Swept(made, setting, text, found, own_us))
+            self._swept.append(Swept(made, setting, kernel, found, group))
             return True
         return False
 
     def _rows(self) -> list[str]:
         space = settings_in_space(self._knobs)
         head = f"sweep {self._number} of {self._call.run.state.active}: {len(self._swept)} of "
-        how = "timed briefly against the incumbent, the fastest first"
-        if arch := self._call.run.state.task.estimate:
-            how = f"estimated for {arch} and not timed, the lowest first"
-        head += f"{space} settings, {how}"
+        head += f"{space} settings, timed in turns with the incumbent, the fastest first"
         ranked = sorted(self._swept, key=lambda each: -each.gain)
         rows = [head, *map(self._row, ranked)]
+        if any(each.group for each in ranked):
+            rows.insert(1, "settings of one group cannot be told apart")
+        if self._noise:
+            rows.insert(0, f"the machine was busy: {'; '.join(self._noise)}")
         return [*rows, f"it ended early: {self._ended}"] if self._ended else rows
 
     def _row(self, one: Swept) -> str:
         what = f"trial {one.trial}: {describe(one.setting, {})}: "
+        if one.group:
+            what = f"group {one.group}: {what}"
         if one.found.outcome is not Outcome.CORRECT or one.found.ratio is None:
             return what + self._call.run.state.trials[one.trial - 1].told
         return f"{what}{percent(one.found.ratio)}, {one.found.candidate_ms or 0.0:.4g} ms"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
+from msgspec import Meta, Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from akg_tui.agent.tools import BadTools
 from akg_tui.agent.tools.composite import run_subagent, run_workflow, task
@@ -28,6 +28,8 @@ from akg_tui.agent.tools.declaration import (
 from akg_tui.agent.tools.resolver import How
 from akg_tui.agent.tools.run_access import SUBAGENT
 from akg_tui.core.task import MODEL_NAME, SWEEP
+from akg_tui.store.errors import BadFile
+from akg_tui.store.user_files.reader import UserFile, yaml_line
 
 _RESOLVE = "resolve"
 
@@ -59,17 +61,11 @@ def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
 
 MAX_TOOLS = 100
 
-_NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}\Z"
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")]
 Type = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 
-class _Shape(BaseModel):
-    # Python's patterns, as `core.task` has them: the engine of pydantic knows no \\Z.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
-
-
-class Property(_Shape):
+class Property(Struct, frozen=True, forbid_unknown_fields=True):
     """One argument in JSON Schema; `resolve` states where its expressions are resolved."""
 
     type: Type
@@ -85,78 +81,71 @@ class Property(_Shape):
     resolve: How = "always"
 
 
-class Parameters(_Shape):
+class Parameters(Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["object"]
     properties: dict[Name, Property] = {}
     required: list[str] = []
 
-    @model_validator(mode="after")
-    def _required_exist(self) -> Parameters:
+    def __post_init__(self) -> None:
         for name in self.required:
             if name not in self.properties:
                 raise ValueError(f"required names {name!r}, which is not among the properties")
-        return self
 
 
-class Function(_Shape):
+class Function(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
-    description: Annotated[str, Field(min_length=1, max_length=4_000)]
+    description: Annotated[str, Meta(min_length=1, max_length=4_000)]
     parameters: Parameters
 
 
-class Call(_Shape):
+class Call(Struct, frozen=True, forbid_unknown_fields=True):
     """One step of a workflow."""
 
     tool: Name
     arguments: dict[str, Any] = {}
 
 
-class ToolEntry(_Shape):
+class ToolEntry(Struct, frozen=True, forbid_unknown_fields=True):
     type: Kind
     function: Function
     agent: Name | None = None
     steps: list[Call] | None = None
 
-    @model_validator(mode="after")
-    def _kind_fits(self) -> ToolEntry:
+    def __post_init__(self) -> None:
         if (self.type == "call_workflow") != bool(self.steps):
             raise ValueError("a call_workflow, and nothing else, has steps")
         if self.agent is not None and self.type != "call_agent":
             raise ValueError("only a call_agent names an agent")
-        return self
 
 
-class AgentEntry(_Shape):
+class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """An agent that a `call_agent` of this file may name."""
 
-    prompt: Annotated[str, Field(min_length=1, max_length=8_000)]
+    prompt: Annotated[str, Meta(min_length=1, max_length=8_000)]
     tools: list[Name] = []
-    model: Annotated[str, Field(pattern=MODEL_NAME, max_length=128)] | None = None
+    model: Annotated[str, Meta(pattern=MODEL_NAME, max_length=128)] | None = None
 
 
-class ToolsFile(_Shape):
+class ToolsFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of one tool file."""
 
-    agents: Annotated[dict[Name, AgentEntry], Field(max_length=MAX_TOOLS)] = {}
-    tools: Annotated[dict[Name, ToolEntry], Field(max_length=MAX_TOOLS)]
+    tools: Annotated[dict[Name, ToolEntry], Meta(max_length=MAX_TOOLS)]
+    agents: Annotated[dict[Name, AgentEntry], Meta(max_length=MAX_TOOLS)] = {}
 
 
 def merged(known: Tools, path: Path, text: str) -> Tools:
     """Return `known` with the definitions of a file merged over it. Raises `BadTools`."""
-    root = _composed(path, text)
-
-    def bad(message: str, *where: str | int) -> BadTools:
-        return BadTools(path, _line(root, where), ".".join(map(str, where)), message)
-
+    _check_size(path, _composed(path, text))
     try:
         plain = yaml.safe_load(text)
-        ToolsFile.model_validate(plain)
-    except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        raise bad(message, *(part for part in first["loc"] if part != "[key]")) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadTools(path, 1, "", " ".join(str(error).split())) from None
+    file = UserFile(path, text, plain, yaml_line, BadTools)
+    file.read(ToolsFile)
+
+    def bad(message: str, *where: str | int) -> BadFile:
+        return file.bad(tuple(map(str, where)), message)
+
     found = dict(known)
     agents = _agents(plain, bad)
     for name, tool in plain["tools"].items():
@@ -186,7 +175,7 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
     return found
 
 
-def _agents(plain: Mapping[str, Any], bad: Callable[..., BadTools]) -> dict[str, DeclaredAgent]:
+def _agents(plain: Mapping[str, Any], bad: Callable[..., BadFile]) -> dict[str, DeclaredAgent]:
     """Return the agents that a file declares."""
     found = {}
     for name, entry in plain.get("agents", {}).items():
@@ -199,7 +188,7 @@ def _agents(plain: Mapping[str, Any], bad: Callable[..., BadTools]) -> dict[str,
     return found
 
 
-def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadTools]) -> None:
+def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadFile]) -> None:
     """Check defaults, and that a reworded tool of ours keeps its function's arguments."""
     old, here = known.get(new.name), ("tools", new.name)
     arguments = (*here, "function", "parameters", "properties")
@@ -239,7 +228,6 @@ def _composed(path: Path, text: str) -> yaml.Node | None:
         raise BadTools(path, line, "", f"not valid YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadTools(path, 1, "", f"not valid YAML: {' '.join(str(error).split())}") from None
-    _check_size(path, root)
     return root
 
 
@@ -264,24 +252,3 @@ def _check_size(path: Path, root: yaml.Node | None) -> None:
                     raise BadTools(path, line, str(key.value), "is given twice")
         elif isinstance(node, yaml.SequenceNode):
             stack += node.value
-
-
-def _line(root: yaml.Node | None, where: tuple[str | int, ...]) -> int:
-    """Return the line, from 1, of a field, or of its nearest enclosing part that exists."""
-    line = 1
-    node = root
-    for part in where:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
-            if pair is None:
-                return line
-            line = pair[0].start_mark.line + 1
-            node = pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            if part >= len(node.value):
-                return line
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            return line
-    return line

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -20,11 +21,11 @@ from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.kernel.kernel_files import KernelFiles, lines_of
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.hashline.document import Document
-from akg_tui.kernel_files import NotJoinable, join_files, lines_before, split_files
 from akg_tui.store.errors import HistoryError
 
 SAMPLES, WARMUPS = 50, 5
@@ -80,34 +81,33 @@ async def try_kernel(
     draft, name = chosen(call, Source(text, path, trial, attempt), edit)
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(call, draft.text):
+    if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; no trial was made")
     try:
         check_trial(call.run.state)
     except Refusal as refusal:
         return Answer.error(str(refusal))
-    found = await measured(call, draft.text)
+    found = await measured(call, draft.kernel)
     if judge_failed(found):
         return Answer.error(f"the judge failed, and no trial was counted: {found.message}")
-    if refused := recorded(call, draft.text, name, found):
+    if refused := recorded(call, draft.kernel, name, found):
         return Answer.error(refused)
     made = call.run.state.trials[-1]
     call.kernel.keep_draft(f"trial {made.number}", draft)
     answer = _told(call, made.number, made.told, found, draft)
-    return submitted(call, answer, draft.text, name, found) if submit else answer
+    return submitted(call, answer, draft.kernel, name, found) if submit else answer
 
 
-def submitted(call: ToolContext, told: Answer, text: str, note: str, found: Measurement) -> Answer:
+def submitted(
+    call: ToolContext, told: Answer, kernel: KernelFiles, note: str, found: Measurement
+) -> Answer:
     """Submit a measured version if it promises a gain; return what was told, and what was done."""
     if found.outcome is not Outcome.CORRECT:
         return told
-    base = call.run.state.best_estimate
     if found.ratio is not None and found.ratio.high <= 1:
         what = "not submitted: it is slower beyond doubt"
-    elif found.estimate is not None and base is not None and found.estimate.us >= base.us:
-        what = "not submitted: its estimate is not lower"
     else:
-        done = call.kernel.submit(text, note).result
+        done = call.kernel.submit(kernel, note).result
         what = done.output or done.error_information
     return Answer(replace(told.result, output=f"{told.result.output}\n{what}"), told.foreign)
 
@@ -118,12 +118,12 @@ def judge_failed(found: Measurement) -> bool:
 
 
 def recorded(
-    call: ToolContext, text: str, made_from: str, found: Measurement, sweep: int = 0
+    call: ToolContext, kernel: KernelFiles, made_from: str, found: Measurement, sweep: int = 0
 ) -> str:
     """Journal a trial; return why it was refused, or ""."""
     # The journal has machine and sandbox with the run's own measurements.
     kept = replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
-    blob = call.run.keep_text(text)
+    blob = call.run.keep_kernel(kernel)
     refused = call.run.send(cmd.RecordTrial(blob, made_from, kept, sweep))
     return refused.why if refused else ""
 
@@ -144,9 +144,9 @@ def submit_kernel(
     draft, name = chosen(call, Source(text, path, trial, attempt))
     if isinstance(draft, Answer):
         return draft
-    if fault := kernel_fault(call, draft.text):
+    if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; nothing was submitted")
-    return call.kernel.submit(draft.text, note or name)
+    return call.kernel.submit(draft.kernel, note or name)
 
 
 def chosen(
@@ -167,38 +167,30 @@ def chosen(
         raise Refused(f"an edit is made of the kernel, a trial or an attempt, not of a {named[0]}")
     if edit is None and not named and not kernel:
         raise Refused("give a source: a trial, an attempt, a path, a text, or for a trial an edit")
-    name, base = "", ""
+    name, base = "", call.kernel.files
     if source.path is not None:
         name, base = _noted(call, source.path)
     elif source.text is not None:
         name, base = "a whole text", whole(call, source.text)
     elif named:
         name, base = version(call, source.trial, source.attempt)
-    elif edit is None:
-        base = call.run.kernel(call.run.state.work_blob)
     if edit is None:
         return Draft(base, call.kernel.reader_of(name)), name
     return call.kernel.drafted(edit, name, base), f"an edit of {name or 'the kernel'}"
 
 
-def whole(call: ToolContext, text: str, path: str = "") -> str:
-    """Return the kernel that a text makes: all of it, or one of several files with the others.
+def whole(call: ToolContext, text: str, path: str = "") -> KernelFiles:
+    """Return the kernel as it stands with another text of one file.
 
     The file is the one that the call names, else that of the same name as `path`, else the first.
-    Raises `Refused`.
     """
-    names = call.run.state.task.files.names
-    file = call.file_arguments.get("file", "")
-    if not file and (own := PurePosixPath(path).name) in names:
-        file = own
-    try:
-        return call.kernel.whole(text, file)
-    except NotJoinable as error:
-        raise Refused(str(error)) from None
+    kernel, own = call.kernel.files, PurePosixPath(path).name
+    file = call.file_arguments.get("file") or (own if own in kernel.texts else kernel.main)
+    return kernel.having({file: text})
 
 
-def _noted(call: ToolContext, path: str) -> tuple[str, str]:
-    """Return name and text of a version in notes/: a file, or a folder with some of the files.
+def _noted(call: ToolContext, path: str) -> tuple[str, KernelFiles]:
+    """Return name and kernel of a version in notes/: a file, or a folder with some of the files.
 
     Raises `Refused`.
     """
@@ -208,20 +200,16 @@ def _noted(call: ToolContext, path: str) -> tuple[str, str]:
         there = [each for each in names if each in call.files.listing(name)]
         if not there:
             raise Refused(f"{name}: has none of {', '.join(names)}")
-        texts = split_files(names, call.kernel.text)
-        texts |= {each: read_text(call.files, f"{name}/{each}") for each in there}
-        try:
-            return name, join_files(texts)
-        except NotJoinable as error:
-            raise Refused(f"{name}: {error}") from None
+        texts = {each: read_text(call.files, f"{name}/{each}") for each in there}
+        return name, call.kernel.files.having(texts)
     named = call.file_arguments.get("file") or PurePosixPath(name).name in names
     if not (inside and (name.endswith(".py") or (len(names) > 1 and named))):
         raise Refused(f"{name}: expected a .py file under {NOTES}/")
     return name, whole(call, read_text(call.files, name), name)
 
 
-def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[str, str]:
-    """Return the name and the text of an earlier trial or attempt. Raises `Refused`."""
+def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[str, KernelFiles]:
+    """Return the name and the kernel of an earlier trial or attempt. Raises `Refused`."""
     state = call.run.state
     if trial is not None:
         if not 1 <= trial <= len(state.trials):
@@ -238,31 +226,52 @@ def version(call: ToolContext, trial: int | None, attempt: int | None) -> tuple[
         raise Refused(f"the text of {name} is lost: {error}") from None
 
 
-def kernel_fault(call: ToolContext, text: str) -> str | None:
-    """Return why a text can be no kernel, which is told before anything is spent on it."""
-    from akg_tui.evaluate.kernel_text import syntax_fault
+def kernel_fault(kernel: KernelFiles) -> str | None:
+    """Return why files can be no kernel, which is told before anything is spent on it."""
+    from akg_tui.dsl.kernel_text import syntax_fault
 
-    files = call.run.state.task.files
     try:
-        Document.from_text(text, path=files.kernel)
+        for name, text in kernel.texts.items():
+            Document.from_text(text, path=name)
     except ValueError as error:
         return str(error)
-    return syntax_fault(text, files=files.names)
+    return syntax_fault(kernel)
 
 
 async def measured(
-    call: ToolContext, text: str, *, samples: int = SAMPLES, warmups: int = WARMUPS
+    call: ToolContext, kernel: KernelFiles, *, samples: int = SAMPLES, warmups: int = WARMUPS
 ) -> Measurement:
     """Measure a version against the incumbent; a failure after `policy.trial_s` seconds."""
     run = call.run
     seconds, best = run.state.task.policy.trial_s, run.state.best
     incumbent = run.kernel(best.blob) if best else None
+    probe = run.measure(kernel, incumbent, timed=True, samples=samples, warmups=warmups)
+    return await _within(seconds, probe)
+
+
+async def _within(seconds: float, probe: Awaitable[Measurement]) -> Measurement:
     try:
         async with asyncio.timeout(seconds):
-            return await run.measure(text, incumbent, timed=True, samples=samples, warmups=warmups)
+            return await probe
     except TimeoutError:
         message = f"the trial was given up after {seconds:g} s"
         return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=message)
+
+
+async def verified(call: ToolContext, kernel: KernelFiles) -> Measurement:
+    """Verify a version without timing it; a failure after `policy.trial_s` seconds."""
+    run = call.run
+    return await _within(run.state.task.policy.trial_s, run.measure(kernel, timed=False))
+
+
+async def raced(call: ToolContext, kernels: Sequence[KernelFiles], within_s: float) -> RaceOutcome:
+    """Time verified versions in turns with each other."""
+    limit_s = call.run.state.task.policy.trial_s
+    try:
+        async with asyncio.timeout(limit_s):
+            return await call.run.race(kernels, within_s=min(within_s, limit_s))
+    except TimeoutError:
+        return RaceOutcome(message=f"it took longer than {limit_s:g} s")
 
 
 def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: Draft) -> Answer:
@@ -303,7 +312,9 @@ def _failing_line(call: ToolContext, number: int, draft: Draft, message: str) ->
     named = re.search(rf"\b({'|'.join(map(re.escape, names))}):(\d+)", message)
     if named is None:
         return ""
-    line = lines_before(names, draft.text)[named[1]] + int(named[2])
-    if not 1 <= line <= draft.text.count("\n") + 1:
+    row = draft.kernel.before[named[1]] + int(named[2])
+    if draft.kernel.place(row).line not in range(
+        1, len(lines_of(draft.kernel.texts[named[1]])) + 1
+    ):
         return ""
-    return call.kernel.show_lines([line], f"trial {number}", draft.text)
+    return call.kernel.show_rows([row], f"trial {number}", draft.kernel)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from akg_tui.core.events import PlanChange, PlannedItem
-from akg_tui.core.plan.knobs import read_setting
+from akg_tui.core.kernel.knobs import read_setting
 from akg_tui.core.plan.plan_document import item_words
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE, folded
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, SaidError, one_line
 from akg_tui.core.state import RunState
 
 _HEADING = "# Plan"
@@ -24,11 +24,11 @@ _KNOWN = re.compile(r"^(?P<id>p\d+):\s+(?P<text>.*)$")
 _COUNT = re.compile(r"^items: (\d+)$", re.M)
 
 
-class BadPlanEdit(ValueError):
+class BadPlanEdit(SaidError, ValueError):
     """A text that cannot be read as a plan; `line` counts from 1."""
 
     def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"line {line}: {why}")
+        super().__init__("line {n}: {why}", n=line, why=why)
         self.line = line
 
 
@@ -61,8 +61,11 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
     lines = _known_by_their_words(lines, state)
     listed = {line.item for line in lines if line.item}
     edited: list[PlannedItem] = []
+    fixed: list[str] = []
     for line in lines:
         if line.item not in pending:
+            if line.item in shown and (line.text, line.rationale) != shown[line.item]:
+                fixed.append(line.item)
             continue
         item, (text_then, why_then) = pending[line.item], shown[line.item]
         if (line.text, line.rationale) == (text_then, why_then):
@@ -79,7 +82,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
     )
     order, added = _order(lines, state, dropped)
     changed_order = () if order == tuple(pending) else order
-    return PlanChange(tuple(added), tuple(edited), dropped, changed_order)
+    return PlanChange(tuple(added), tuple(edited), dropped, changed_order, tuple(fixed))
 
 
 def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
@@ -122,7 +125,12 @@ def _read_lines(text: str, shown: Mapping[str, tuple[str, str]]) -> list[_Line]:
     starts = [number for number, row in enumerate(rows) if row.strip() == _HEADING]
     if len(starts) != 1:
         count = len(starts)
-        raise BadPlanEdit(1, f"expected the heading `{_HEADING}` once, found it {count} times")
+        raise BadPlanEdit(
+            1,
+            Said(
+                "expected the heading `{words}` once, found it {n} times", words=_HEADING, n=count
+            ),
+        )
     found: list[_Line] = []
     seen: set[str] = set()
     for number, row in enumerate(rows[starts[0] + 1 :], starts[0] + 2):
@@ -132,7 +140,7 @@ def _read_lines(text: str, shown: Mapping[str, tuple[str, str]]) -> list[_Line]:
             continue
         line = _read_line(number, row, shown)
         if line.item in seen:
-            raise BadPlanEdit(number, f"{line.item} stands there twice")
+            raise BadPlanEdit(number, Said("{item} stands there twice", item=line.item))
         if line.item:
             seen.add(line.item)
         found.append(line)
@@ -143,15 +151,20 @@ def _read_line(number: int, row: str, shown: Mapping[str, tuple[str, str]]) -> _
     match = _ITEM.match(row)
     if match is None:
         row = one_line(row, 60)
-        raise BadPlanEdit(number, f"expected an item such as `- [ ] text (why)`, found {row!r}")
+        raise BadPlanEdit(
+            number,
+            Said("expected an item such as `- [ ] text (why)`, found {words}", words=repr(row)),
+        )
     known = _KNOWN.match(match["rest"])
     item, words = (known["id"], known["text"]) if known else ("", match["rest"])
     words = " ".join(words.split())
     text, why = _split(words, shown.get(item, ("", "")))
     if not 1 <= len(text) <= MAX_ITEM_TEXT:
-        raise BadPlanEdit(number, f"an item's text has 1 to {MAX_ITEM_TEXT} characters")
+        raise BadPlanEdit(number, Said("an item's text has 1 to {n} characters", n=MAX_ITEM_TEXT))
     if len(why) > MAX_RATIONALE:
-        raise BadPlanEdit(number, f"an item's rationale has at most {MAX_RATIONALE} characters")
+        raise BadPlanEdit(
+            number, Said("an item's rationale has at most {n} characters", n=MAX_RATIONALE)
+        )
     return _Line(number, item, text, why)
 
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from akg_tui.core.kernel.knobs import BadKnob, Knob, Value, find_knobs, read_setting, setting_key
 from akg_tui.core.phases import Verdict
-from akg_tui.core.plan.knobs import BadKnob, Knob, Value, find_knobs, read_setting, setting_key
 from akg_tui.core.state import RunState
 
 

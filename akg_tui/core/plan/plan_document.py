@@ -14,8 +14,8 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
+from akg_tui.core.kernel.knobs import Value, read_setting
 from akg_tui.core.phases import SETTLED, ItemState
-from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.summary import Ratios, best_of
@@ -92,9 +92,7 @@ def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
 
 def _front_matter(state: RunState) -> list[str]:
     best, ratios = state.best, best_of(state)
-    arch = state.task.estimate
     return [
-        *([f"estimate: {arch} (nothing is timed)"] if arch else []),
         f"run: {state.run_id}",
         f"op: {state.task.op}",
         f"target: {state.task.target.backend}",
@@ -254,10 +252,7 @@ HEADING = "# Tried settings"
 
 
 class Tried(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone.
-
-    In an estimate run it is the seed's estimate divided by that of the setting.
-    """
+    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone."""
 
     setting: dict[str, Value]
     over_seed: float | None
@@ -268,11 +263,8 @@ def render_tried(state: RunState) -> str:
     folded, _ = split_settled(state)
     # A row of PLAN.md gives the ratio to the incumbent of its round, which an undo may remove.
     undone = (item for item in state.items if item.undone)
-    # The rows of an estimate run have no ratio.
-    listed = state.items if state.task.estimate else (*folded, *undone)
-    if not any(read_setting(item.text) for item in listed):
+    if not any(read_setting(item.text) for item in (*folded, *undone)):
         return ""
-    seed = state.baseline.estimate if state.baseline else None
     lines = [HEADING]
     names: list[str] = []
     for item in state.items:
@@ -285,7 +277,7 @@ def render_tried(state: RunState) -> str:
             names = ordered
             lines.append(json.dumps({"knobs": names}, separators=(",", ":")))
         attempt = state.attempts[item.attempt]
-        over_seed = seed.us / attempt.estimated_us if seed else attempt.over_seed
+        over_seed = attempt.over_seed
         failed = item.state is ItemState.FAILED or not over_seed or item.undone
         speed = None if failed or over_seed is None else float(f"{over_seed:.5g}")
         row = [*(setting[name] for name in names), speed]

@@ -11,6 +11,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.commands import Refusal
 from akg_tui.core.phases import ItemState, Verdict
 from akg_tui.core.plan.submission import (
+    CLOSED,
     MAX_PLAN_ITEMS,
     MAX_RATIONALE,
     MIN_RATIONALE,
@@ -24,8 +25,6 @@ MAX_REOPENED = 2
 
 PERSONS_WORD = ("dropped by a person", "rejected in review")
 """The beginnings of the reasons of items that a person closed."""
-
-_CLOSED = (ItemState.DISCARDED, ItemState.FAILED, ItemState.SUSPENDED, ItemState.DROPPED)
 
 
 def revised(state: RunState, command: cmd.RevisePlan) -> ev.PlanRevised:
@@ -82,7 +81,7 @@ def _check_drop(state: RunState, item: Item) -> None:
 
 
 def _check_reopen(item: Item) -> None:
-    if item.state not in _CLOSED:
+    if item.state not in CLOSED:
         raise Refusal(f"{item.id} is {item.word}: only a closed item can be reopened")
     if item.undone or item.reason.startswith(PERSONS_WORD):
         raise Refusal(f"{item.id} was closed by a person ({item.reason})")

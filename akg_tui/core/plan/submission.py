@@ -8,14 +8,13 @@ and at least one direction.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from akg_tui.core.commands import Refusal, ReportDiagnosis
 from akg_tui.core.events import PlannedItem
-from akg_tui.core.phases import SETTLED
-from akg_tui.core.plan.knobs import read_setting, setting_key, without_setting
+from akg_tui.core.phases import SETTLED, ItemState
+from akg_tui.core.plan.item_form import DIFFERS, ItemForm, item_form, told_difference
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
 
 MAX_PLAN_ITEMS = 50
@@ -23,16 +22,11 @@ MAX_ITEM_TEXT = 400
 MIN_RATIONALE, MAX_RATIONALE = 15, 400
 LEAST_ITEMS = 1
 
-# Agents that search a space of settings.
-LEAST_WORDS = 3
-_SIGNS = re.compile(r"[<>=!*%^]+|(?<=\s)-(?=\w)")
+CLOSED = (ItemState.DISCARDED, ItemState.FAILED, ItemState.SUSPENDED, ItemState.DROPPED)
+"""The states of items that the agent may take up again."""
 
 SEARCHERS = frozenset({"sweep"})
-
-_FILLERS = frozenset(
-    {"a", "an", "and", "by", "change", "in", "of", "only", "set", "the", "to", "try", "use"}
-    | {"using", "with"}
-)
+"""Agents that search a space of settings."""
 
 
 def least_items(state: RunState) -> int:
@@ -49,43 +43,66 @@ def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
     if not least <= len(items) <= MAX_PLAN_ITEMS:
         raise Refusal(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}")
     settled = SETTLED.values()
-    earlier = [
-        item
-        for item in state.items
-        if state.waiting(item) or (item.state in settled and not _undecided(state, item))
-    ]
-    texts = {folded(past.text): past for past in earlier}
-    words = {key: past for past in earlier if (key := _words(past.text))}
-    settings: dict[_Setting, list[Item]] = {}
-    for past in earlier:
-        if setting := _setting(past.text):
-            settings.setdefault(setting, []).append(past)
-    seen: list[PlannedItem] = []
+    tried = _Known()
+    for past in state.items:
+        if state.waiting(past) or (past.state in settled and not _undecided(state, past)):
+            tried.add(past)
+    planned = _Known()
     for number, item in enumerate(items, 1):
         if fault := _form_fault(item):
             raise Refusal(f"item {number}: {fault}")
-        alike = settings.get(_setting(item.text), ())
-        same = (past for past in alike if _says_the_same(item.text, past.text))
-        if again := texts.get(folded(item.text)) or next(same, None):
+        if (same := tried.same(item.text)) is not None:
+            more = f"; revise_plan can reopen {same.id}" if same.state in CLOSED else ""
+            raise Refusal(f"item {number} repeats {_told(same)}{more}")
+        if (like := tried.like(item.text)) is not None:
             raise Refusal(
-                f"item {number} repeats {again.id}, which was {again.word} ({again.reason})"
+                f"item {number} is like {_told(like)}; if it is another direction, say at the end "
+                f"of its text what differs, as in `{DIFFERS} two accumulators instead of one`"
             )
-        if (key := _words(item.text)) and (like := words.get(key)):
-            raise Refusal(
-                f"item {number} says in other words what {like.id} said, which was {like.word} "
-                f"({like.reason}); revise_plan can reopen {like.id}, or say what is different"
-            )
-        if any(_same(item, other) for other in seen):
+        if planned.same(item.text):
             raise Refusal(f"item {number} repeats another item of this plan: {item.text}")
-        seen.append(item)
+        planned.add(Item("", item.text, item.rationale))
+
+
+class _Known:
+    """Items by the normal forms of their texts."""
+
+    def __init__(self) -> None:
+        self._same: dict[ItemForm | str, Item] = {}
+        self._alike: dict[object, list[Item]] = {}
+
+    def add(self, item: Item) -> None:
+        form = item_form(item.text)
+        self._same[folded(item.text)] = item
+        if not form.says_nothing:
+            self._same[form] = item
+            self._alike.setdefault(form.figures, []).append(item)
+
+    def same(self, text: str) -> Item | None:
+        """Return the item of equal text or form."""
+        return self._same.get(folded(text)) or self._same.get(item_form(text))
+
+    def like(self, text: str) -> Item | None:
+        """Return the nearest item that is like `text`, unless `text` says what differs from it."""
+        form, said = item_form(text), told_difference(text)
+
+        def near(item: Item) -> int:
+            return len({*form.words} & {*item_form(item.text).words})
+
+        alike = self._alike.get(form.figures, ())
+        new = {*said.words, *said.numbers}
+        found = (item for item in alike if item_form(item.text).is_like(form))
+        unsaid = [item for item in found if not new - {*item_form(item.text).words}]
+        return max(unsaid, key=near, default=None)
+
+
+def _told(item: Item) -> str:
+    return f"{item.id}, which was {item.word} ({item.reason}): {one_line(item.text, 80)!r}"
 
 
 def _undecided(state: RunState, item: Item) -> bool:
     """Return whether the time was spent before the gain of a settled item was proved or denied."""
     return item.attempt is not None and state.attempts[item.attempt].measurement.undecided
-
-
-_Setting = tuple[tuple[str, str], ...]
 
 
 def _form_fault(item: PlannedItem) -> str | None:
@@ -105,51 +122,6 @@ def _form_fault(item: PlannedItem) -> str | None:
 def folded(text: str) -> str:
     """Return `text` with blanks squeezed, in lower case, to compare texts."""
     return " ".join(text.lower().split())
-
-
-def _setting(text: str) -> _Setting:
-    return setting_key(read_setting(text))
-
-
-def _beside(text: str) -> frozenset[str]:
-    """Return the words outside the pairs, without fillers, so that `try A=1` equals `A=1`."""
-    words = "".join(c if c.isalnum() else " " for c in without_setting(text).lower()).split()
-    return frozenset(words) - _FILLERS
-
-
-def _root(word: str) -> str:
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return word.removesuffix(ending)
-    return word
-
-
-@lru_cache(maxsize=8192)  # because each plan is compared with all items of a long run
-def _words(text: str) -> tuple[str, ...]:
-    """Return the words of a direction in an order of their own, without fillers and endings.
-
-    Signs that change the meaning of an expression count. Empty for a text that sets knobs, or
-    that is too short to be told from another one.
-    """
-    from akg_tui.knowledge.library import words_of  # a run that plans nothing needs no library
-
-    found = [] if read_setting(text) else [_root(w) for w in words_of(text) if w not in _FILLERS]
-    signs = _SIGNS.findall(text)
-    return (*sorted(found), *signs) if len(found) >= LEAST_WORDS else ()
-
-
-def _says_the_same(left: str, right: str) -> bool:
-    """Compare two texts with equal settings; a text without other words equals every other."""
-    one, other = _beside(left), _beside(right)
-    return not one or not other or one == other
-
-
-def _same(left: PlannedItem, right: PlannedItem) -> bool:
-    if folded(left.text) == folded(right.text):
-        return True
-    setting = _setting(left.text)
-    same = bool(setting) and setting == _setting(right.text)
-    return same and _says_the_same(left.text, right.text)
 
 
 MIN_CAUSE, MAX_CAUSE = 20, 1_000

@@ -1,4 +1,4 @@
-"""Stop conditions of a run's state: the automation policy's and the harness's own limits.
+"""Stop conditions of a run's state: the limits of its policy, its goals, and the harness's own.
 
 Pure. `stop_reasons` returns all conditions that hold, in order of precedence; `no_room` checks
 before a model call whether the call fits in the budgets of tokens and money.
@@ -6,7 +6,8 @@ before a model call whether the call fits in the budgets of tokens and money.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,69 +15,101 @@ from akg_tui.core.model_info import KINDS, UnknownPrice, Usage, cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.core.stopping import automation as auto
-from akg_tui.core.stopping.automation import null_if_empty, tokens_reached
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal, Metrics, Range, goal_met, goals_met
+from akg_tui.core.stopping.limit_table import COST, LIMITS, QUEUE_EXHAUSTED, ROUNDS, TOKENS, Limit
+from akg_tui.core.stopping.reply_signals import looks_like_failure, looks_like_input_request
+from akg_tui.core.task import Policy
 
 NO_PROGRESS_VISITS = 3
+GUARDRAIL = "task_plan guardrail blocking"
 MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
 
 
 def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     """Return all stop conditions that hold, in order of precedence; empty when none holds.
 
-    A person's stop comes first, then the automation policy's conditions in its own order,
-    then the harness's, then the exhausted queue. `now` is seconds since the epoch.
+    `now` is seconds since the epoch.
     """
-    policy = null_if_empty(state.task.policy.automation)
-    queue_empty = bool(state.items) and state.active is None and not state.pending
-    facts = auto.Facts(
-        rounds=state.settled,
-        max_rounds=state.task.policy.max_rounds,
-        experiments=experiments_done(state),
-        tokens=state.tokens,
-        reply=state.closing_reply,
-        goals_met=goals_reached(state),
-        guardrail_blocking=state.plans_refused >= MAX_PLAN_REFUSALS,
-    )
-    reasons = [state.stop_reason] if state.stop_reason else []
-    reasons += auto.stop_conditions(policy, facts)
-    reasons += _budgets(state, policy, now)
-    patience = state.task.policy.max_rounds_without_keep
-    if patience is not None and rounds_without_keep(state) >= patience:
-        reasons.append(f"no KEEP in {patience} rounds")
-    if state.visits_failed >= NO_PROGRESS_VISITS:
-        why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
-        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
-    if state.finish_reason:
-        reasons.append(f"the agent finished: {state.finish_reason}")
-    # The reason of a call refused for a reached limit is in the list already.
-    if (full := state.call_refused or no_room(state, ())) and full not in reasons:
-        reasons.append(full)
-    met = bool(reasons)
-    if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
-        reasons.append(auto.QUEUE_EXHAUSTED)
+    reasons: list[str] = []
+    for condition in CONDITIONS:
+        # The reason of a call refused for a reached limit may be in the list already.
+        if (reason := condition(state, now)) and reason not in reasons:
+            reasons.append(reason)
+    if reasons and _queue_empty(state) and _has_policy(state):
+        reasons.append(QUEUE_EXHAUSTED)
     return tuple(reasons)
 
 
-def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) -> list[str]:
-    """Return the reasons of the budgets in money and time that are reached."""
-    reasons: list[str] = []
-    if policy is not None and policy.max_cost_usd is not None:
-        try:
-            cost = cost_usd(state.usage)
-        except UnknownPrice as error:
-            reasons.append(f"cost budget cannot be kept: {error}")
-        else:
-            if cost >= policy.max_cost_usd:
-                reasons.append(cost_reached(cost, policy.max_cost_usd))
-    hours = state.task.policy.max_hours
-    if hours is not None and state.worked(now) >= hours * 3600:
-        reasons.append(f"time budget reached ({hours:g} h)")
-    longest = policy.max_wall_clock if policy is not None else None
-    if longest is not None and now - state.started_at >= longest:
-        reasons.append(f"wall clock reached ({longest:g} s)")
-    return reasons
+def _queue_empty(state: RunState) -> bool:
+    return bool(state.items) and state.active is None and not state.pending
+
+
+def _has_policy(state: RunState) -> bool:
+    """Return whether the automation policy sets a field that could stop a run.
+
+    Without one an empty queue needs a new plan; with one, only until a stop condition holds.
+    """
+    policy = state.task.policy.automation
+    return policy is not None and policy != replace(
+        AutomationPolicy(), logic=policy.logic, count=policy.count, max_rounds=policy.max_rounds
+    )
+
+
+def _guardrail(state: RunState, now: float) -> str:
+    return GUARDRAIL if state.plans_refused >= MAX_PLAN_REFUSALS else ""
+
+
+def blocked_plans(state: RunState) -> str:
+    """Return the line of the log on the plans that were refused last, and why."""
+    issues = [one_line(fault, 200) for fault in state.plan_faults]
+    return f"task_plan guardrails blocked auto-continue for {state.task.op}: {issues}"
+
+
+def _reply(signal: Callable[[str], bool], reason: str) -> Condition:
+    """Return the condition that the model's closing reply has a phrase, where phrases count."""
+
+    def condition(state: RunState, now: float) -> str:
+        policy = state.task.policy.automation
+        strict = policy is None or policy.strict
+        return reason if strict and signal(state.closing_reply) else ""
+
+    return condition
+
+
+def _goals(state: RunState, now: float) -> str:
+    return "automation goals reached" if goals_reached(state) else ""
+
+
+def _no_progress(state: RunState, now: float) -> str:
+    if state.visits_failed < NO_PROGRESS_VISITS:
+        return ""
+    why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
+    return f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}"
+
+
+Condition = Callable[[RunState, float], str]
+CONDITIONS: tuple[Condition, ...] = (
+    lambda state, now: state.stop_reason,  # a person's
+    _guardrail,
+    ROUNDS.reason,
+    _reply(looks_like_failure, "failure heuristic matched"),
+    _reply(looks_like_input_request, "user-input heuristic matched"),
+    _goals,
+    *(limit.reason for limit in LIMITS if limit is not ROUNDS),
+    _no_progress,
+    lambda state, now: state.finish_reason and f"the agent finished: {state.finish_reason}",
+    lambda state, now: state.call_refused or no_room(state, ()),
+)
+"""The stop conditions in order of precedence. Each returns its reason if it holds, else ""."""
+
+
+def with_limits(policy: Policy, stated: Mapping[Limit, float | None], **others: object) -> Policy:
+    """Return a policy with other limits, and with `others` of its automation policy's fields."""
+    own: dict[str, Any] = {k.field: v for k, v in stated.items() if not k.automated}
+    if automated := {k.field: v for k, v in stated.items() if k.automated} | others:
+        own["automation"] = replace(policy.automation or AutomationPolicy(), **automated)
+    return replace(policy, **own)
 
 
 def more_rounds(state: RunState, number: int) -> int:
@@ -84,16 +117,6 @@ def more_rounds(state: RunState, number: int) -> int:
     than it has settled; else more than its limit.
     """
     return number + (state.settled if state.finished else state.task.policy.max_rounds)
-
-
-def rounds_without_keep(state: RunState) -> int:
-    """Return the number of rounds settled since the last KEEP that was not undone."""
-    kept = [
-        attempt.round
-        for attempt in state.attempts
-        if attempt.advanced and attempt.number not in state.undone
-    ]
-    return state.settled - max(kept, default=0)
 
 
 def _completed(state: RunState) -> list[Attempt]:
@@ -163,18 +186,6 @@ def _goal_facts(state: RunState) -> tuple[Sequence[Metrics], Metrics | None]:
     return experiments, best
 
 
-def experiments_done(state: RunState) -> int:
-    """Return the experiments so far, as the policy counts them."""
-    policy = null_if_empty(state.task.policy.automation)
-    by_correct = policy is not None and policy.count == "completed"
-    return len(_completed(state)) if by_correct else state.settled
-
-
-def cost_reached(spent: float, limit: float) -> str:
-    """Return the stop reason of a cost budget that is used up; both values are US dollars."""
-    return f"cost budget reached (${spent:.2f}/${limit:g})"
-
-
 def reserve(state: RunState, estimate: Usage) -> Usage:
     """Return the tokens to reserve for a call: by kind the maximum of estimate and recent calls."""
     recent = [used for used in state.recent_calls if used.model == estimate.model]
@@ -187,35 +198,34 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
 
     Without `calls`, test whether one more call to the last used model would fit.
     """
-    policy = null_if_empty(state.task.policy.automation)
-    if policy is None or (policy.max_tokens is None and policy.max_cost_usd is None):
+    policy = state.task.policy
+    most, budget = TOKENS.value(policy), COST.value(policy)
+    if most is None and budget is None:
         return ""
     expected = calls or [Usage(used.model) for used in state.recent_calls[-1:]]
     kept = tuple(reserve(state, call) for call in expected)
-    most = policy.max_tokens
     tokens = sum(used.prompt + used.output for used in kept)
-    if most is not None and state.tokens >= most:
-        # Stop conditions are not checked until a subagent ends, so a new call needs the reason
-        # here. Without `calls`, `stop_conditions` gives the reason of a reached limit.
-        return tokens_reached(state.tokens, most) if calls else ""
-    if most is not None and most < state.tokens + tokens:
+    # A reached limit is a condition of its own; only a call to come needs its reason here, because
+    # stop conditions are not checked until a subagent ends.
+    used = state.session_tokens
+    if most is not None and used >= most:
+        return TOKENS.reason(state, 0.0) if calls else ""
+    if most is not None and most < used + tokens:
         return (
-            f"token budget has no room for another call ({state.tokens} used and {tokens} "
+            f"token budget has no room for another call ({used} used and {tokens} "
             f"reserved of {most})"
         )
-    limit = policy.max_cost_usd
-    if limit is None:
+    if budget is None:
         return ""
     try:
         spent, more = cost_usd(state.usage), cost_usd(kept)
     except UnknownPrice as error:
-        # Without a call, `_budgets` gives this reason.
         return f"cost budget cannot be kept: {error}" if calls else ""
-    if spent >= limit:
-        return cost_reached(spent, limit) if calls else ""
-    if limit < spent + more:
+    if spent >= budget:
+        return COST.reason(state, 0.0) if calls else ""
+    if budget < spent + more:
         return (
             f"cost budget has no room for another call (${spent:.2f} used and ${more:.2f} "
-            f"reserved of ${limit:g})"
+            f"reserved of ${budget:g})"
         )
     return ""

@@ -1,1 +1,1 @@
-"""The untrusted side: code that runs in a child process beside a kernel, and its protocol."""
+"""The untrusted side: code that runs in a child process beside a kernel."""

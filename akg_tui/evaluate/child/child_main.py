@@ -19,9 +19,8 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from akg_tui.evaluate.child import protocol
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.call_loop import Requests
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.dsl.interpretation import CONFIGURATIONS
 from akg_tui.evaluate.child.device_server import (
     DeviceIdleServer,
     DeviceKernelServer,
@@ -37,15 +36,19 @@ from akg_tui.evaluate.child.kernel_server import (
     open_plan,
     seed_all,
 )
-from akg_tui.evaluate.child.metrics_server import MetricsServer
-from akg_tui.evaluate.processes.build_cache import CopyFailed, CoveredFolder
+from akg_tui.evaluate.child.task_functions import CheckServer, MetricsServer
+from akg_tui.evaluate.protocol import child_protocol
+from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.sandbox import confinement
+from akg_tui.evaluate.sandbox.build_cache import CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox.confinement import Confinement, Tried
 
 PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """Modules that kernels commonly import: loaded once in the zygote, shared by all children."""
 
 HEAP_SHIFT_BYTES = 1 << 20
+FDS_MOST = 8
+"""The most descriptors of a request."""
 
 TRIVIAL_KERNEL = """
 import torch
@@ -66,6 +69,7 @@ SERVERS: dict[str, type[Server]] = {
     "kernel": KernelServer,
     "reference": ReferenceServer,
     "metrics": MetricsServer,
+    "check": CheckServer,
     "idle": IdleServer,
 }
 DEVICE_SERVERS: dict[str, type[Server]] = {
@@ -129,19 +133,18 @@ def touch_pages() -> None:
     wide = values.double().clone()
     wide.copy_(torch.softmax(values, dim=-1)).abs().max()
     layout = layouts.lay_out([values])
-    plan = protocol.Plan(
+    plan = child_protocol.Plan(
         kind="kernel",
-        source=TRIVIAL_KERNEL,
-        filename="trivial",
+        files=KernelFiles({"trivial": TRIVIAL_KERNEL}),
         seed=0,
         arguments=layouts.lay_out([]),
         weights=layouts.lay_out([]),
         inputs=layout,
         outputs=layout,
     )
-    plan = msgspec.json.decode(msgspec.json.encode(plan), type=protocol.Plan)
+    plan = msgspec.json.decode(msgspec.json.encode(plan), type=child_protocol.Plan)
     names: dict[str, object] = {"__name__": "trivial"}
-    exec(compile(plan.source, plan.filename, "exec"), names)
+    exec(compile(plan.files.text, plan.filename, "exec"), names)
     # Bound like a kernel, but to separate memory.
     memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "addresses", "state")}
     server = KernelServer(plan, memory)
@@ -149,20 +152,20 @@ def touch_pages() -> None:
     made = names["ModelNew"]
     if callable(made):
         server.model = made()
-        for held in (0, 1):
-            server.call(held, 0)
+        for _ in range(2):
+            server.call()
 
 
-def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
+def _await_kernel(channel: socket.socket, memory: int) -> child_protocol.Assignment | None:
     """Wait for the assignment to a kernel; None if the judge closes the channel.
 
     First send the judge a descriptor of this process's memory (`/proc/self/mem`), by which it reads
-    results, and overwrites old ones.
+    results.
     """
-    socket.send_fds(channel, [protocol.pack_reply(0, protocol.Status.OK)], [memory])
+    socket.send_fds(channel, [child_protocol.pack_reply(0, child_protocol.Status.OK)], [memory])
     os.close(memory)
-    data, _ = protocol.receive(channel)
-    return msgspec.json.decode(data, type=protocol.Assignment) if data else None
+    data, _ = child_protocol.receive(channel)
+    return msgspec.json.decode(data, type=child_protocol.Assignment) if data else None
 
 
 def _take_descriptors(channel: int, output: int) -> None:
@@ -179,42 +182,45 @@ def _take_descriptors(channel: int, output: int) -> None:
 
 def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) -> int:
     held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
-    channel.send(protocol.pack_reply(0, protocol.Status.OK, held))
+    channel.send(child_protocol.pack_reply(0, child_protocol.Status.OK, held))
     server: Server | None = None
-    # Most calls, between whose request and answer the clock runs, are answered by `requests`.
-    call, unpack, requests = int(protocol.Op.CALL), protocol.REQUEST.unpack, Requests(channel)
+    call, unpack = int(child_protocol.Op.CALL), child_protocol.REQUEST.unpack
     while True:
-        data, fds, outcome = requests.receive()
+        data, fds = child_protocol.receive(channel, FDS_MOST, child_protocol.REQUEST.size)
         if not data:
             return 0
         op, count, nonce, *draw_args = unpack(data)
-        status, text, value = protocol.Status.OK, "", 0
+        status, text, value = child_protocol.Status.OK, "", 0
         try:
             # No time limit here: the judge has a deadline for every request.
             if op == call and server is not None:
-                server.call(count, draw_args[1], outcome)
-                requests.arm(server)
-            elif op == protocol.Op.WAKE and server is not None:
+                CONFIGURATIONS.number = count
+                server.call()
+                value = CONFIGURATIONS.most
+                if CONFIGURATIONS.taken:
+                    text = CONFIGURATIONS.told()
+            elif op == child_protocol.Op.WAKE and server is not None:
                 server.wake()
-            elif op == protocol.Op.LOAD:
+            elif op == child_protocol.Op.LOAD:
                 # Not earlier: the builder may have written the files after this process forked.
                 uncover()
                 plan, memory = open_plan(fds)
                 servers = DEVICE_SERVERS if plan.device else SERVERS
-                if plan.device:
-                    requests.leave_the_interpreter()
                 server = servers[plan.kind](plan, memory)
                 value = server.start()
-            elif op == protocol.Op.BIND and server is not None:
+            elif op == child_protocol.Op.BIND and server is not None:
                 server.rebind(*open_plan(fds))
             elif server is not None:
                 value = server.prepare(op, count, tuple(draw_args), fds)
         except Fault as error:
-            status, text = error.status, error.text
+            line, mark, detail = error.text.partition(child_protocol.SEPARATOR)
+            told = CONFIGURATIONS.told() if op == call else ""
+            told = told and f" {told}"
+            status, text = error.status, line + told + mark + detail
         except CopyFailed as error:
-            status, text = protocol.Status.BUILD, str(error)
+            status, text = child_protocol.Status.BUILD, str(error)
         except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
             fault = Fault(*describe(error))
             status, text = fault.status, fault.text
         sys.stdout.flush()
-        channel.send(protocol.pack_reply(nonce, status, text, value))
+        channel.send(child_protocol.pack_reply(nonce, status, text, value))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from akg_tui.evaluate.child.protocol import Layout
+from akg_tui.evaluate.protocol.child_protocol import Layout
 
 _HEADER = struct.Struct("<3Q")
 _MASK = (1 << 64) - 1

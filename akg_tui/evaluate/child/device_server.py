@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 from akg_tui.evaluate.child import device_answer, seal
-from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.device_answer import WORD, Answer
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.input_generator import ReferenceServer
@@ -29,12 +28,11 @@ from akg_tui.evaluate.child.kernel_server import (
     IdleServer,
     KernelServer,
     Memory,
-    Outcome,
     Server,
     checked_results,
-    result_forms,
 )
-from akg_tui.evaluate.child.protocol import Layout, Op, Plan, Status, TensorSlot
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import Layout, Op, Plan, Status, TensorSlot
 
 
 class Device:
@@ -66,8 +64,8 @@ class Device:
         if self._scratch.numel():
             self._scratch.zero_()
 
-    def between_events(self, call: Callable[[], object]) -> object:
-        """Call a model; return its result. `taken_ns` tells the time of its work."""
+    def between_events(self, call: Callable[[], Sequence[object]]) -> Sequence[object]:
+        """Call a model; return its results. `taken_ns` tells the time of its work."""
         self._begin.record()
         result = call()
         self._end.record()
@@ -127,7 +125,7 @@ class OnDevice(Server):
         # Unsealed on the host, because a model gets them as numbers of Python.
         self._unsealed = np.zeros(plan.inputs.size, np.uint8)
         self.numbers = layouts.numbers(plan.inputs, self._unsealed, 0)
-        self._result_forms = result_forms(plan.outputs)
+        self._bind_contract(plan.outputs)
         # Of an empty tensor there is no digest, and a word that is 0 is waited for.
         count = device_answer.digest_count(plan.outputs)
         self._digests = torch.ones(count, dtype=torch.int64, device=on.device)
@@ -158,7 +156,7 @@ class OnDevice(Server):
             raise self.fault(error, Status.CALL) from error
         return 0
 
-    def call(self, held: int, pinned: int, outcome: Outcome | None = None) -> None:
+    def call(self) -> None:
         """Refuse a call that does not go through the device."""
         raise Fault(Status.CALL, "a kernel on a device can't be called on the host")
 
@@ -190,9 +188,9 @@ class OnDevice(Server):
             arguments[position] = value.item()
         # A kernel may use streams of its own, which do not wait for this one.
         on.synchronize()
-        result = on.between_events(lambda: self.model(*arguments))
+        found = on.between_events(lambda: self.model_call.call(self.model, arguments))
         taken_ns = on.taken_ns()
-        tensors = self._digest(result)
+        tensors = self._digest(found)
         digests = self._digests.cpu().numpy().view(np.uint64)
         sizes = [tensor.numel() for tensor in (*tensors, self._plain)]
         whole = seal.joined([int(d) for d, size in zip(digests, sizes, strict=True) if size])
@@ -208,8 +206,8 @@ class OnDevice(Server):
         self._returned = []
         on.sealing.await_key(self._key, self._mapped + device_answer.KEY_AT)
         on.sealing.unseal(self._plain, self._sealed, self._key)
-        result = on.between_events(lambda: self.model(*self.arguments))
-        self._returned = self._digest(result)
+        found = on.between_events(lambda: self.model_call.call(self.model, self.arguments))
+        self._returned = self._digest(found)
         on.sealing.tell(self._digests, self._mapped + device_answer.DIGESTS_AT)
         return 1
 
@@ -221,11 +219,11 @@ class OnDevice(Server):
         left_ns = time.perf_counter_ns() - before
         self._answer(Answer(taken_ns, on.allocated(), left_ns), self._returned)
 
-    def _digest(self, result: object) -> list[torch.Tensor]:
+    def _digest(self, found: Sequence[object]) -> list[torch.Tensor]:
         """Have the device digest what a model returned, and the arguments; return the results."""
         on = self.on
         tensors = checked_results(
-            result, self._result_forms, self.plan.strides, device=on.device.type
+            found, self._result_forms, self.plan.strides, device=on.device.type
         )
         for index, tensor in enumerate((*tensors, self._plain)):
             if tensor.numel():
@@ -273,6 +271,7 @@ class OnDevice(Server):
         outputs = self.plan.outputs
         if outputs is None:
             return
+        self.check_places()
         self.on.synchronize()
         start = device_answer.results_at(outputs)
         for slot, tensor in zip(outputs.tensors, self._returned, strict=True):
@@ -301,7 +300,7 @@ class DeviceIdleServer(OnDevice, IdleServer):
             torch.empty(form.shape, dtype=form.dtype, device=self.on.device)
             for form in self._result_forms
         ]
-        self.model = lambda *_: made
+        self.model = lambda *_, **__: made
         self._made = made
         return 0
 

@@ -16,11 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from akg_tui.evaluate.child.protocol import TEXT_LIMIT, Status
-from akg_tui.evaluate.dsls import DSLS, CompilerReport
-
-SEPARATOR = "\0"
-"""Separates the one line and the detail in a reply's text."""
+from akg_tui.dsl.adapters import DSLS, CompilerReport
+from akg_tui.evaluate.protocol.child_protocol import SEPARATOR, TEXT_LIMIT, Status
 
 FRAMES = 12
 
@@ -49,13 +46,17 @@ def describe(
         if report.kind == "toolchain":
             return Status.TOOLCHAIN, report.text, ""
         trace = report.at.__traceback__
-        place, text = _line_of_cpp(report.text, trace, files)
+        place, text = _line_of_source(report, files)
         line = located(*(place or _place(trace, files)), _with_symbols(text))
-        return (Status.BUILD if report.kind == "build" else Status.CALL), line, report.output
+        kinds = {"build": Status.BUILD, "unsupported": Status.UNSUPPORTED}
+        return kinds.get(report.kind, Status.CALL), line, report.output
     said = str(error)[:TEXT_LIMIT].strip().partition("\n")[0]
     said = _with_symbols(said)
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     name, at = _place(error.__traceback__, files)
+    if isinstance(error, PermissionError):
+        step = linecache.getline(name, at).strip() if at else ""
+        what = f"not allowed here: {step} ({what})" if step else f"not allowed here: {what}"
     line = located(name, at or otherwise, what)
     detail = "".join(traceback.format_exception(error, limit=-FRAMES))
     return status, line, detail
@@ -72,33 +73,22 @@ def _compiler_report(error: BaseException) -> CompilerReport | None:
     return None
 
 
-_CPP_LINE = re.compile(r"(?:C\+\+|CUDA|Ascend C) line (\d+): ")
 _UNDEFINED = re.compile(r"(?:(?P<path>/\S+): )?undefined symbol: (?P<name>\w+)")
 LIBRARY_LIMIT = 64 << 20
 DEMANGLE_S = 2.0
 
 
-def _line_of_cpp(
-    text: str, trace: TracebackType | None, files: Sequence[str]
+def _line_of_source(
+    report: CompilerReport, files: Sequence[str]
 ) -> tuple[tuple[str, int] | None, str]:
-    """Return file and line with the line of C++ that `text` begins with, and the text.
+    """Return file and line with the line of a source string that a compiler names, and the text.
 
-    The C++ is one of the files or a string of one, or it is put together; then a line is found
+    The source is one of the files or a string of one, or it is put together; then a line is found
     by its text.
     """
-    told = _CPP_LINE.match(text)
-    whole = next(
-        (
-            frame.f_locals["source"]
-            for frame, _ in traceback.walk_tb(trace)
-            if frame.f_code.co_name in ("compile_cpp", "compile_cuda", "compile_ascendc")
-            and "source" in frame.f_locals
-        ),
-        None,
-    )
-    if told is None or not isinstance(whole, str):
+    text, whole, number = report.text, report.source, report.line
+    if not number:
         return None, text
-    number = int(told[1])
     read = {name: linecache.getlines(name) for name in files}
     for name, lines in read.items():
         file = "".join(lines)
@@ -115,8 +105,8 @@ def _line_of_cpp(
     ]
     if len(same) == 1:
         return same[0], text
-    language = told[0].partition(" line")[0]
-    return None, f"{text} (that line of {language} is put together by the file: {wanted[:60]})"
+    put_together = f"that line of {report.language} is put together by the file: {wanted[:60]}"
+    return None, f"{text} ({put_together})"
 
 
 def _line_in_literal(file: str, whole: str, number: int) -> int | None:
@@ -184,6 +174,14 @@ def located(filename: str, line: int | None, what: str) -> str:
     if not filename:
         return what
     return f"{filename}:{line}: {what}" if line is not None else f"{filename}: {what}"
+
+
+def unlocated(filename: str, text: str) -> tuple[int | None, str]:
+    """Return the line in a text that `located` made for a file, and the text without its place."""
+    found = re.match(rf"{re.escape(filename)}(?::(\d+))?: ", text)
+    if found is None:
+        return None, text
+    return int(found[1]) if found[1] else None, text[found.end() :]
 
 
 def _place(trace: TracebackType | None, files: Sequence[str]) -> tuple[str, int | None]:

@@ -1,7 +1,7 @@
 """Finds accesses past the end of a kernel's arguments and results. Runs in the child.
 
-For mistakes of honest kernels: a kernel that means to hide an access can, because this code runs in
-its process. Where calls are timed nothing is guarded.
+It finds mistakes of honest kernels. A kernel can hide an access on purpose, because this code runs
+in the kernel's process. Timed calls are not guarded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault
-from akg_tui.evaluate.child.protocol import ALIGNMENT, Layout, Status, TensorSlot
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import ALIGNMENT, Layout, Status, TensorSlot
 
 CANARY = 0xA5
 

@@ -15,39 +15,41 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child import unusual_values
+from akg_tui.evaluate.child import input_structure, unusual_values
 from akg_tui.evaluate.child.faults import Fault, located
 from akg_tui.evaluate.child.kernel_server import (
     SEED_MASK,
     Memory,
     Server,
-    describe_value,
     first_line,
     map_fd,
     seed_all,
 )
-from akg_tui.evaluate.child.protocol import (
+from akg_tui.evaluate.child.kernel_weights import perturb_parameters
+from akg_tui.evaluate.child.model_call import BrokenContract, ModelCall, Observed, observed
+from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol import value_tree
+from akg_tui.evaluate.protocol.child_protocol import (
     KIND_SHIFT,
     REPORT_BYTES,
     VARIANT_SHIFT,
+    Contract,
     Description,
-    Layout,
     Op,
     Plan,
     Status,
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
+from akg_tui.evaluate.protocol.value_tree import Arguments, Flat, described
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -55,18 +57,9 @@ Nudge = Callable[[object, object], object]
 Work = Callable[[Callable[..., object], Sequence[object]], None]
 """Calls a model on inputs, and stores what it returns."""
 
-TRAINED_SHARE = 0.25
-"""The largest change of an element of a parameter, as a share of that element; of an element that
-is 0, as a share of the root mean square of the parameter."""
-
-UNTRAINED = 1e-2
-"""Several elements that are all one number below this, in magnitude, are changed to about
-`TRAINED_SHARE`: the scale of a block begins with 1e-6 in some models, and hides that block."""
-
-PERTURBED_AT_ONCE = 1 << 20
-"""The elements that are changed at a time: a copy of a large parameter would take its memory again,
-several times over in double precision."""
-
+CHANGES_SOMETIMES = (
+    "forward() changes an argument for some inputs only, so it is not always a result"
+)
 
 DEVICE_FROM_S = 0.01
 """The least seconds of drawing inputs and calling the model on the host for which results are
@@ -84,26 +77,17 @@ STEPS = frozenset(
 CASTS = frozenset(("to", "type", "long", "int", "short", "char", "byte"))
 """Functions that may make whole numbers of others."""
 
-DECIDED_NUMBERS = 1 << 24
-"""Above so many elements no alternatives are computed: the judge would need gigabytes for them."""
-
-SHOWN_BY, SHOWN = 4096.0, 2e-2
-"""A comparison decides if a change of the inputs by so many roundings (1 in 4,000) changes a result
-by more than this: eighty times as much."""
-
 
 class LongestReduction(TorchFunctionMode):
     """Finds the most terms that any function of torch adds for one element of its result.
 
-    It also counts the functions that compute, and so round, a result in half precision, and notes
-    those after which a rounding of their arguments may change results by much. Only functions
-    called by the reference itself are seen, not those inside them.
+    It also notes the functions after which a rounding of their arguments may change results by
+    much. Only functions called by the reference itself are seen, not those inside them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
-        self.roundings = 0
         self.steps = False
         """Whether numbers became whole ones, or were put in order."""
         self.compares = False
@@ -120,7 +104,6 @@ class LongestReduction(TorchFunctionMode):
         values = (*args, *(kwargs or {}).values())
         name = getattr(func, "__name__", "").strip("_")
         self.terms = max(self.terms, _terms(name, values, result))
-        self.roundings += _rounds(values, result)
         if any(isinstance(value, torch.Tensor) and value.is_floating_point() for value in values):
             whole = any(map(_is_whole, result if isinstance(result, tuple) else (result,)))
             self.steps = self.steps or name in STEPS or (whole and name in CASTS)
@@ -166,16 +149,6 @@ def _is_whole(value: object) -> bool:
     return not (value.is_floating_point() or value.is_complex())
 
 
-def _rounds(values: Sequence[object], result: object) -> bool:
-    """Return whether a function computed a result in half precision, which is no view."""
-    if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
-        return False
-    given = [value for value in values if isinstance(value, torch.Tensor)]
-    return bool(given) and not any(
-        value.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() for value in given
-    )
-
-
 class _Exact(NamedTuple):
     """How exact results are computed: from inputs as they are, or changed by `nudge`.
 
@@ -198,7 +171,15 @@ class ReferenceServer(Server):
 
     def __init__(self, plan: Plan, memory: Memory) -> None:
         super().__init__(plan, memory)
-        self._given: list[object] = []
+        self.given = Flat(None, [], [])
+        """The constructor's arguments."""
+        self.inputs = Flat(None, [], [])
+        """The inputs that were drawn last."""
+        self._contract: Contract | None = None
+        """The contract for the declared shapes."""
+        self._stateful: tuple[str, ...] = ()
+        self._classes: dict[str, object] = {}
+        """The classes of containers that the file's functions returned, by name."""
         self._weights: dict[str, torch.Tensor] = {}
         self._trained: tuple[str, ...] = ()
         self._description: Description | None = None
@@ -206,7 +187,8 @@ class ReferenceServer(Server):
         self._base_inputs: list[list[object]] = []
         """Ordinary inputs, from which inputs of other shapes are cut."""
         self._drawn: list[object] = []
-        """The inputs of the last ordinary item, which ALTER alters."""
+        """The last inputs of the declared shapes, which ALTER alters."""
+        self._structures: unusual_values.Structures = ()
         self._converted: dict[tuple[torch.dtype | None, str], Callable[..., object]] = {}
         """Copies of the model by the precision of their weights, and by device ("": the host)."""
         self._results_on = ""
@@ -216,15 +198,11 @@ class ReferenceServer(Server):
         self._made_in: tuple[torch.dtype | None, ...] = (None, torch.float64)
         """The default dtypes to try for exact results (None: as it is). A tensor that `forward`
         makes by `torch.zeros(n)` has it, and some operators refuse it beside doubles."""
-        if plan.threads:
-            torch.set_num_threads(plan.threads)
 
     def start(self) -> int:
         """Load the reference, call it once, and report the memory layout of its data."""
         self.execute()
-        seed_all(self.plan.seed)
-        self._given = self._ask("get_init_inputs")
-        self.model = self.construct("Model", copy.deepcopy(self._given))
+        self.load_model()
         if isinstance(self.model, torch.nn.Module):
             self._trained = perturb_parameters(self.model, self.plan.seed)
             state = self.model.state_dict()
@@ -235,15 +213,20 @@ class ReferenceServer(Server):
             return 0
         seed_all(self.plan.seed)
         began_s = time.perf_counter()
-        inputs = self._ask("get_inputs")
+        inputs = self.draw_inputs()
+        before = copy.deepcopy(self._state())
         with LongestReduction() as longest:
-            results = self._as_tensors(self._run(inputs))
+            found = self.observe()
+        after = self._state()
+        self._stateful = tuple(
+            name for name in before if not unusual_values.same_value(before[name], after.get(name))
+        )
         if self.plan.results_on and time.perf_counter() - began_s >= DEVICE_FROM_S:
             self._results_on = self.plan.results_on
             self._compute(None, inputs, self._begin)
         try:
-            decides = self._decides(inputs, results, longest)
-            self._description = self._describe(inputs, results, longest, decides=decides)
+            decides = self._decides(inputs, found.results, longest)
+            self._description = self._describe(inputs, found, longest, decides=decides)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
         size = self._report(self._description)
@@ -252,26 +235,88 @@ class ReferenceServer(Server):
         self.bind()
         return size
 
+    def load_model(self) -> None:
+        """Construct the model with the file's arguments."""
+        seed_all(self.plan.seed)
+        given = self._asked("get_init_inputs")
+        made = self.named("Model")
+        self.given = self._flat(_arguments(given, made), "get_init_inputs", made)
+        values = copy.deepcopy(self.given.values)
+        nested = value_tree.nested_arguments(self.given.group, values, self.class_named)
+        self.model = self.construct("Model", nested)
+
+    def draw_inputs(self) -> list[object]:
+        """Return fresh inputs as a flat list."""
+        drawn = self._asked("get_inputs")
+        named = isinstance(drawn, dict)
+        arguments = Arguments((), drawn) if named else Arguments(list(drawn))
+        called = getattr(self.model, "forward", self.model)
+        found = self._flat(arguments, "get_inputs", called)
+        if self._contract is not None and found.group != self._contract.inputs:
+            raise self._other_inputs()
+        self.inputs = found
+        return found.values
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """Return the model's buffers, which a call may change."""
+        named = isinstance(self.model, torch.nn.Module)
+        return dict(self.model.named_buffers()) if named else {}  # type: ignore[attr-defined]
+
+    def class_named(self, name: str) -> object:
+        """Return the class of that name of a container, or what the file binds to the name."""
+        return self._classes.get(name) or self.named(name)
+
+    def observe(self) -> Observed:
+        """Call the model on the inputs drawn last.
+
+        A model that fails without gradients, and not with them, calls autograd.
+        """
+        known = self._contract or self.plan.contract
+        try:
+            found = self._observed(gradients=known.gradients)
+        except Fault:
+            if known.gradients or self._contract is not None:
+                raise
+            found = self._observed(gradients=True)
+        if self._contract is None:
+            self._contract = found.contract
+        elif found.contract.changed != self._contract.changed:
+            raise self._complaint(CHANGES_SOMETIMES, self._forward)
+        return found
+
+    def _observed(self, *, gradients: bool) -> Observed:
+        given = self.inputs
+        try:
+            return observed(
+                self.model, given, _copies(given.values), self.class_named, differentiates=gradients
+            )
+        except (BrokenContract, layouts.Unsupported) as error:
+            raise self._complaint(str(error), self._forward) from error
+        except BaseException as error:
+            # A call with the wrong arguments fails before any line of the file runs.
+            raise self.fault(error, Status.REFERENCE, self._forward) from error
+
     def _describe(
         self,
         inputs: Sequence[object],
-        results: Sequence[torch.Tensor],
+        found: Observed,
         longest: LongestReduction,
         *,
         decides: bool,
     ) -> Description:
         return Description(
-            arguments=layouts.lay_out(self._given),
+            arguments=layouts.lay_out(self.given.values, self.given.names),
+            constructor=self.given.group,
+            contract=found.contract,
             weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
-            inputs=layouts.lay_out(inputs),
-            outputs=layouts.result_layout(layouts.lay_out(results)),
-            has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
+            inputs=layouts.lay_out(inputs, self.inputs.names),
+            outputs=layouts.result_layout(layouts.lay_out(found.results, found.names)),
+            has_floats=any(r.is_floating_point() or r.is_complex() for r in found.results),
             trained=self._trained,
-            parameters=self._parameters()[: len(inputs)],
             terms=longest.terms,
-            roundings=longest.roundings,
             decides=decides,
-            strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
+            strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in found.results),
+            stateful=self._stateful,
         )
 
     def _decides(
@@ -280,32 +325,25 @@ class ReferenceServer(Server):
         """Return whether rounding may change results by more than any kernel may err.
 
         A comparison need not: relu compares too. So exact results are computed, also for inputs
-        that are a little different.
+        that differ by 4,096 roundings (1 in 4,000), and it decides if results change by eighty
+        times as much. Of more than 2**24 numbers the exact results would need gigabytes.
         """
-        numbers = sum(result.numel() for result in results)
-        if longest.steps or not longest.compares or numbers > DECIDED_NUMBERS:
-            return longest.steps and numbers <= DECIDED_NUMBERS
+        small = sum(result.numel() for result in results) <= 1 << 24
+        if longest.steps or not longest.compares or not small:
+            return longest.steps and small
         exact: list[torch.Tensor] = []
 
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
             wide = [_in_precision(value, torch.float64) for value in given]
-            nudge = functools.partial(unusual_values.nudged, roundings=SHOWN_BY)
+            nudge = functools.partial(unusual_values.nudged, roundings=4096.0)
             other = list(map(nudge, wide, given))
-            found = [*self._as_tensors(model(*wide)), *self._as_tensors(model(*other))]
+            found = [*self._called_on(model, wide), *self._called_on(model, other)]
             exact[:] = (each.cpu() for each in found)
 
         if not self._works_in_doubles(inputs, work):
             return False
         own, other = exact[: len(results)], exact[len(results) :]
-        return correctness.differ(results, own) or correctness.differ(own, other, SHOWN)
-
-    def _parameters(self) -> tuple[str, ...]:
-        try:
-            known = inspect.signature(getattr(self.model, "forward", self.model)).parameters
-        except (TypeError, ValueError):
-            return ()
-        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return tuple(name for name, each in known.items() if each.kind in places)
+        return correctness.differ(results, own) or correctness.differ(own, other, 2e-2)
 
     def _report(self, description: Description) -> int:
         text = msgspec.json.encode(description)
@@ -327,16 +365,16 @@ class ReferenceServer(Server):
             self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=False)}
         if op == Op.STATE:
             arguments, state = self._description.arguments, self.memory["state"]
-            layouts.store(arguments, self._given, state, 0)
+            layouts.store(arguments, self.given.values, state, 0)
             weights = list(self._weights.values())
             layouts.store(self._description.weights, weights, state, arguments.size)
             return 0
         seed, item, wanted = draw_args
         if op == Op.ALTER:
             return self._alter(count, seed, item, wanted)
-        kind, wanted = ValueKind(wanted >> KIND_SHIFT), wanted & ((1 << KIND_SHIFT) - 1)
-        if self._varied is not None or kind is not ValueKind.DRAWN:
-            return self._draw_unusual(kind, item, seed, wanted)
+        kind, place, wanted = _unpacked(wanted)
+        if wanted & Want.UNUSUAL or kind != ValueKind.DRAWN:
+            return self._draw_unusual(ValueKind(kind), place - 1, item, seed, wanted)
         made = wanted
         for step in range(count):
             made &= self._draw(self._description, item + step, item_seed(seed, step), wanted)
@@ -345,17 +383,18 @@ class ReferenceServer(Server):
     def _vary(self, variation: Variation, seed: int) -> int:
         """Describe varied inputs and their results; return 0 if the reference refuses them.
 
-        A variation without shapes ends an earlier one.
+        A variation without shapes ends an earlier one. The structure of inputs is kept from now on.
         """
-        self._varied = None
+        self._varied, self._structures = None, variation.structures
         if not variation.shapes:
             return 0
         try:
             inputs = self._vary_inputs(variation, seed)
             with LongestReduction() as longest:
-                results = self._as_tensors(self.model(*_copies(inputs)))
+                self.inputs = self.inputs._replace(values=inputs)
+                found = self.observe()
             decides = self._description is not None and self._description.decides
-            description = self._describe(inputs, results, longest, decides=decides)
+            description = self._describe(inputs, found, longest, decides=decides)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         if variation.strided:
@@ -371,24 +410,38 @@ class ReferenceServer(Server):
         Ordinary inputs are drawn once, because drawing takes longest, and a candidate sees only the
         parts cut from them.
         """
-        rng = random.Random(seed)
+        noise, place = torch.Generator().manual_seed(seed), random.Random(seed).random()
         if not self._base_inputs:
             seed_all(seed)
-            self._base_inputs.append(self._ask("get_inputs"))
+            self._base_inputs.append(self.draw_inputs())
         inputs = list(self._base_inputs[0])
         tensors = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
         for value, shape in zip(tensors.values(), variation.shapes, strict=True):
             times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
             while len(self._base_inputs) < max(times, default=1):
-                self._base_inputs.append(self._ask("get_inputs"))
+                self._base_inputs.append(self.draw_inputs())
+        extents = {
+            before: after
+            for value, shape in zip(tensors.values(), variation.shapes, strict=True)
+            for before, after in zip(value.shape, shape, strict=True)
+        }
         for index, shape in zip(tensors, variation.shapes, strict=True):
-            inputs[index] = _cut([drawn[index] for drawn in self._base_inputs], shape, rng)
+            found = _cut([drawn[index] for drawn in self._base_inputs], shape, place)
+            words = self._structures[index] if self._structures else ()
+            found, like = (
+                _fitting(value, tensors[index], extents) for value in (found, tensors[index])
+            )
+            inputs[index] = input_structure.kept(words, found, like, noise)
         return inputs
 
-    def _draw_unusual(self, kind: ValueKind, item: int, seed: int, wanted: int) -> int:
+    def _draw_unusual(
+        self, kind: ValueKind, argument: int, item: int, seed: int, wanted: int
+    ) -> int:
         """Draw inputs of a kind of values or of other shapes, as `_draw` does.
 
-        Return 0 if the reference raises: it may refuse inputs that it did not draw.
+        The input at position `argument` alone has such values, if that is not -1. Return 0 if the
+        reference raises: it may refuse inputs that it did not draw; `Want.UNALTERED` if the
+        inputs' structure allows no values of that kind.
         """
         try:
             if self._varied is not None:
@@ -397,45 +450,57 @@ class ReferenceServer(Server):
             elif self._description is not None:
                 known = self._description
                 seed_all(seed)
-                inputs = self._ask("get_inputs")
+                inputs = self.draw_inputs()
             else:
                 return 0
-            inputs = unusual_values.apply(kind, inputs, torch.Generator().manual_seed(seed))
+            rng, alone = torch.Generator().manual_seed(seed), argument if argument >= 0 else None
+            found = unusual_values.apply(kind, inputs, rng, self._structures, alone)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
-        return self._store_unusual(known, inputs, seed, item, wanted)
+        if found is None:
+            return Want.UNALTERED
+        if self._varied is None:
+            self._drawn = found
+        return self._store_unusual(known, found, seed, item, wanted)
 
     def _alter(self, argument: int, seed: int, item: int, wanted: int) -> int:
-        """Write the last ordinary inputs with one of them altered, as `_draw_unusual` does.
+        """Write the last inputs with one of them altered, as `_draw_unusual` does.
 
         Return `Want.UNALTERED` if the alteration changes nothing.
         """
         if self._description is None or argument >= len(self._drawn):
             return Want.UNALTERED
-        bits = (1 << KIND_SHIFT) - 1
-        alteration = Alteration(wanted >> KIND_SHIFT & bits)
-        change = InputChange(argument, alteration, wanted >> VARIANT_SHIFT)
+        alteration, axis, wanted = _unpacked(wanted)
+        change = InputChange(argument, Alteration(alteration), axis)
         seed_all(seed)
         rng = torch.Generator().manual_seed(seed)
-        inputs = unusual_values.altered(change, self._drawn, lambda: self._ask("get_inputs"), rng)
+
+        def fresh() -> list[object]:
+            return self.draw_inputs()
+
+        try:
+            inputs = unusual_values.altered(change, self._drawn, fresh, rng, self._structures)
+        except RuntimeError:  # a structure that can't be kept, such as of NaN
+            return Want.UNALTERED
         if inputs is None:
             return Want.UNALTERED
-        return self._store_unusual(self._description, inputs, seed, item, wanted & bits)
+        return self._store_unusual(self._description, inputs, seed, item, wanted)
 
     def _store_unusual(
         self, known: Description, inputs: list[object], seed: int, item: int, wanted: int
     ) -> int:
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
             seed_all(seed)
-            self._keep(model(*_copies(given)), "outputs", known.outputs, item)
+            self._keep(
+                self._called_on(model, _copies(given), known.contract), "outputs", known, item
+            )
 
         try:
             self._compute(None, inputs, work)
             layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
-        nudges: list[Nudge] = [unusual_values.nudged]
-        nudges += [unusual_values.nudged_in_sums] * (known.nudges - 1)
+        nudges: list[Nudge] = [unusual_values.nudged] * known.nudges
         if wanted & Want.EXACT and not self._draw_all_exact(known, inputs, seed, item, nudges):
             wanted &= ~Want.EXACT
         return wanted
@@ -446,17 +511,16 @@ class ReferenceServer(Server):
         Return the bits of the results written: a reference may fail to run in double precision.
         """
         seed_all(seed)
-        inputs = self._ask("get_inputs")
-        if layouts.lay_out(inputs) != known.inputs:
-            what = "get_inputs() must return the same shapes, dtypes and constants every time"
-            raise self._complaint(what, self.named("get_inputs"))
+        inputs = self.draw_inputs()
+        if layouts.lay_out(inputs, self.inputs.names) != known.inputs:
+            raise self._other_inputs()
         layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         self._drawn = inputs
 
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
             seed_all(seed)
             for at in (item, item + 1) if wanted & Want.TWICE else (item,):
-                self._keep(self._run(given, model), "outputs", known.outputs, at)
+                self._keep(self._run(given, model), "outputs", known, at)
 
         if wanted & Want.OUTPUT:
             self._compute(None, inputs, work)
@@ -477,7 +541,8 @@ class ReferenceServer(Server):
         The latter are in pairs of opposite changes: of two numbers that are nearly equal, each is
         the larger one in one of a pair.
         """
-        changes = unusual_values.DECIDED_BY if known.decisions else []
+        # A change by more would move results that depend on no decision.
+        changes = [128.0, -128.0] if known.decisions else []
         changes = changes + (unusual_values.near_ties(known.terms) if known.ties else [])
         every = [_Exact()] + [_Exact(nudge, unless_strange=True) for nudge in nudges]
         for number, change in enumerate(changes):
@@ -506,7 +571,6 @@ class ReferenceServer(Server):
         Inputs in half precision that hold infinities or NaN are computed in single precision
         instead where that is `wanted`, as kernels do: some functions give other ones there.
         """
-        wide = layouts.result_layout(known.outputs, exact=True)
         strange = wanted.unless_strange and any(map(_is_half_and_not_finite, inputs))
         single = strange or (wanted.rounded and not any(map(_is_double, inputs)))
         dtype = torch.float32 if single else torch.float64
@@ -521,7 +585,7 @@ class ReferenceServer(Server):
             if single:
                 converted = [_in_precision(value, dtype) for value in converted]
             seed_all(seed)
-            self._keep(model(*converted), "exact", wide, item, convert=True)
+            self._keep(self._called_on(model, converted, known.contract), "exact", known, item)
 
         # Without the EXACT flag the judge uses bounds that need no exact results.
         return self._works(dtype, inputs, work) if single else self._works_in_doubles(inputs, work)
@@ -570,7 +634,7 @@ class ReferenceServer(Server):
 
     def _begin(self, model: Callable[..., object], given: Sequence[object]) -> None:
         """Begin with the device, which takes a second that no time limit of drawing may count."""
-        for result in self._as_tensors(self._run(given, model)):
+        for result in self._run(given, model):
             result.cpu()
 
     def _model_in(self, dtype: torch.dtype | None, device: str) -> Callable[..., object]:
@@ -581,23 +645,22 @@ class ReferenceServer(Server):
         return self._converted[dtype, device]
 
     def _keep(
-        self, result: object, where: str, layout: Layout, item: int, *, convert: bool = False
+        self, results: Sequence[torch.Tensor], where: str, known: Description, item: int
     ) -> None:
-        results = self._as_tensors(result)
+        """Store results; the exact ones may have other dtypes."""
+        exact = where == "exact"
+        layout = layouts.result_layout(known.outputs, exact=True) if exact else known.outputs
         targets = layouts.views(layout, self.memory[where], item * layout.size)
         if [r.shape for r in results] != [t.shape for t in targets] or (
-            not convert and [r.dtype for r in results] != [t.dtype for t in targets]
+            not exact and [r.dtype for r in results] != [t.dtype for t in targets]
         ):
             what = "forward() must return the same shapes and dtypes every time"
             raise self._complaint(what, self._forward)
         for value, target in zip(results, targets, strict=True):
             target.copy_(value)
 
-    def _ask(self, name: str) -> list[object]:
-        """Call `get_inputs` or `get_init_inputs`, and check that a list comes back.
-
-        Numbers of NumPy, as a row of a table has, become Python's.
-        """
+    def _asked(self, name: str) -> Any:
+        """Call `get_inputs` or `get_init_inputs`; return the list, tuple or dictionary."""
         function = self.named(name)
         if function is None and name == "get_init_inputs":
             return []
@@ -609,28 +672,56 @@ class ReferenceServer(Server):
             values = function()
         except BaseException as error:
             raise self.fault(error, Status.REFERENCE, function) from error
-        if not isinstance(values, list | tuple):
-            raise self._complaint(
-                f"{name}() returned {describe_value(values)}, expected a list", function
-            )
-        return [each.item() if isinstance(each, np.generic) else each for each in values]
+        if not isinstance(values, list | tuple | dict):
+            what = f"{name}() returned {described(values)}, expected a list or a dictionary"
+            raise self._complaint(what, function)
+        return values
 
-    def _run(self, inputs: Sequence[object], model: Callable[..., object] | None = None) -> object:
+    def _flat(self, arguments: Arguments, name: str, called: object) -> Flat:
+        """Return arguments that a function of the file made as a flat list."""
         try:
-            return (model or self.model)(*_copies(inputs))
+            found = value_tree.flat_arguments(arguments, _parameters(called))
+        except layouts.Unsupported as error:
+            raise self._complaint(f"{name}(): {error}", self.named(name)) from error
+        for each in value_tree.records_in(*arguments.positional, *arguments.named.values()):
+            self._classes[type(each).__name__] = type(each)
+        return found
+
+    def _run(
+        self, inputs: Sequence[object], model: Callable[..., object] | None = None
+    ) -> Sequence[torch.Tensor]:
+        try:
+            return self._called_on(model or self.model, _copies(inputs))
         except BaseException as error:
-            # A call with the wrong arguments fails before any line of the file runs.
             raise self.fault(error, Status.REFERENCE, self._forward) from error
 
-    def _as_tensors(self, result: object) -> tuple[torch.Tensor, ...]:
-        results = result if isinstance(result, tuple | list) else (result,)
-        tensors = tuple(value for value in results if isinstance(value, torch.Tensor))
-        if not results or len(tensors) != len(results):
-            what = describe_value(result)
-            raise self._complaint(
-                f"forward() returned {what}, expected a tensor or a tuple of tensors", self._forward
-            )
-        return tensors
+    def _called_on(
+        self,
+        model: Callable[..., object],
+        inputs: Sequence[object],
+        known: Contract | None = None,
+    ) -> list[torch.Tensor]:
+        """Call a model on inputs that it may change; return its results."""
+        contract = known or self._contract or Contract()
+        before = {at: v._version for at, v in enumerate(inputs) if isinstance(v, torch.Tensor)}
+        found = ModelCall(contract, self.class_named).call(model, inputs)
+        results = self._as_tensors(found)
+        after = {at: v._version for at, v in enumerate(inputs) if isinstance(v, torch.Tensor)}
+        changed = {at for at, version in before.items() if after[at] != version}
+        if not changed <= {*contract.changed}:
+            raise self._complaint(CHANGES_SOMETIMES, self._forward)
+        return results
+
+    def _as_tensors(self, found: Sequence[object]) -> list[torch.Tensor]:
+        results = [value for value in found if isinstance(value, torch.Tensor)]
+        if len(results) != len(found):
+            what = "forward() must return the same shapes and dtypes every time"
+            raise self._complaint(what, self._forward)
+        return results
+
+    def _other_inputs(self) -> Fault:
+        what = "get_inputs() must return the same shapes, dtypes and constants every time"
+        return self._complaint(what, self.named("get_inputs"))
 
     @property
     def _forward(self) -> object:
@@ -640,63 +731,38 @@ class ReferenceServer(Server):
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
 
 
-def perturb_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
-    """Change every element of the parameters, as training does; return the names of those changed.
+def _arguments(given: Any, constructor: Any) -> Arguments:
+    """Return the constructor's arguments: a list, a dictionary by name, or a list of these two.
 
-    An untrained model has structure that no trained one has: a LayerNorm multiplies by 1 and adds
-    0, layers are copies of one layer, a matrix is the identity. A kernel that counts on it would
-    seem correct. An element keeps its sign; a zero becomes a small number, and elements that are
-    all one number below `UNTRAINED` become about `TRAINED_SHARE`. Real and imaginary parts are
-    elements. Parameters that take no gradient change only if all their elements are one number,
-    and so do running means and variances of a BatchNorm; other buffers are part of the computation
-    and are kept.
+    `[list, dict]` are two arguments where the keys name no parameters, or nothing tells them apart.
     """
-    rng = torch.Generator().manual_seed(seed)
-    found = dict(model.named_parameters())
-    for prefix, module in model.named_modules():
-        if isinstance(module, torch.nn.modules.batchnorm._NormBase):
-            kept = {name: getattr(module, name) for name in ("running_mean", "running_var")}
-            dot = "." if prefix else ""
-            found |= {f"{prefix}{dot}{n}": v for n, v in kept.items() if v is not None}
-    changed: list[str] = []
-    for name in sorted(found.keys() & model.state_dict().keys()):
-        value = found[name]
-        real = value.is_floating_point()
-        if not (real or (value.is_complex() and not value.is_conj())) or not value.numel():
-            continue
-        flat = value.detach() if real else torch.view_as_real(value.detach())
-        parts = torch.split(flat.view(-1), PERTURBED_AT_ONCE) if flat.is_contiguous() else (flat,)
-        first = _wide(parts[0]).flatten()[0]
-        constant = all(bool((_wide(part) == first).all()) for part in parts)
-        if (constant and not first.isfinite()) or not (constant or value.requires_grad):
-            continue
-        zeros = any(bool((_wide(part) == 0).any()) for part in parts)
-        typical = _typical(parts) if zeros else 0.0
-        uniform = constant and value.requires_grad and value.numel() > 1
-        untrained = uniform and 0 < abs(float(first)) < UNTRAINED
-        for part in parts:
-            wide = _wide(part)
-            noise = torch.rand(part.shape, generator=rng, dtype=wide.dtype)
-            noise = noise.mul_(2 * TRAINED_SHARE).sub_(TRAINED_SHARE)
-            trained = wide.sign() * (TRAINED_SHARE + noise / 2) if untrained else wide * (1 + noise)
-            part.copy_(torch.where(wide == 0, typical * noise, trained))
-        changed.append(name)
-    return tuple(changed)
+    if isinstance(given, dict):
+        return Arguments((), given)
+    match given:
+        case [list() | tuple() as positional, dict() as named] if given:
+            both = _binds(constructor, *positional, **named)
+            if both and (named or not (positional and _binds(constructor, *given))):
+                return Arguments(positional, named)
+    return Arguments(list(given))
 
 
-def _wide(part: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in single precision, or as it is: PyTorch can hardly compute with 8 bits."""
-    return part if part.dtype == torch.float64 else part.float()
+def _binds(function: Any, *positional: object, **named: object) -> bool:
+    """Return whether a class or a function can be called so."""
+    try:
+        inspect.signature(function).bind(*positional, **named)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
-def _typical(parts: Sequence[torch.Tensor]) -> float:
-    """Return the root mean square of the finite elements of a tensor; 1 if it is 0."""
-    squares, count = 0.0, 0
-    for part in parts:
-        wide = _wide(part)
-        known = wide[wide.isfinite()]
-        squares, count = squares + float(known.double().square().sum()), count + known.numel()
-    return math.sqrt(squares / count) or 1.0
+def _parameters(function: Any) -> list[str]:
+    """Return the names of the parameters that can be passed by position."""
+    try:
+        known = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return []
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, each in known.items() if each.kind in places]
 
 
 def item_seed(seed: int, step: int) -> int:
@@ -714,15 +780,40 @@ def _copies(inputs: Sequence[object]) -> list[object]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
-def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) -> torch.Tensor:
-    """Return a tensor of `shape`, assembled from parts of tensors of another shape."""
+def _unpacked(wanted: int) -> tuple[int, int, int]:
+    """Return the kind, the variant and the `Want` bits of a request."""
+    bits = (1 << KIND_SHIFT) - 1
+    return wanted >> KIND_SHIFT & bits, wanted >> VARIANT_SHIFT, wanted & bits
+
+
+def _cut(drawn: Sequence[object], shape: tuple[int, ...], place: float) -> torch.Tensor:
+    """Return a tensor of `shape`, assembled from parts of tensors of another shape.
+
+    A part begins at a share `place` of each axis: a square part of a matrix is along its diagonal.
+    """
     tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
     for axis, extent in enumerate(shape):
         if extent > tensors[0].shape[axis]:
             tensors = [torch.cat(tensors[i:] + tensors[:i], axis) for i in range(len(tensors))]
-        start = rng.randint(0, tensors[0].shape[axis] - extent)
+        start = int(place * (tensors[0].shape[axis] - extent + 1))
         tensors = [tensor.narrow(axis, start, extent) for tensor in tensors]
     return tensors[0].clone(memory_format=torch.contiguous_format)
+
+
+def _fitting(value: torch.Tensor, like: torch.Tensor, extents: Mapping[int, int]) -> torch.Tensor:
+    """Return integers that fit other extents where those of `like` fit the declared ones.
+
+    Integers of which the largest is in the upper half of an extent, such as lengths, offsets and
+    indices, are taken to belong to that extent.
+    """
+    if not _is_whole(value) or value.dtype is torch.bool or not like.numel():
+        return value
+    most = int(like.amax())
+    extent = min((each for each in extents if most <= each < 2 * most), default=0)
+    grown = extents.get(extent, extent) - extent
+    if grown < 0:
+        return value.clamp(max=max(most + grown, int(like.amin().clamp(max=1))))
+    return torch.where(value == extent, value + grown, value)
 
 
 def _copied_model(

@@ -21,13 +21,17 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child import kernel_weights, model_call, work_watch
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
-from akg_tui.evaluate.child.protocol import Layout, Plan, Status
+from akg_tui.evaluate.child.model_call import ModelCall
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol import value_tree
+from akg_tui.evaluate.protocol.child_protocol import Contract, Group, Layout, Plan, Status
+from akg_tui.evaluate.protocol.value_tree import Arguments, Mismatch, described
 from akg_tui.evaluate.sandbox.confinement import OPEN_FILES
-from akg_tui.kernel_files import split_files
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
@@ -37,25 +41,18 @@ POISON = 0x5A
 """A byte that, repeated, is a large number in any dtype: 1.5e16 in float32, 203 in float16,
 20 in float8_e4m3fn."""
 
-CHANGED_RESULTS = (
-    "the result of an earlier call changed: it lies in memory that the kernel uses again, or in "
-    "that of an input (return newly allocated memory)"
-)
-
 WARMED = 6
 WARMED_FROM = 4 << 20
 WARMED_BYTES = 512 << 20
 """For how many results memory is warmed before the first call, the bytes of a result from which it
-is, and the most bytes."""
+is, and the most bytes. Smaller ones are called often enough, and warm memory lies in other pages in
+each process, which moves their times."""
 
 _M_PERTURB = -6
 
 PLAN_FDS = ("plan", "report", "state", "inputs", "addresses")
 
 Memory = dict[str, mmap.mmap]
-Outcome = Callable[[], object]
-"""Returns what the model returned, or raises what it raised."""
-
 _mapped: list[Memory] = []
 
 
@@ -64,6 +61,7 @@ class ResultForm(NamedTuple):
 
     shape: torch.Size
     dtype: torch.dtype
+    name: str = ""
 
 
 class Server:
@@ -72,25 +70,36 @@ class Server:
     broken = Status.BUILD
     """The status of a failure where the file lacks a name that its plan needs."""
 
+    copies_kept = True
+    """Whether a result that the model keeps is copied."""
+
     def __init__(self, plan: Plan, memory: Memory) -> None:
         self.plan = plan
         self.memory = memory
         self.model: Callable[..., object] = _no_model
         self.arguments: list[object] = []
+        """The values of the flat list of inputs."""
+        self.model_call = ModelCall(Contract(), self.named)
+        self._changed_memory: frozenset[int] = frozenset()
+        """The memory of the arguments that are results too: it is theirs, and stays."""
         self._result_forms: tuple[ResultForm, ...] = ()
         self._address_format = struct.Struct("<")
-        self.calls = 0
-        self.results: dict[int, list[torch.Tensor]] = {}
-        """The results that the judge may still read, by number of their call."""
-        self.is_plain = False
-        """Whether the model returned tensors that can be told as they are; no memory is guarded."""
-        self.is_copying = False
+        self.results: list[torch.Tensor] = []
+        """The results of the last call, which the judge may still read."""
+        self._places: list[model_call.Place] = []
+        """Where the arguments lie."""
         self._guarded: GuardedArguments | None = None
         self._guarded_results = GuardedResults()
+        self._keeps = False
+        """Whether the memory of a result outlived it."""
         self.numbers: list[tuple[int, torch.Tensor]] = []
         """The position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
+        if plan.threads:
+            torch.set_num_threads(plan.threads)
+            # For a kernel with an OpenMP library of its own.
+            os.environ["OMP_NUM_THREADS"] = str(plan.threads)
 
     def start(self) -> int:
         """Load the model; return the number of bytes written to the report."""
@@ -100,65 +109,77 @@ class Server:
         """Serve a request other than a call."""
         raise Fault(Status.CALL, "this process can only be called")
 
-    def call(self, held: int, pinned: int, outcome: Outcome | None = None) -> None:
-        """Call the model once, and write the addresses of its results.
-
-        The results of `held` calls before this one, and of call number `pinned`, stay in memory.
-        `outcome`: the model was called already.
-        """
-        self.calls += 1
-        # First, so that the new results can use the memory of old ones.
-        oldest = self.calls - held
-        for number in [n for n in self.results if n < oldest and n != pinned]:
-            del self.results[number]
+    def call(self) -> None:
+        """Call the model once, and write the addresses of its results."""
+        self._drop_results()
         try:
-            result = outcome() if outcome is not None else self._result_of_model()
+            found = self._called()
         except BaseException as error:
             raise self.fault(error, Status.CALL) from error
-        tensors = checked_results(result, self._result_forms, self.plan.strides)
+        results = checked_results(found, self._result_forms, self.plan.strides)
+        self.results = [
+            each.clone() if self._is_copied(at, each) else each for at, each in enumerate(results)
+        ]
         if self._guarded is not None:
+            self.check_places()
             self._guarded.check()
             self._guarded_results.check()
-        given = result if isinstance(result, tuple | list) else (result,)
-        as_given = all(ours is theirs for ours, theirs in zip(tensors, given, strict=True))
-        self.is_plain = as_given and self._guarded is None
-        if self.is_copying or self._use_memory_again(tensors):
-            self.is_copying = True
-            tensors = [tensor.clone() for tensor in tensors]
-        self.results[self.calls] = tensors
-        self._tell_addresses(tensors)
+        self._tell_addresses()
 
-    def _result_of_model(self) -> object:
+    def check_places(self) -> None:
+        """Refuse a model that gave an argument other memory; not while it is timed."""
+        names = self.plan.inputs.names if self.plan.inputs is not None else ()
+        if why := model_call.moved(self._places, self.arguments, names):
+            raise Fault(Status.WRONG, why)
+
+    def _drop_results(self) -> None:
+        """Drop the results of the last call, so that new results can use their memory.
+
+        A caller owns a result. Where its memory outlives it, the kernel keeps a buffer: from then
+        on each result is copied, at the kernel's cost.
+        """
+        memory = [
+            StorageWeakRef(each.untyped_storage())  # type: ignore[no-untyped-call]
+            for each in self.results
+            if each.untyped_storage()._cdata not in self._changed_memory
+        ]
+        self.results = []
+        self._keeps = self._keeps or not all(
+            each.expired()  # type: ignore[no-untyped-call]
+            for each in memory
+        )
+
+    def _is_copied(self, at: int, result: torch.Tensor) -> bool:
+        """Return whether a result is in memory that is not its own: an input's, or NumPy's.
+
+        Where the reference's is a changed argument, that argument's memory is its own.
+        """
+        if not self.copies_kept:
+            return False
+        storage, contract = result.untyped_storage(), self.plan.contract
+        returned = len(self._result_forms) - len(contract.changed)
+        if storage._cdata in self._changed_memory and (at in contract.aliased or at >= returned):
+            return False
+        return self._keeps or not storage.resizable()
+
+    def _called(self) -> Sequence[object]:
+        """Call the model; return the results, changed arguments included."""
         for position, value in self.numbers:
             self.arguments[position] = value.item()
         if self._guarded is None:
-            return self.model(*self.arguments)
+            return self.model_call.call(self.model, self.arguments)
         self._guarded.fill()
         with self._guarded_results:
-            return self.model(*self.arguments)
-
-    def _use_memory_again(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Return whether results lie where those of the call before lie.
-
-        A model with one buffer has each result copied, at its cost. Several buffers in turn are
-        refused, because they overwrite results of calls before without that being seen at once.
-        """
-        addresses = {tensor.data_ptr() for tensor in tensors if tensor.numel()}
-        for number, others in self.results.items():
-            if any(other.data_ptr() in addresses for other in others):
-                if number < self.calls - 1:
-                    raise Fault(Status.WRONG, CHANGED_RESULTS)
-                return True
-        return False
+            return self.model_call.call(self.model, self.arguments)
 
     def wake(self) -> None:
         """Report the last results again, so that the code around a call is in the caches."""
-        last = self.results.get(self.calls)
-        if last is not None:
-            self._tell_addresses(checked_results(last, self._result_forms, self.plan.strides))
+        if self.results:
+            self.results = checked_results(self.results, self._result_forms, self.plan.strides)
+            self._tell_addresses()
 
-    def _tell_addresses(self, tensors: Sequence[torch.Tensor]) -> None:
-        values = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+    def _tell_addresses(self) -> None:
+        values = [n for tensor in self.results for n in (tensor.data_ptr(), *tensor.stride())]
         self._address_format.pack_into(self.memory["addresses"], 0, *values)
 
     def rebind(self, plan: Plan, memory: Memory) -> None:
@@ -166,8 +187,7 @@ class Server:
         self.plan = plan
         self._poison()
         self.memory = memory
-        self.results.clear()
-        self.is_plain = False
+        self.results = []
         self.bind()
 
     def bind(self) -> None:
@@ -182,10 +202,19 @@ class Server:
         else:
             self.arguments = list(layouts.load(plan.inputs, inputs, 0))
         self.numbers = layouts.numbers(plan.inputs, inputs, 0)
-        self._result_forms = result_forms(plan.outputs)
+        self._bind_contract(plan.outputs)
         self._address_format = layouts.address_format(plan.outputs)
         if not plan.poisoned and not plan.device:
             warm_heap(plan.outputs.size)
+
+    def _bind_contract(self, outputs: Layout) -> None:
+        self._result_forms = result_forms(outputs)
+        self.model_call = ModelCall(self.plan.contract, self.named)
+        self._places = model_call.places_of(self.arguments)
+        changed = (self.arguments[at] for at in self.plan.contract.changed)
+        self._changed_memory = frozenset(
+            each.untyped_storage()._cdata for each in changed if isinstance(each, torch.Tensor)
+        )
 
     def _poison(self) -> None:
         # On a device results lie in its own memory, and memory of the host is the driver's.
@@ -199,13 +228,15 @@ class Server:
         """
         if isinstance(error, Fault):
             return error
-        files = self.plan.files or (self.plan.filename,)
-        return Fault(*describe(error, files, status, first_line(function)))
+        if isinstance(error, Mismatch):
+            status = Status.WRONG if self.broken is Status.BUILD else status
+            return Fault(status, f"wrong result: {error}")
+        return Fault(*describe(error, self.plan.files.names, status, first_line(function)))
 
     def execute(self) -> None:
         """Run the file's top level."""
         plan = self.plan
-        texts = split_files(plan.files or (plan.filename,), plan.source)
+        texts = plan.files.texts
         for name, text in texts.items():
             remember_source(name, text)
             Path(name).write_text(text, "utf-8")
@@ -215,7 +246,7 @@ class Server:
         # Dataclasses and torch.compile look their module up by name.
         sys.modules[self._module.__name__] = self._module
         try:
-            exec(compile(texts[plan.filename], plan.filename, "exec"), self._module.__dict__)
+            exec(compile(plan.files.text, plan.filename, "exec"), self._module.__dict__)
         except BaseException as error:
             raise self.fault(error, self.broken) from error
 
@@ -223,20 +254,30 @@ class Server:
         """Return the object that the file binds to `name`, or None."""
         return getattr(self._module, name, None)
 
-    def construct(self, name: str, arguments: Sequence[object]) -> Callable[..., object]:
-        """Return an instance of the file's class `name`, made under the plan's seed."""
+    def construct(
+        self,
+        name: str,
+        arguments: Arguments,
+        weights: Mapping[str, torch.Tensor] | None = None,
+    ) -> Callable[..., object]:
+        """Return an instance of the file's class `name`, made under the plan's seed.
+
+        It has the `weights`, in `__init__` already, unless it lacks one of them.
+        """
         made = self.named(name)
         if not callable(made):
             raise Fault(self.broken, located(self.plan.filename, 1, f"no class {name} is defined"))
         seed_all(self.plan.seed)
         status = Status.CALL if self.broken is Status.BUILD else self.broken
         try:
-            model = made(*arguments)
+            with kernel_weights.given_during_init(made, weights or {}):
+                model = arguments.call(made)
         except BaseException as error:
             raise self.fault(error, status, getattr(made, "__init__", None)) from error
         if not callable(model):
             what = f"{name} makes a {type(model).__name__}, which can't be called"
             raise Fault(status, located(self.plan.filename, None, what))
+        kernel_weights.give(model, weights or {})
         called: Callable[..., object] = model
         return called
 
@@ -245,80 +286,97 @@ class KernelServer(Server):
     """Serves `ModelNew`, with the reference's constructor arguments and weights."""
 
     def start(self) -> int:
-        """Load the kernel; return 1 + the position of a weight that it lacks, or 0."""
+        """Load the kernel; return the bytes of a remark on its weights in the report, or 0."""
         self._poison()
+        foreign = work_watch.asked_of_ctypes() if self.plan.watched else None
         self.execute()
-        state, arguments = self.memory["state"], self.plan.arguments
-        if arguments is None or self.plan.weights is None:
+        state, known = self.memory["state"], self.plan.arguments
+        if known is None or self.plan.weights is None:
             raise Fault(Status.CALL, "the plan of a kernel needs arguments and weights")
         # Copies: a kernel that writes to these must not reach the judge's memory.
         given = [
             value.clone() if isinstance(value, torch.Tensor) else value
-            for value in layouts.load(arguments, state, 0)
+            for value in layouts.load(known, state, 0)
         ]
-        self.model = self.construct("ModelNew", given)
-        stored = layouts.views(self.plan.weights, state, arguments.size)
+        stored = layouts.views(self.plan.weights, state, known.size)
         wanted = dict(zip(self.plan.weights.names, stored, strict=True))
-        lacking = _copy_weights(self.model, wanted)
+        arguments = value_tree.nested_arguments(self.plan.constructor, given, self.named)
+        self.model = self.construct("ModelNew", arguments, wanted)
+        lacking = kernel_weights.lacking(self.model, wanted)
         if lacking and self.plan.trained:
-            what = _lacks(self.model, lacking, wanted)
             line = first_line(self.named("ModelNew"))
-            raise Fault(Status.BUILD, located(self.plan.filename, line, what))
+            raise Fault(Status.BUILD, located(self.plan.filename, line, lacking))
+        remark = lacking or kernel_weights.packed(self.model, wanted)
         self.bind()
-        return 1 + list(wanted).index(lacking) if lacking else 0
+        if foreign is not None:
+            self.model = work_watch.WatchedModel(self.model, foreign)
+        text = remark.encode("utf-8", "replace")[: len(self.memory["report"])]
+        self.memory["report"][: len(text)] = text
+        return len(text)
 
 
 class IdleServer(Server):
     """Returns results made beforehand, to measure the fixed cost of a call."""
 
+    copies_kept = False
+
     def start(self) -> int:
         """Make the results."""
         self.bind()
         made = [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
-        self.model = lambda *_: made
+        self.model = lambda *_, **__: made
         return 0
+
+    def _bind_contract(self, outputs: Layout) -> None:
+        returned = Group("list", (None,) * len(outputs.tensors))
+        contract = Contract(self.plan.contract.inputs, returned)
+        self.plan = msgspec.structs.replace(self.plan, contract=contract)
+        super()._bind_contract(outputs)
 
 
 def result_forms(outputs: Layout) -> tuple[ResultForm, ...]:
     """Return the form of each result in a layout."""
+    slots = outputs.tensors
+    names = outputs.names or ("",) * len(slots)
     return tuple(
-        ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype]) for slot in outputs.tensors
+        ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype], name)
+        for slot, name in zip(slots, names, strict=True)
     )
 
 
 def checked_results(
-    result: object,
+    results: Sequence[object],
     wanted: Sequence[ResultForm],
     strides: Sequence[str] = (),
     *,
     device: str = "cpu",
 ) -> list[torch.Tensor]:
-    """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
+    """Return a kernel's results as dense tensors; Fault(WRONG) unless they have the `wanted` form.
 
     `strides` has the worst stride class allowed for each result; empty: any class.
     """
-    results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(wanted):
-        what = f"wrong result: {describe_value(result)}, expected {len(wanted)} tensor(s)"
+        what = f"wrong result: {described(results)}, expected {len(wanted)} tensor(s)"
         raise Fault(Status.WRONG, what)
     tensors: list[torch.Tensor] = []
     for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
+        name = target.name if " " in target.name or "." in target.name else f"output {index}"
         # Not isinstance: a subclass could compute lazily, on reading.
         if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
-            what = f"wrong result: output {index} is {describe_value(value)}, not a tensor"
+            what = f"wrong result: {name} is {described(value)}, not a tensor"
             raise Fault(Status.WRONG, what)
         if value.shape != target.shape:
             got, want = list(value.shape), list(target.shape)
-            raise Fault(Status.WRONG, f"wrong shape: output {index} is {got}, expected {want}")
+            raise Fault(Status.WRONG, f"wrong shape: {name} is {got}, expected {want}")
         if value.dtype != target.dtype:
             got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
-            what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
+            what = f"wrong dtype: {name} is {got_type}, expected {want_type}"
             raise Fault(Status.WRONG, what)
         if value.device.type != device:
-            what = f"wrong device: output {index} is on {value.device}, expected {device}"
+            what = f"wrong device: {name} is on {value.device}, expected {device}"
             raise Fault(Status.WRONG, what)
         if value.layout is not torch.strided:
-            what = f"wrong result: output {index} is {value.layout}, expected torch.strided"
+            what = f"wrong result: {name} is {value.layout}, expected torch.strided"
             raise Fault(Status.WRONG, what)
         worst = strides[index] if strides else layouts.STRIDE_CLASSES[-1]
         dense = value
@@ -366,62 +424,19 @@ def seed_all(value: int) -> None:
     random.seed(value)
 
 
-def describe_value(value: object) -> str:
-    """Return a description of a value's type and shape, for a message."""
-    if isinstance(value, tuple | list):
-        return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}" if value is not None else "None"
-
-
 def first_line(function: object) -> int | None:
     """Return the line where a Python function begins, or None."""
     code = getattr(function, "__code__", None)
     return code.co_firstlineno if isinstance(code, types.CodeType) else None
 
 
-def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
-    """Copy the reference's weights to a model, which may have additional weights.
-
-    Return the name of a weight that the model lacks, and copy none then; "" if it lacks none.
-    """
-    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    for name, value in wanted.items():
-        same = own.get(name)
-        if same is None or (same.shape, same.dtype) != (value.shape, value.dtype):
-            return name
-    if isinstance(model, torch.nn.Module):
-        model.load_state_dict(wanted, strict=False)
-    return ""
-
-
-def _lacks(model: object, name: str, wanted: Mapping[str, torch.Tensor]) -> str:
-    """Return the message for a model without the weight `name`."""
-    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    shape, dtype = wanted[name].shape, wanted[name].dtype
-    known = ", ".join(wanted)
-    if name in own:
-        has, needs = f"{list(own[name].shape)} {own[name].dtype}", f"{list(shape)} {dtype}"
-        return f"{name!r} in ModelNew is {has}, expected {needs}, as in the reference"
-    others = (each for each, value in own.items() if (value.shape, value.dtype) == (shape, dtype))
-    renamed = next((each for each in others if each not in wanted), "")
-    if renamed:
-        return (
-            f"{name!r} is missing in ModelNew (rename {renamed!r}?); the reference's weights are "
-            f"given after __init__, by name: {known}"
-        )
-    return (
-        f"{name!r} is missing in ModelNew; the reference's weights are given after __init__, by "
-        f"name: {known}"
-    )
-
-
 def warm_heap(result_bytes: int) -> None:
-    """Have the C library hold memory whose pages exist, for results of this size and temporaries.
+    """Have the heap hold memory whose pages exist, for large results and temporaries.
 
-    A large block that was freed between others is too small for an aligned one of its size (in
-    glibc before 2.38), so the first calls would take new memory again and again. Of large tensors
-    few calls are timed, and a kernel that makes its results in `__init__` would seem faster. The
-    memory holds `POISON`.
+    Otherwise the first calls would wait for pages, of which large tensors have many, and few calls
+    of them are timed: a kernel that makes its results in `__init__` would seem faster. It takes
+    several results: an aligned block may not fit where a block of its size was freed (in glibc
+    before 2.38). The memory holds `POISON`.
     """
     if result_bytes >= WARMED_FROM:
         torch.empty(min(WARMED * result_bytes, WARMED_BYTES), dtype=torch.uint8).fill_(POISON)

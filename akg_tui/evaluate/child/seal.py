@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from akg_tui import dsl
+from akg_tui.dsl import compilers
 
 STEP = 0x9E3779B97F4A7C15
 LANES = (1 << 16, 1 << 12, 1 << 8, 1 << 4, 1)
@@ -68,8 +68,8 @@ def library() -> ctypes.CDLL | None:
 
     Loaded once, before any fork: no child may build or load them.
     """
-    with contextlib.suppress(dsl.CompilerMissing, dsl.CompileError, OSError):
-        loaded = dsl.compile_cpp(SOURCE, "-O3 -march=native")
+    with contextlib.suppress(compilers.CompilerMissing, compilers.CompileError, OSError):
+        loaded = compilers.compile_cpp(SOURCE, "-O3 -march=native")
         address, size, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
         loaded.seal.argtypes = [address, address, size, word, word]
         loaded.chain.argtypes = [address, size, address, size]

@@ -1,4 +1,4 @@
-"""Loads the compiler of `torch.compile`, with all that each new process would find out again.
+"""Loads the compiler of `torch.compile`, and finds out once what each process would find out again.
 
 Imported by the zygote of a judge that times compiled kernels, before it forks: its children then
 need a second less. Compiles nothing, so that it starts no thread and no OpenMP region.

@@ -26,10 +26,11 @@ from pathlib import Path
 
 import msgspec
 
-from akg_tui.evaluate.child import call_loop, child_main, protocol, seal
-from akg_tui.evaluate.dsls import DSLS, torch_headers
-from akg_tui.evaluate.processes import process_watch
-from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
+from akg_tui.dsl import torch_headers
+from akg_tui.dsl.adapters import DSLS
+from akg_tui.evaluate.child import child_main, seal
+from akg_tui.evaluate.protocol import child_protocol
+from akg_tui.evaluate.sandbox import confinement, namespaces, process_watch, seccomp
 from akg_tui.evaluate.sandbox.confinement import Confinement
 from akg_tui.evaluate.sandbox.namespaces import PidNamespaceForker
 from akg_tui.evaluate.targets import TARGETS, Target
@@ -121,36 +122,38 @@ class Zygote:
 
     def _serve_request(self) -> bool:
         try:
-            data, fds = protocol.receive(self._control, 1)
+            data, fds = child_protocol.receive(self._control, 1)
         except ConnectionResetError:  # the judge ended before it read all replies
             return False
         if not data:
             return False
-        request = msgspec.json.decode(data, type=protocol.Request)
-        if not isinstance(request, protocol.Fork):
+        request = msgspec.json.decode(data, type=child_protocol.Request)
+        if not isinstance(request, child_protocol.Fork):
             capture = self._captures.get(request.number)
             if capture is None:
-                return self._reply(protocol.Failure(f"{request.number} is no child of the zygote"))
-            if isinstance(request, protocol.ReadOutput):
+                return self._reply(
+                    child_protocol.Failure(f"{request.number} is no child of the zygote")
+                )
+            if isinstance(request, child_protocol.ReadOutput):
                 capture.drain_all()
-                return self._reply(protocol.Output(request.number, capture.text()))
+                return self._reply(child_protocol.Output(request.number, capture.text()))
             self._kill(request.number)
             return True
-        reply: protocol.Reply
+        reply: child_protocol.Reply
         carried: list[int] = []
         try:
             pid = self._fork(request, fds[0])
             carried = [os.pidfd_open(pid)]
-            reply = protocol.Forked(pid)
+            reply = child_protocol.Forked(pid)
         except OSError as error:
-            reply = protocol.Failure(f"a process could not be made: {error}")
+            reply = child_protocol.Failure(f"a process could not be made: {error}")
         try:
             return self._reply(reply, carried)
         finally:
             for fd in [*fds, *carried]:
                 os.close(fd)
 
-    def _reply(self, reply: protocol.Reply, fds: Sequence[int] = ()) -> bool:
+    def _reply(self, reply: child_protocol.Reply, fds: Sequence[int] = ()) -> bool:
         """Send a reply to the judge; return False if the judge has ended."""
         try:
             socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
@@ -158,7 +161,7 @@ class Zygote:
             return False
         return True
 
-    def _fork(self, request: protocol.Fork, channel: int) -> int:
+    def _fork(self, request: child_protocol.Fork, channel: int) -> int:
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writing, True)
         try:
@@ -193,7 +196,7 @@ class Zygote:
         self._ending[gone] = pid
         self._poll.register(gone, select.POLLIN)
 
-    def _reap(self, gone: int) -> protocol.Ended:
+    def _reap(self, gone: int) -> child_protocol.Ended:
         """Wait for a killed child; return its exit status and output."""
         pid = self._ending.pop(gone)
         self._poll.unregister(gone)
@@ -207,7 +210,7 @@ class Zygote:
         with contextlib.suppress(KeyError):  # the last writer had closed it before
             self._poll.unregister(capture.fd)
         os.close(capture.fd)
-        return protocol.Ended(pid, status, capture.text())
+        return child_protocol.Ended(pid, status, capture.text())
 
     def _end_all(self) -> None:
         for pid in self._captures.keys() - self._ending.values():
@@ -234,7 +237,6 @@ def fork_zygote(
         # One of `modules` may have put a target in the place of another.
         for name in TARGETS[target].preloaded():
             importlib.import_module(name)
-    call_loop.library()
     if TARGETS[target].device:
         seal.library()
     torch_headers.use(importlib.import_module("torch.utils.cpp_extension"))
@@ -257,6 +259,7 @@ def fork_zygote(
         ours.close()
         unneeded.close()
         os.environ |= {"HOME": str(home), "TMPDIR": str(home)}
+        DSLS[dsl].prepare(target)
         # In a new session: a signal for the judge's group must not reach the zygote.
         os.setsid()
         forker = None if namespaces.enter_pid_namespace(control.fileno()) else PidNamespaceForker()

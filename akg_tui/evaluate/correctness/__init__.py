@@ -12,15 +12,12 @@ from akg_tui.evaluate.correctness.error_bounds import (
     pooled_bounds,
     widened,
     widest,
-    with_slices,
 )
 from akg_tui.evaluate.correctness.error_metric import CEILINGS, FLOORS, Bound, all_finite, differ
-from akg_tui.evaluate.correctness.near_ties import Alternatives
 
 __all__ = [
     "CEILINGS",
     "FLOORS",
-    "Alternatives",
     "Bound",
     "Comparison",
     "accepts",
@@ -34,5 +31,4 @@ __all__ = [
     "pooled_bounds",
     "widened",
     "widest",
-    "with_slices",
 ]

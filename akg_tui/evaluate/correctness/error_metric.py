@@ -1,10 +1,7 @@
-"""The error of a result beside the reference's, and the bounds that a dtype sets to it.
+"""The error of a result beside the reference's, and what a dtype says of errors.
 
 The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double precision where
 the reference allows it.
-
-A slice of a result along an axis (a channel) may be so small beside the whole that zeros lie within
-the bound. The elements of such a slice are compared with the rms of the slice.
 """
 
 from __future__ import annotations
@@ -12,38 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 
-from akg_tui.evaluate.child.protocol import FEW
-from akg_tui.evaluate.child.tensor_layout import FLOAT8, computable
+from akg_tui.evaluate.protocol.child_protocol import FEW
+from akg_tui.evaluate.protocol.tensor_layout import FLOAT8, computable
 
-FLOORS = {
-    torch.float64: 1e-12,
-    torch.complex128: 1e-12,
-    torch.float32: 2e-6,
-    torch.complex64: 2e-6,
-    torch.float16: 2e-3,
-    torch.bfloat16: 1.6e-2,
-    torch.float8_e4m3fn: 2**-4,
-    torch.float8_e4m3fnuz: 2**-4,
-    torch.float8_e5m2: 2**-3,
+LIMITS = {
+    (torch.float64, torch.complex128): (1e-12, 1e-9),
+    (torch.float32, torch.complex64): (2e-6, 1e-4),
+    (torch.float16,): (2e-3, 1e-2),
+    (torch.bfloat16,): (1.6e-2, 5e-2),
+    (torch.float8_e4m3fn, torch.float8_e4m3fnuz): (2**-4, 3 * 2**-4),
+    (torch.float8_e5m2,): (2**-3, 3 * 2**-3),
 }
-"""The least bounds; in half precision the bound where no exact results are known."""
-
-CEILINGS = {
-    torch.float64: 1e-9,
-    torch.complex128: 1e-9,
-    torch.float32: 1e-4,
-    torch.complex64: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 5e-2,
-    torch.float8_e4m3fn: 3 * 2**-4,
-    torch.float8_e4m3fnuz: 3 * 2**-4,
-    torch.float8_e5m2: 3 * 2**-3,
-}
-"""The largest allowed error of a candidate, for any condition of the reference."""
+FLOORS = {dtype: least for dtypes, (least, _) in LIMITS.items() for dtype in dtypes}
+"""The errors of eager PyTorch on common operators, with a margin: the least bounds, and the
+reference's own error where no exact results are known."""
+CEILINGS = {dtype: most for dtypes, (_, most) in LIMITS.items() for dtype in dtypes}
+"""The largest bounds, for any condition of the reference."""
 
 HALF = (torch.float16, torch.bfloat16, *FLOAT8)
 
@@ -51,11 +35,8 @@ BLOCK = 1 << 17
 """The elements that a thread compares at a time."""
 
 NEGLIGIBLE = {
-    torch.float64: torch.finfo(torch.float64).tiny,
-    torch.complex128: torch.finfo(torch.float64).tiny,
-    torch.float32: 1e-31,
-    torch.complex64: 1e-31,
-    torch.bfloat16: 1e-31,
+    **dict.fromkeys((torch.float64, torch.complex128), torch.finfo(torch.float64).tiny),
+    **dict.fromkeys((torch.float32, torch.complex64, torch.bfloat16), 1e-31),
 }
 """Differences that do not count.
 
@@ -63,22 +44,8 @@ Flushed denormal numbers are smaller. In single precision a kernel that bounds t
 exponential leaves more: for z = -350, z / (1 + exp(80)) is -6e-33 instead of 0. (CPUs do not flush
 float16, whose denormal numbers are not small; nor are those of 8 bits.)"""
 
-PLAIN_SCALE = 1e-20
-"""Below this scale `NEGLIGIBLE` differences are not negligible beside a tolerance."""
-
-
 MASK_SHARE = 1e-2
 """The rms of the elements beside a mask is below this share of the mask's magnitude."""
-
-
-class SmallSlices(NamedTuple):
-    """The slices along an axis of a result that are small.
-
-    `which` is true for them; it has one element a slice, and the dimensions of the result.
-    """
-
-    axis: int
-    which: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -87,9 +54,10 @@ class Bound:
 
     `exact`: whether double-precision results are the standard (computed by the same path).
     `scale`: what rms(r) is at least in the metric, because a result of few elements may be small by
-    luck. `origin`: what the tolerance is derived from, in a short phrase. `slices`: those with a
-    scale of their own. `mask`: a number whose elements do not count in rms(r). `decided`: the share
-    of elements that may be wrong where no alternatives are known, because rounding decides.
+    luck. `origin`: what the tolerance is derived from, in a short phrase. `mask`: a number whose
+    elements do not count in rms(r). `decided`: the share of elements that may be wrong, because
+    rounding decides steps inside the reference; `where`: true for these, if they are known. `sums`:
+    the largest error of adding one by one. `size`: rms(r) of ordinary results.
     """
 
     tolerance: float
@@ -97,21 +65,14 @@ class Bound:
     exact: bool = False
     scale: float = 0.0
     origin: str = field(default="", compare=False)
-    slices: tuple[SmallSlices, ...] = field(default=(), compare=False)
     mask: float | None = None
     decided: float = 0.0
+    where: torch.Tensor | None = field(default=None, compare=False)
+    sums: float = field(default=0.0, compare=False)
+    size: float = field(default=0.0, compare=False)
 
 
 PLAIN = Bound(0.0)
-
-
-def slice_scales(values: torch.Tensor, axis: int) -> torch.Tensor:
-    """Return the rms of each slice along an axis, in as many dimensions as `values` has."""
-    others = [each for each in range(values.dim()) if each != axis]
-    kind = torch.complex128 if values.is_complex() else torch.float64
-    norms = torch.linalg.vector_norm(computable(values), dim=others, keepdim=True, dtype=kind)
-    count = max(values.numel() // values.shape[axis], 1)
-    return torch.div(norms, math.sqrt(count))
 
 
 def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
@@ -140,31 +101,42 @@ def differ(
     )
 
 
+def scale_of(native: torch.Tensor, target: torch.Tensor, bound: Bound = PLAIN) -> float:
+    """Return rms(r) of the metric, over the elements that count."""
+    counted = computable(target)
+    size = rms(counted)
+    if bound.mask is not None or not (math.isfinite(size) and all_finite((native,))):
+        counts = torch.isfinite(counted) & torch.isfinite(computable(native))
+        size = rms(counted[counts & (counted != bound.mask)] if bound.mask else counted[counts])
+    return max(size, bound.scale) or 1e-300
+
+
 def errors_of(
-    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor, bound: Bound = PLAIN
+    result: torch.Tensor,
+    native: torch.Tensor,
+    target: torch.Tensor,
+    bound: Bound = PLAIN,
+    scale: float | None = None,
 ) -> torch.Tensor:
-    """Return the metric for every element; zero where the reference is not finite."""
+    """Return the metric for every element; zero where the reference is not finite.
+
+    `scale` is rms(r) where it is known.
+    """
     kind = torch.complex128 if native.is_complex() else torch.float64
+    scale = scale_of(native, target, bound) if scale is None else scale
     ours, theirs = result.to(kind, copy=True), target.to(kind)
-    count = native.numel()
-    if not all_finite((native,)):
+    if not all_finite((native, theirs)):
         finite = torch.isfinite(computable(native))
-        count = int(finite.sum())
-        # Where the native result overflows only the mask counts; an exact overflow has no error.
+        # Where the native result overflows only its place counts; an exact overflow has no error.
         theirs = torch.where(torch.isfinite(theirs), theirs, native.to(kind))
         theirs = torch.where(finite, theirs, torch.zeros((), dtype=kind))
         ours = torch.where(finite, ours, torch.zeros((), dtype=kind))
-    size = theirs.abs()
-    counted = size if bound.mask is None else size[theirs != bound.mask]
-    whole = max(rms(counted, count - (size.numel() - counted.numel())), bound.scale)
-    scale: float | torch.Tensor = whole or 1e-300
-    for axis, which in bound.slices:
-        scales = slice_scales(theirs, axis)
-        scales = torch.where(which & (scales > 0), scales, math.inf)
-        scale = torch.minimum(scales, torch.as_tensor(scale, dtype=torch.float64))
-    difference = ours.sub_(theirs).abs()
-    difference.masked_fill_(difference <= NEGLIGIBLE.get(native.dtype, 0.0), 0.0)
-    return difference.div_(size.add_(scale))
+    difference = ours.sub_(theirs)
+    difference = difference.abs() if difference.is_complex() else difference.abs_()
+    negligible = NEGLIGIBLE.get(native.dtype, 0.0)
+    if negligible > 1e-12 * scale:  # a pass less where it makes no difference
+        difference.masked_fill_(difference <= negligible, 0.0)
+    return difference.div_(theirs.abs().add_(scale))
 
 
 def worst_error(
@@ -178,23 +150,12 @@ def worst_error(
 
     In blocks that stay in a cache, and in place: whole tensors would go through memory eight times.
     """
-    count = native.numel()
-    if count == 0:
-        return 0.0
-    scale = max(rms(target, count), bound.scale)
-    # The scale is infinite or NaN if any value of the target is.
-    own_scales = bool(bound.slices) or bound.mask is not None
-    if own_scales or not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
-        return float(errors_of(result, native, target, bound).max())
-    kind = torch.complex128 if native.is_complex() else torch.float64
-    worst = 0.0
-    ours, theirs = result.reshape(-1), target.reshape(-1)
+    worst, scale = 0.0, scale_of(native, target, bound)
+    ours, known, theirs = (each.reshape(-1) for each in (result, native, target))
     block = BLOCK * torch.get_num_threads()
-    for start in range(0, count, block):
-        expected = theirs[start : start + block].to(kind)
-        difference = ours[start : start + block].to(kind, copy=True).sub_(expected)
-        errors = difference.abs() if difference.is_complex() else difference.abs_()
-        error = float(errors.div_(expected.abs().add_(scale)).amax())
+    for start in range(0, native.numel(), block):
+        at = slice(start, start + block)
+        error = float(errors_of(ours[at], known[at], theirs[at], scale=scale).amax())
         if not error <= worst:
             worst = error
             if not worst <= enough:
@@ -210,28 +171,22 @@ def mask_of(result: torch.Tensor) -> float | None:
     if result.dtype not in FLOORS or result.is_complex() or result.numel() < 2 * FEW:
         return None
     known = computable(result)
-    if not all_finite((known,)):
-        known = known[torch.isfinite(known)]
-        if not known.numel():
-            return None
-    mask = max(map(float, known.aminmax()), key=abs)
-    # In most results the largest number is there once, which two passes tell.
-    count = int((known == mask).sum())
-    if min(count, known.numel() - count) < FEW:
-        return None
-    others = rms(known[known != mask], known.numel() - count)
-    return mask if others < MASK_SHARE * abs(mask) else None
+    known = known if all_finite((known,)) else known[torch.isfinite(known)]
+    mask = max(map(float, known.aminmax()), key=abs) if known.numel() else 0.0
+    # In most results the largest number is there once, which one pass tells.
+    others = known[known != mask] if int((known == mask).sum()) >= FEW else known[:0]
+    return mask if others.numel() >= FEW and rms(others) < MASK_SHARE * abs(mask) else None
 
 
-def rms(values: torch.Tensor, count: int) -> float:
-    """Return the root of the sum of squares divided by `count`, the elements that count."""
+def rms(values: torch.Tensor) -> float:
+    """Return the root mean square of all values."""
     kind = torch.complex128 if values.is_complex() else torch.float64
     values = computable(values)
     norm = float(torch.linalg.vector_norm(values, dtype=kind))
     if math.isinf(norm):  # its squares overflow: an infinite scale would accept any error
         top = float(values.abs().max())
         norm = top * float(torch.linalg.vector_norm(values / top, dtype=kind))
-    return norm / math.sqrt(max(count, 1))
+    return norm / math.sqrt(max(values.numel(), 1))
 
 
 def strange_values(result: torch.Tensor, native: torch.Tensor) -> torch.Tensor:

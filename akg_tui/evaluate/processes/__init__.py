@@ -1,1 +1,1 @@
-"""The judge's side of child processes: the pool, workers, process limits, and shared memory."""
+"""The judge's side of child processes: the pool, workers, and shared memory."""

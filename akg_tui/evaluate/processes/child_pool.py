@@ -11,17 +11,18 @@ import itertools
 import math
 import os
 import shutil
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
-from akg_tui.evaluate.child.protocol import Assignment, Fork
-from akg_tui.evaluate.dsls import DSLS, torch_headers
-from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
-from akg_tui.evaluate.processes.process_watch import ResourceLimits, usable_memory
+from akg_tui.dsl import torch_headers
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
+from akg_tui.evaluate.protocol.child_protocol import Assignment, Fork
+from akg_tui.evaluate.sandbox.build_cache import BuildCaches, CopyFailed
+from akg_tui.evaluate.sandbox.process_watch import ResourceLimits, usable_memory
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import TARGETS
 from akg_tui.evaluate.targets.cpu import reference_threads
@@ -48,8 +49,6 @@ class ChildPool:
         self._private_folders = "private_folder" in held
         self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
         self.headers = torch_headers.TorchHeaders(torch_headers.home())
-        self._reserved: dict[tuple[str, bool], deque[Worker]] = {}
-        """Children prepared ahead, by the kernel's text and whether they build it."""
         self._vacated: list[Path] = []
         """The folders of children that are ending."""
         self._free_folders: list[Path] = []
@@ -67,23 +66,16 @@ class ChildPool:
         """The protections that this machine lacks, each with the reason."""
         return tuple(str(protection) for protection in self._offered if not protection.held)
 
-    @property
-    def reserves(self) -> bool:
-        """Whether children can be prepared ahead: not where their build cache is replaced."""
-        return self._caches.covered
-
     def wait(self, seconds: float) -> None:
         """Wait for something outside of the judge; a cancellation by the engine raises."""
         self._zygote.interrupts.check_within(seconds)
 
-    def fork_spares(self, count: int, *, reserved: bool = False) -> None:
+    def fork_spares(self, count: int) -> None:
         """Fork spares in the background until there are `count`.
 
         A spare is a fresh fork without a kernel, and has all protections except those that
-        depend on the writable folders. With `reserved`, children prepared ahead count too.
+        depend on the writable folders.
         """
-        if reserved:
-            count -= sum(len(children) for children in self._reserved.values())
         while self._zygote.spare_count < count:
             self._zygote.request_child(
                 Fork(
@@ -105,21 +97,6 @@ class ChildPool:
             self.fork_spares(self._zygote.spare_count + 1)
             self._zygote.wait_idle()
 
-    def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
-        """Prepare waiting spares, each for one of `sources`, in turn and in the background.
-
-        Spares are used in the order in which they were forked, which changes times by some
-        percent, so the caller shuffles the kernels that are compared.
-        """
-        if not self.reserves:
-            return
-        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
-            for source in sources:
-                if not self._zygote.spares:
-                    return
-                children = self._reserved.setdefault((source, builds), deque())
-                children.append(self._assigned(source, builds=builds))
-
     def await_idle(self) -> None:
         """Wait until no child is being forked or ended, which would disturb a timed call."""
         self._zygote.wait_idle()
@@ -127,8 +104,6 @@ class ChildPool:
             for spare in self._zygote.spares:
                 if spare.is_alive:  # `_assigned` skips a dead spare
                     spare.await_prepared(START_S)
-            for child in itertools.chain.from_iterable(self._reserved.values()):
-                self._await_confined(child)
         self._reuse_folders()
 
     def await_gone(self) -> None:
@@ -136,23 +111,16 @@ class ChildPool:
         self._zygote.await_gone()
         self._reuse_folders()
 
-    def tidy_caches(self, failed: str | None) -> None:
+    def tidy_caches(self, failed: KernelFiles | None) -> None:
         """Remove the build cache of a failed kernel, and old ones above the limits; see `tidy`."""
-        self._caches.tidy(failed)
+        self._caches.tidy(failed.sha256 if failed else None)
 
-    def holds_build(self, source: str) -> bool:
+    def holds_build(self, kernel: KernelFiles) -> bool:
         """Return whether what a kernel has built is still there."""
-        return self._caches.holds(source)
-
-    def release_reserved(self) -> None:
-        """Begin to end the children that were reserved and not needed."""
-        for child in itertools.chain.from_iterable(self._reserved.values()):
-            self._release(child)
-        self._reserved.clear()
+        return self._caches.holds(kernel.sha256)
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
-        self.release_reserved()
         self.await_gone()
         self._zygote.wait_idle()
         while self._zygote.spares:
@@ -161,29 +129,28 @@ class ChildPool:
         self._reuse_folders()
 
     @contextlib.contextmanager
-    def child(self, source: str, *, builds: bool = False) -> Iterator[Worker]:
-        """Yield a child for `source`, with nothing loaded; kill it when the block ends.
+    def child(self, files: KernelFiles, *, builds: bool = False) -> Iterator[Worker]:
+        """Yield a child for `files`, with nothing loaded; kill it when the block ends.
 
-        Only a child that `builds` leaves files in the build cache for others of its source, so it
+        Only a child that `builds` leaves files in the build cache for others of its files, so it
         may be called on the sample only.
         """
-        with self.children([source], builds=builds) as (worker,):
+        with self.children([files], builds=builds) as (worker,):
             yield worker
 
     @contextlib.contextmanager
-    def children(self, sources: Sequence[str], *, builds: bool = False) -> Iterator[list[Worker]]:
-        """Yield a child for each source, started together; they are killed as the block ends."""
+    def children(
+        self, sources: Sequence[KernelFiles], *, builds: bool = False
+    ) -> Iterator[list[Worker]]:
+        """Yield a child for each kernel, started together; they are killed as the block ends."""
         self._restore_caches(sources, builds=builds)
         children: list[Worker] = []
         try:
             # Before a kernel is loaded only our code runs, so no kernel caused a failure.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
-                self.fork_spares(
-                    sum(not self._reserved.get((source, builds)) for source in sources)
-                )
-                for source in sources:
-                    reserved = self._reserved_for(source, builds=builds)
-                    children.append(reserved or self._assigned(source, builds=builds))
+                self.fork_spares(len(sources))
+                for files in sources:
+                    children.append(self._assigned(files, builds=builds))
                 for child in children:
                     self._await_confined(child)
             yield children
@@ -191,7 +158,7 @@ class ChildPool:
             for child in children:
                 self._release(child)
 
-    def _restore_caches(self, sources: Sequence[str], *, builds: bool) -> None:
+    def _restore_caches(self, sources: Sequence[KernelFiles], *, builds: bool) -> None:
         """Restore build caches as their building child left them, if children can't cover them.
 
         A kernel that is compared with itself shares its cache.
@@ -199,23 +166,14 @@ class ChildPool:
         if self._caches.covered:
             return
         self._zygote.await_gone()
-        for source in dict.fromkeys(sources):
+        for files in dict.fromkeys(sources):
             try:
-                self._caches.restore(source, builds=builds)
+                self._caches.restore(files.sha256, builds=builds)
             except CopyFailed as error:
                 raise ChildFailed(FailureKind.BUILD, str(error)) from error
 
-    def _reserved_for(self, source: str, *, builds: bool) -> Worker | None:
-        children = self._reserved.get((source, builds))
-        while children:
-            child = children.popleft()
-            if child.is_alive:
-                return child
-            self._release(child)
-        return None
-
-    def _assigned(self, source: str, *, builds: bool) -> Worker:
-        """Return a spare with the folders of `source` assigned; `_await_confined` must follow."""
+    def _assigned(self, files: KernelFiles, *, builds: bool) -> Worker:
+        """Return a spare with the folders of `files` assigned; `_await_confined` must follow."""
         self.fork_spares(1)
         worker = self._zygote.take()
         # The out-of-memory killer may have killed a waiting spare.
@@ -224,10 +182,10 @@ class ChildPool:
             self.fork_spares(1)
             worker = self._zygote.take()
         try:
-            cache, folder = self._caches.folder(source), str(worker.folder)
+            cache, folder = self._caches.folder(files.sha256), str(worker.folder)
             environment = {"HOME": folder, "TMPDIR": folder}
             environment |= DSLS[self.task.target.dsl].caches(cache)
-            environment |= self.headers.environment(source)
+            environment |= self.headers.environment(files.page)
             limits = ResourceLimits(self.memory_bytes, (worker.folder, cache))
             worker.assign(Assignment(str(cache), environment, builds), limits)
         except BaseException:
@@ -280,7 +238,7 @@ class ChildPool:
                 f"{failed.message}; the limit is build_timeout_s under [timing] in task.toml: "
                 "a build that needs longer gets it there, then try again"
             )
-            raise ChildFailed(failed.kind, why, failed.detail) from failed
+            raise failed.saying(why) from failed
 
 
 class EvaluationError(EvaluationFailure):
@@ -299,4 +257,4 @@ def blamed_on(kind: FailureKind, name: str) -> Iterator[None]:
         message = failed.message
         if not message.startswith(name):
             message = f"{name}: {message}"
-        raise EvaluationError(kind, message, failed.detail) from failed
+        raise EvaluationError(kind, message, failed.detail, failed.fault) from failed

@@ -8,7 +8,6 @@ running can neither finish late nor disturb the other side.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import select
@@ -19,27 +18,32 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_escapes, strip_to_line, trimmed
-from akg_tui.evaluate.child import protocol
-from akg_tui.evaluate.child.faults import SEPARATOR
-from akg_tui.evaluate.child.protocol import Op, Plan, Status, Variation
-from akg_tui.evaluate.processes import process_watch
-from akg_tui.evaluate.processes.process_watch import ProcessWatch, ResourceLimits, StopCheck
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
+from akg_tui.evaluate.protocol import child_protocol
+from akg_tui.evaluate.protocol.child_protocol import (
+    SEPARATOR,
+    Checked,
+    Op,
+    Plan,
+    Status,
+    Variation,
+)
+from akg_tui.evaluate.reference_fault import Fault, FaultKind
+from akg_tui.evaluate.sandbox import process_watch
+from akg_tui.evaluate.sandbox.process_watch import ProcessWatch, ResourceLimits, StopCheck
 
 FAILURES: dict[int, FailureKind] = {
     status: FailureKind[status.name] for status in Status if status is not Status.OK
 }
 
 ZYGOTE_START_S = 120.0
-ZYGOTE_END_S = 10.0
 EXIT_WAIT_S = 0.5
-LIMITS_CHECK_S = 0.25
 DELAYED = 4
 """How many times its time limit an answer may take on a busy machine."""
 
@@ -49,23 +53,30 @@ PUNCTUAL_S = 0.05
 SPUN_S = 0.05
 """The seconds for which the judge waits for a device in a loop; then it sleeps between looks."""
 
-QUEUED_NAP_S = 0.00005
 STOP_SPIN_S = 0.0001
-STOP_NAP_S = 0.00002
-STOP_NAPPING_S = 0.01
-STOP_WAIT_S = 0.005
 STOP_LIMIT_S = 2.0
-"""The limit of a stop: microseconds, but on a busy machine each thread first waits for a CPU."""
+"""For a stop the judge waits in a loop, then with longer and longer naps, up to a limit. It takes
+microseconds, but on a busy machine each thread first waits for a CPU."""
 
 
 class EvaluationFailure(Exception):
-    """An evaluation ended early; `detail` is cleaned but may come from untrusted code."""
+    """An evaluation ended early; `detail` is cleaned but may come from untrusted code.
 
-    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+    `fault` is there where something depends on what was wrong.
+    """
+
+    def __init__(
+        self, kind: FailureKind, message: str, detail: str = "", fault: Fault | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.detail = detail
+        self.fault = fault
+
+    def saying(self, message: str) -> Self:
+        """Return the same failure with another message."""
+        return type(self)(self.kind, message, self.detail, self.fault)
 
 
 class ChildFailed(EvaluationFailure):
@@ -94,15 +105,12 @@ class TimedCall(NamedTuple):
     """The seconds from continuing a child to its answer, and those spent waiting for a CPU.
 
     Counted are the waits of the child's main thread and of the judge, stops included. `value` is
-    what the child answered. `late_s`: the CPU time of the child after its answer, and of its
-    descendants in the whole call. `stopped_s`: the seconds until all of them were seen stopped.
+    what the child answered.
     """
 
     seconds: float
     waited_s: float
     value: int = 0
-    late_s: float = 0.0
-    stopped_s: float = 0.0
 
 
 class Zygote:
@@ -116,10 +124,10 @@ class Zygote:
         self._requested: deque[tuple[socket.socket, Path]] = deque()
         self._spare_workers: deque[Worker] = deque()
         self._ending: set[int] = set()
-        self._ended_children: dict[int, protocol.Ended] = {}
+        self._ended_children: dict[int, child_protocol.Ended] = {}
         self._outputs: dict[int, str] = {}
 
-    def request_child(self, request: protocol.Fork) -> None:
+    def request_child(self, request: child_protocol.Fork) -> None:
         """Request a child, without waiting for it."""
         self._await_ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -145,23 +153,23 @@ class Zygote:
         """The number of children that were requested and not taken, forked or not."""
         return len(self._requested) + len(self._spare_workers)
 
-    def end(self, number: int) -> protocol.Ended:
+    def end(self, number: int) -> child_protocol.Ended:
         """Kill a child with all its descendants; return its exit status and output."""
-        self._send(protocol.End(number))
+        self._send(child_protocol.End(number))
         while number not in self._ended_children:
             self._receive()
         return self._ended_children.pop(number)
 
     def output_of(self, number: int) -> str:
         """Return the output so far of a stopped child."""
-        self._send(protocol.ReadOutput(number))
+        self._send(child_protocol.ReadOutput(number))
         while number not in self._outputs:
             self._receive()
         return self._outputs.pop(number)
 
     def release(self, number: int) -> None:
         """Kill a child with all its descendants, without waiting for its end."""
-        self._send(protocol.End(number))
+        self._send(child_protocol.End(number))
         self._ending.add(number)
 
     def wait_idle(self) -> None:
@@ -178,7 +186,7 @@ class Zygote:
             del self._ended_children[number]
         self._ending.clear()
 
-    def _send(self, request: protocol.Request, *fds: int) -> None:
+    def _send(self, request: child_protocol.Request, *fds: int) -> None:
         try:
             socket.send_fds(self._control, [msgspec.json.encode(request)], fds)
         except OSError as error:
@@ -187,15 +195,15 @@ class Zygote:
     def _receive(self) -> None:
         """Receive one reply. Forks are answered in the order of their requests."""
         # Not interruptible: replies take milliseconds, and none may be lost.
-        data, fds = protocol.receive(self._control, 1)
+        data, fds = child_protocol.receive(self._control, 1)
         if not data:
             raise ZygoteLost("the fork server is gone")
-        reply = msgspec.json.decode(data, type=protocol.Reply)
-        if isinstance(reply, protocol.Ended):
+        reply = msgspec.json.decode(data, type=child_protocol.Reply)
+        if isinstance(reply, child_protocol.Ended):
             self._ended_children[reply.number] = reply
-        elif isinstance(reply, protocol.Output):
+        elif isinstance(reply, child_protocol.Output):
             self._outputs[reply.number] = reply.output
-        elif isinstance(reply, protocol.Forked):
+        elif isinstance(reply, child_protocol.Forked):
             channel, folder = self._requested.popleft()
             self._spare_workers.append(Worker(reply.number, fds[0], channel, folder, self))
         else:
@@ -207,7 +215,7 @@ class Zygote:
         for channel, _ in self._requested:
             channel.close()
         pidfd = os.pidfd_open(self._pid)
-        if not select.select([pidfd], [], [], ZYGOTE_END_S)[0]:
+        if not select.select([pidfd], [], [], 10.0)[0]:
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(pidfd)
@@ -224,7 +232,7 @@ class Zygote:
             for fd, _ in poll.poll(max(left, 0) * 1000):
                 if fd == self.interrupts.fd:
                     self.interrupts.check()
-                elif protocol.receive(self._control)[0] == b"ready":
+                elif child_protocol.receive(self._control)[0] == b"ready":
                     self._ready = True
                 else:
                     raise ZygoteLost("the fork server ended while it started")
@@ -257,20 +265,22 @@ class Worker:
         self._nonce = 0
         self._activity = "starting"
         self._memory = -1
+        self.told = ""
+        """What the child said with its last answer."""
         self._watch = ProcessWatch(self.pid)
-        self._stop_check = StopCheck(self._watch)
+        self._stop_check = StopCheck()
         self._oom_kills = _oom_kills()
 
     def await_prepared(self, deadline_s: float) -> None:
         """Wait until the child is prepared and waits for a kernel."""
         if self._memory < 0:
             self._await_answer(deadline_s, "starting")
-            data, fds = protocol.receive(self._channel, 1)
+            data, fds = child_protocol.receive(self._channel, 1)
             if not data or not fds:
                 raise self._died(self._activity)
             self._memory = fds[0]
 
-    def assign(self, assignment: protocol.Assignment, limits: ResourceLimits) -> None:
+    def assign(self, assignment: child_protocol.Assignment, limits: ResourceLimits) -> None:
         """Send the child its folders, without waiting; `await_confined` must follow."""
         self._limits = limits
         try:
@@ -308,7 +318,7 @@ class Worker:
         self._continue(message, "waiting", fds)
 
     def send_content(
-        self, op: Op, content: Plan | Variation, *blocks: SharedMemory, seed: int = 0
+        self, op: Op, content: Plan | Variation | Checked, *blocks: SharedMemory, seed: int = 0
     ) -> None:
         """Send a request with its content, and the memory that a plan needs."""
         with contextlib.closing(shared_memory_of(msgspec.json.encode(content))) as blob:
@@ -340,38 +350,19 @@ class Worker:
         self.answer(deadline_s, "waking")
         self.await_stop()
 
-    def timed_call(
-        self,
-        deadline_s: float,
-        *,
-        held: int = 0,
-        pinned: int = 0,
-        at_answer: Callable[[], None] | None = None,
-        op: Op = Op.CALL,
-        seed: int = 0,
-    ) -> TimedCall:
-        """Call the kernel once, on the judge's clock; the child is stopped afterwards.
-
-        The results of `held` calls before this one, and of call number `pinned`, stay in its
-        memory. `at_answer` is called once the child is told to stop, before it stands.
-        """
-        message = self._request(op, held, seed, item=pinned)
+    def timed_call(self, deadline_s: float, *, op: Op = Op.CALL, seed: int = 0) -> TimedCall:
+        """Call the kernel once, on the judge's clock; the child is stopped at its answer."""
+        message = self._request(op, seed=seed)
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns()
         start = time.perf_counter_ns()
         self._continue(message, "being called")
         self._await_answer(deadline_s, "being called")
         taken_ns = time.perf_counter_ns() - start
-        # At once: the longer a child runs on, the more it can do beside the clock.
-        at_answer_ns = self._stop_check.used_since_ns()
-        self.freeze()
-        if at_answer is not None:
-            at_answer()
-        value = self._value(stop=False)
+        # At once: what the child does from now on is beside the clock.
+        value = self._value()
         self.await_stop()
-        stopped_ns = time.perf_counter_ns() - start
         waited_ns = self._watch.cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
-        late_ns = self._stop_check.used_ns - at_answer_ns
-        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, value, late_ns / 1e9, stopped_ns / 1e9)
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, value)
 
     def queued_call(
         self,
@@ -419,7 +410,7 @@ class Worker:
         self._await_answer(deadline_s, "being called")
         self._value()
         self.await_stop()
-        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, int(asked), stopped_s=taken_ns / 1e9)
+        return TimedCall(taken_ns / 1e9, waited_ns / 1e9, int(asked))
 
     def _await_device(self, done: Callable[[], bool], start_ns: int, deadline_s: float) -> bool:
         """Wait until `done` is true; return whether the child was told to wait for its device.
@@ -435,7 +426,7 @@ class Worker:
             if not asked:
                 asked = True
                 self._continue(self._next_message(Op.SETTLE), "being called")
-            time.sleep(QUEUED_NAP_S)
+            time.sleep(5e-5)
             if self._is_answered_within(0) and not done():
                 self._value()
                 raise self._killed("the device ended a call without its digests")
@@ -463,20 +454,18 @@ class Worker:
             whole machine does not count.
         """
         start = time.monotonic()
-        waits = 0
+        slept_s = 0.0
         while not (stopped := self._watch.stopped()):
             asked_s = time.monotonic() - start
             if asked_s < STOP_SPIN_S:
                 os.sched_yield()
                 continue
-            if asked_s < STOP_NAPPING_S:
-                # The child may need the judge's CPU, which a yield does not give away.
-                time.sleep(STOP_NAP_S)
-                continue
-            if waits * STOP_WAIT_S > STOP_LIMIT_S:
+            if slept_s > STOP_LIMIT_S:
                 raise self._not_stopped("did not stand still when it was stopped")
-            waits += 1
-            self._zygote.interrupts.check_within(STOP_WAIT_S)
+            # The child may need the judge's CPU, which a yield does not give away.
+            nap_s = min(asked_s, 0.005)
+            slept_s += nap_s
+            self._zygote.interrupts.check_within(nap_s)
         self._stop_check.begin(stopped)
         return stopped
 
@@ -504,23 +493,6 @@ class Worker:
                 raise self._died("its results were read")
             done += read
 
-    def overwrite(self, address: int, content: bytes) -> None:
-        """Write `content` to `address` in the memory of the child, which must be stopped.
-
-        Nothing is written where the system does not let a process write so.
-
-        Raises
-        ------
-        ChildFailed
-            The address can't be written.
-        """
-        try:
-            os.pwrite(self._memory, content, address)
-        except OSError as error:
-            if error.errno in (errno.EIO, errno.EFAULT):
-                what = "a result lies where nothing can be written"
-                raise ChildFailed(FailureKind.WRONG, what) from error
-
     def pin(self, cpus: Collection[int]) -> None:
         """Pin the child and its descendants, future ones included, to these CPUs."""
         for process in self.await_stop():
@@ -528,7 +500,7 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):  # the process has ended
                     os.sched_setaffinity(int(thread), cpus)
 
-    def end(self) -> protocol.Ended:
+    def end(self) -> child_protocol.Ended:
         """Kill the child; return its exit status and output."""
         ended = self._zygote.end(self._number)
         self._close()
@@ -569,7 +541,7 @@ class Worker:
         self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
     ) -> bytes:
         self._nonce = secrets.randbits(64)
-        return protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
+        return child_protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
 
     def _is_answered_within(self, seconds: float) -> bool:
         """Return whether an answer came; raise ChildFailed if the child died."""
@@ -602,7 +574,7 @@ class Worker:
         limit = start + deadline_s
         last = start + max(deadline_s, compile_s)
         # Rarely, so that the checks do not disturb timed calls.
-        step = 0.1 if compile_s else LIMITS_CHECK_S
+        step = 0.1 if compile_s else 0.25
         # Of the time limit, neither the child's wait for a CPU nor a pause of the judge is a part.
         waited_ns, paused_s, delay_s = -1, 0.0, 0.0
         while True:
@@ -621,7 +593,7 @@ class Worker:
             if self._pidfd in ready:
                 raise self._died(activity)
             if not ready and self._limits and (excess := self._limits.excess()):
-                raise self._killed(excess)
+                raise self._over_limit(excess)
             paused_s += max(0.0, time.monotonic() - now - wait_s - PUNCTUAL_S)
             if waited_ns < 0:
                 # After the first wait: a short call is not disturbed by it.
@@ -632,21 +604,30 @@ class Worker:
     def _out_of_time(self, seconds: float, activity: str) -> ChildFailed:
         """Kill the child; return its failure: a limit that it exceeds, else its time."""
         if self._limits and (excess := self._limits.excess()):
-            return self._killed(excess)
+            return self._over_limit(excess)
         below = len(process_watch.descendants(self.pid))
         return self._killed(_no_answer(seconds, activity, below), FailureKind.TIMEOUT)
 
+    def _over_limit(self, excess: str) -> ChildFailed:
+        """Kill the child; return its failure, which names the limit that it exceeds."""
+        failed = self._killed(excess)
+        if self._limits and self._limits.is_memory_exceeded:
+            failed.fault = Fault(reason=excess, kind=FaultKind.MEMORY)
+        return failed
+
     def _read(self) -> tuple[int, str, int]:
         try:
-            data, _ = protocol.receive(self._channel)
+            data, _ = child_protocol.receive(self._channel)
         except OSError:  # the child died without reading a message
             data = b""
-        if len(data) < protocol.REPLY.size:
+        if len(data) < child_protocol.REPLY.size:
             raise self._died(self._activity)
-        nonce, status, length, value = protocol.REPLY.unpack(data[: protocol.REPLY.size])
+        nonce, status, length, value = child_protocol.REPLY.unpack(
+            data[: child_protocol.REPLY.size]
+        )
         if nonce != self._nonce:
             raise ChildFailed(FailureKind.CRASH, "the process answered what it was not asked")
-        text = data[protocol.REPLY.size :][: min(length, protocol.TEXT_LIMIT)]
+        text = data[child_protocol.REPLY.size :][: min(length, child_protocol.TEXT_LIMIT)]
         return status, text.decode("utf-8", "replace"), value
 
     def _value(self, *, stop: bool = True) -> int:
@@ -655,6 +636,7 @@ class Worker:
             self.freeze()
         status, text, value = self._read()
         if status == Status.OK:
+            self.told = text and f" {strip_to_line(text)}"
             return value
         kind = FAILURES.get(status)
         if kind is None:
@@ -679,6 +661,7 @@ class Worker:
         # A dying child's channel closes before its death, unless the untrusted code closed it.
         alive = not select.select([self._pidfd], [], [], EXIT_WAIT_S)[0]
         ended = self.end()
+        kind = FaultKind.OTHER
         if alive:
             how = "closed its channel"
         elif os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGSYS:
@@ -686,12 +669,16 @@ class Worker:
         elif self._killed_for_memory(ended.status):
             limit = f"{self._limits.memory_bytes / (1 << 30):.1f}" if self._limits else "no"
             how = f"was killed for memory (limit {limit} GiB)"
+            kind = FaultKind.MEMORY
         elif os.WIFSIGNALED(ended.status):
-            how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
+            number = os.WTERMSIG(ended.status)
+            how = f"was killed by {_named(number)}"
+            kind = FaultKind.SEGFAULT if number == signal.SIGSEGV else kind
         else:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {activity}"
-        return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+        fault = Fault(reason=message, kind=kind)
+        return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output), fault)
 
 
 def _no_answer(seconds: float, activity: str, processes: int = 0) -> str:

@@ -1,1 +1,1 @@
-"""The confinement of a child process: namespaces, Landlock, seccomp, and their availability."""
+"""The confinement of a child process: namespaces, Landlock, seccomp, limits, its build cache."""

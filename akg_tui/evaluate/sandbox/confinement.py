@@ -15,9 +15,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.evaluate.dsls import DSLS
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.evaluate.sandbox import landlock, namespaces, seccomp
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+from akg_tui.evaluate.sandbox.linux_syscalls import Prctl
 from akg_tui.evaluate.targets.cpu import package_path
 
 FILE_BYTES = 512 << 20
@@ -82,18 +83,18 @@ class Prepared(Struct, frozen=True):
 
 def die_with_parent(parent: int) -> bool:
     """Make the kernel kill this process when `parent` dies; return False if it is dead already."""
-    held = kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL) == 0
+    held = kernel.prctl(Prctl.SET_PDEATHSIG, signal.SIGKILL) == 0
     return held and os.getppid() == parent
 
 
 def adopt_orphans() -> bool:
     """Make this process the parent of any descendant whose own parent dies."""
-    return kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1) == 0
+    return kernel.prctl(Prctl.SET_CHILD_SUBREAPER, 1) == 0
 
 
 def hide_memory() -> bool:
     """Keep other processes of this user from reading or tracing this process's memory."""
-    return kernel.prctl(kernel.PR_SET_DUMPABLE, 0) == 0
+    return kernel.prctl(Prctl.SET_DUMPABLE, 0) == 0
 
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
@@ -117,8 +118,8 @@ def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     tried["pidns"] = "" if wanted.own_pid_namespace else "no pid namespace"
     # Before `/proc` is mounted read-only. A process that hides its memory can't write to its own
     # files there.
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+    kernel.prctl(Prctl.SET_DUMPABLE, 1)
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     _isolate_mounts(wanted, tried)
     tried["rlimits"] = _limit_resources(wanted)
     tried["netns"] = _reason(kernel.unshare(namespaces.NETWORK_AND_IPC))
@@ -144,8 +145,8 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
     fault = namespaces.leave_user_namespace(network=bool(tried["netns"]))
     tried["netns"] = _reason(fault)
     tried["no_capabilities"] = _reason(kernel.drop_capabilities())
-    tried["no_new_privs"] = _reason(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
-    tried["hidden_memory"] = _reason(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
+    tried["no_new_privs"] = _reason(kernel.prctl(Prctl.SET_NO_NEW_PRIVS, 1))
+    tried["hidden_memory"] = _reason(kernel.prctl(Prctl.SET_DUMPABLE, 0))
     _restrict_files(wanted, prepared)
     if seccomp.supported():
         tried["seccomp"] = _reason(seccomp.install(for_device=bool(wanted.devices)))
@@ -243,7 +244,7 @@ def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
         (landlock.DATA, wanted.uncovered),
         (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
         (landlock.CHANGED, _named_threads(wanted)),
-        (landlock.SCRATCH | landlock.EXECUTE, (wanted.folder,) if wanted.runs_own_files else ()),
+        (landlock.SCRATCH | landlock.SYSTEM, (wanted.folder,) if wanted.runs_own_files else ()),
     )
     try:
         landlock.restrict(ruleset, rules, found)
@@ -253,10 +254,12 @@ def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
     finally:
         os.close(ruleset)
     tried["landlock"] = (
-        "" if found >= landlock.LEAST else f"version {found} does not forbid to cut files short"
+        ""
+        if found >= landlock.Since.TRUNCATE
+        else f"version {found} does not forbid to cut files short"
     )
     tried["landlock_scopes"] = (
-        "" if found >= landlock.SCOPES_SINCE else f"version {found} knows no scopes"
+        "" if found >= landlock.Since.SCOPES else f"version {found} knows no scopes"
     )
 
 

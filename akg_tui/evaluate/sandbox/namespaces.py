@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+from akg_tui.evaluate.sandbox.linux_syscalls import Clone, Mount, Prctl
 
 # The network and System V memory.
-NETWORK_AND_IPC = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+NETWORK_AND_IPC = Clone.NEWNET | Clone.NEWIPC
 
 
 def enter_pid_namespace(*unneeded: int) -> str:
@@ -23,11 +24,11 @@ def enter_pid_namespace(*unneeded: int) -> str:
     Forks: the calling process closes the descriptors `unneeded`, waits for the new process, and
     exits with its code. The new process may then give each of its children a namespace.
     """
-    fault = kernel.unshare(kernel.CLONE_NEWPID)
+    fault = kernel.unshare(Clone.NEWPID)
     if fault:
         # Without that privilege a user namespace is needed, which grants it to this process.
         uid, gid = os.getuid(), os.getgid()
-        fault = kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID)
+        fault = kernel.unshare(Clone.NEWUSER | Clone.NEWPID)
         if fault:
             return f"no pid namespace: {os.strerror(fault)}"
         map_ids(uid, gid)
@@ -36,7 +37,7 @@ def enter_pid_namespace(*unneeded: int) -> str:
         for fd in unneeded:
             os.close(fd)
         wait_and_exit(pid)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(Prctl.SET_PDEATHSIG, signal.SIGKILL)
     return ""
 
 
@@ -54,7 +55,7 @@ class PidNamespaceForker:
 
     def fork(self) -> int:
         """Fork; the child is the first process of its namespace."""
-        fault = kernel.unshare(kernel.CLONE_NEWPID)
+        fault = kernel.unshare(Clone.NEWPID)
         if fault:
             raise OSError(fault, f"no pid namespace: {os.strerror(fault)}")
         pid = -1
@@ -62,7 +63,7 @@ class PidNamespaceForker:
             pid = os.fork()
         finally:
             if pid != 0:
-                fault = kernel.setns(self._home, kernel.CLONE_NEWPID)
+                fault = kernel.setns(self._home, Clone.NEWPID)
         if pid != 0 and fault:
             raise OSError(fault, f"can't leave a child's pid namespace: {os.strerror(fault)}")
         return pid
@@ -83,8 +84,8 @@ def map_ids(uid: int, gid: int) -> None:
 
 def own_mounts() -> int:
     """Create a private copy of the mounts; return the errno."""
-    fault = kernel.unshare(kernel.CLONE_NEWNS)
-    return fault or kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    fault = kernel.unshare(Clone.NEWNS)
+    return fault or kernel.mount("none", "/", None, Mount.REC | Mount.PRIVATE)
 
 
 def read_only(spared: tuple[str, ...]) -> int:
@@ -94,7 +95,7 @@ def read_only(spared: tuple[str, ...]) -> int:
     modes, times and attributes.
     """
     for path in spared:
-        if fault := kernel.mount(path, path, None, kernel.MS_BIND):
+        if fault := kernel.mount(path, path, None, Mount.BIND):
             return fault
     if fault := kernel.change_mounts("/", recursive=True, read_only=True):
         return fault
@@ -106,13 +107,13 @@ def read_only(spared: tuple[str, ...]) -> int:
 
 def own_proc() -> int:
     """Mount a `/proc` that shows this pid namespace only; return the errno."""
-    flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+    flags = Mount.NOSUID | Mount.NODEV | Mount.NOEXEC
     return kernel.mount("proc", "/proc", "proc", flags)
 
 
 def own_folder(path: str, size: int, files: int) -> int:
     """Mount a tmpfs of at most `size` bytes and `files` files at `path`; return the errno."""
-    flags = kernel.MS_NOSUID | kernel.MS_NODEV
+    flags = Mount.NOSUID | Mount.NODEV
     return kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size},nr_inodes={files},mode=700")
 
 
@@ -123,8 +124,8 @@ def leave_user_namespace(*, network: bool) -> int:
     """
     uid, gid = os.getuid(), os.getgid()
     # The zygote hides its memory, and a hidden process can't write its own id maps.
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    fault = kernel.unshare(kernel.CLONE_NEWUSER | (NETWORK_AND_IPC if network else 0))
+    kernel.prctl(Prctl.SET_DUMPABLE, 1)
+    fault = kernel.unshare(Clone.NEWUSER | (NETWORK_AND_IPC if network else 0))
     if not fault:
         map_ids(uid, gid)
         return 0

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from akg_tui.evaluate.processes import process_watch
-from akg_tui.evaluate.sandbox import confinement, namespaces
+from akg_tui.evaluate.sandbox import confinement, namespaces, process_watch
 from akg_tui.evaluate.sandbox.confinement import Tried
 
 PROBE_S = 10.0

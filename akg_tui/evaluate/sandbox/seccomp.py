@@ -17,12 +17,58 @@ import signal
 import socket
 import struct
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+from akg_tui.evaluate.sandbox.linux_syscalls import Clone, Prctl
 
-_X86, _ARM = "x86_64", "aarch64"
-_AUDIT_ARCH = {_X86: 0xC000003E, _ARM: 0xC00000B7}
-_X32_BIT = 0x40000000
+
+class AuditArch(IntEnum):
+    """Machines whose system calls are known, by `platform.machine`, linux/audit.h."""
+
+    x86_64 = 0xC000003E
+    aarch64 = 0xC00000B7
+
+
+class Bpf(IntEnum):
+    """Instructions of a filter, linux/bpf_common.h."""
+
+    LOAD = 0x20
+    EQUAL = 0x15
+    ABOVE = 0x25
+    ANY_BIT = 0x45
+    AND = 0x54
+    RETURN = 0x06
+
+
+class Answer(IntEnum):
+    """Answers of a filter, linux/seccomp.h; an errno is added to ERRNO."""
+
+    ALLOW = 0x7FFF0000
+    KILL_PROCESS = 0x80000000
+    ERRNO = 0x00050000
+
+
+class Fcntl(IntEnum):
+    """Commands of fcntl(2) for which Python has no names."""
+
+    OFD_GETLK = 36
+    OFD_SETLK = 37
+    OFD_SETLKW = 38
+    SET_RW_HINT = 1036
+    SET_FILE_RW_HINT = 1038
+
+
+class Mask(IntEnum):
+    """Bits in the numbers and arguments of system calls, by their names in the kernel's headers."""
+
+    X32_SYSCALL_BIT = 0x40000000
+    CSIGNAL = 0xFF
+    SOCK_TYPE = 0xF
+    RWF_NOWAIT = 0x8
+    MINUS_ONE = 0xFFFFFFFF
+
+
 NEWEST = 462  # mseal; new calls have equal numbers on all architectures
 
 ENDS = {
@@ -40,7 +86,15 @@ ENDS = {
     "uselib": (134, None), "nfsservctl": (180, 42), "lookup_dcookie": (212, 18),
 }  # fmt: skip
 
-_SOCKET, _CONNECT = (41, 198), (42, 203)
+RULED = {
+    # Each of these calls has a rule of its own in `program`.
+    "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "kill": (62, 129),
+    "mmap": (9, 222), "personality": (135, 92), "pidfd_send_signal": (424, 424),
+    "prctl": (157, 167), "preadv2": (327, 286), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "tgkill": (234, 131), "tkill": (200, 130),
+    # For a device; else they are refused.
+    "connect": (42, 203), "socket": (41, 198),
+}  # fmt: skip
 
 REFUSED = {
     # Honest libraries try these calls and continue if they fail.
@@ -73,14 +127,15 @@ REFUSED = {
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
     "ioprio_set": (251, 30),
     # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
-    "socket": _SOCKET, "connect": _CONNECT, "bind": (49, 200), "listen": (50, 201),
+    "socket": RULED["socket"], "connect": RULED["connect"], "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
     # No limit counts the memory in a socket pair's buffers, nor the descriptors sent through it.
     "socketpair": (53, 199),
     # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
     # calls make the kernel send a signal of the caller's choice later.
     "timer_create": (222, 107), "mq_notify": (244, 184),
-    # Its interrupts come while the process stands: 20 of them took 16 µs of the other side's call.
+    # Its interrupts also come while the process is stopped: 20 of them took 16 µs of a call of the
+    # other side.
     "timerfd_create": (283, 85),
 }  # fmt: skip
 
@@ -94,36 +149,23 @@ PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154), "flock": (73, 32)}
 # connect, and such a socket sends to no address (unix_seqpacket_sendmsg in Linux).
 DEVICE_SOCKETS = ("socket", "bind", "listen", "connect")
 
-_CLONE3 = (435, 435)  # a filter can't read its flags; the C library falls back to clone
-# Any new namespace, and CLONE_PARENT: a child of the caller's parent.
-_CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
-_EXIT_SIGNAL = 0xFF
-_PRCTL, _PERSONALITY, _KILL = (157, 167), (135, 92), (62, 129)
-_PERSONALITY_QUERY = 0xFFFFFFFF
-_PR_SCHED_CORE = 62
-_FCNTL = (72, 25)
-_HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, for later processes
-_LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, 37, 38)  # the last two: F_OFD_SETLK, F_OFD_SETLKW
-_ASKED_LOCKS = (fcntl.F_GETLK, 36)  # F_OFD_GETLK
-_SOCKET_KIND = 0xF
-_PREADV2, _NO_WAIT = (327, 286), 0x8
-_MMAP, _SHARED_WITHOUT_FILE = (9, 222), mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
-_SENDS = (
-    # Calls with the index of their signal argument: tkill, tgkill, rt_sigqueueinfo,
-    # rt_tgsigqueueinfo, pidfd_send_signal; kill is absent, because it has a separate rule.
-    ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1),
-)  # fmt: skip
+_SIGNAL_AT = {
+    "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1,
+}  # fmt: skip
+"""The index of the argument that is a signal."""
 
-_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
-_MODE_FILTER = 2
+# Hints are stored with a file, for later processes.
+_HINTS = (Fcntl.SET_RW_HINT, Fcntl.SET_FILE_RW_HINT)
+_LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, Fcntl.OFD_SETLK, Fcntl.OFD_SETLKW)
+_ASKED_LOCKS = (fcntl.F_GETLK, Fcntl.OFD_GETLK)
+_SHARED_WITHOUT_FILE = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 
 Program = list[tuple[int, int, int, int]]
 
 
 def supported() -> bool:
     """Return whether the numbers of this machine's system calls are known."""
-    return platform.machine() in _AUDIT_ARCH and struct.calcsize("P") == 8
+    return platform.machine() in AuditArch.__members__ and struct.calcsize("P") == 8
 
 
 def install(*, for_device: bool = False) -> int:
@@ -138,7 +180,7 @@ def install(*, for_device: bool = False) -> int:
         _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
     wanted = Filter(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    return kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted))
+    return kernel.prctl(Prctl.SET_SECCOMP, 2, ctypes.byref(wanted))  # SECCOMP_MODE_FILTER
 
 
 @functools.lru_cache(maxsize=2)
@@ -149,56 +191,72 @@ def encoded(machine: str, for_device: bool) -> bytes:
 
 def program(machine: str, for_device: bool = False) -> Program:
     """Return the filter for a machine, as (code, jump if true, jump if false, operand)."""
-    column = 0 if machine == _X86 else 1
+    arch = AuditArch[machine]
+    column = list(AuditArch).index(arch)
+    calls = {name: pair[column] for name, pair in RULED.items()}
     out: Program = [
-        (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
-        (_RETURN, 0, 0, _KILL_PROCESS),
-        (_LOAD, 0, 0, 0),
+        (Bpf.LOAD, 0, 0, 4),
+        (Bpf.EQUAL, 1, 0, arch),
+        (Bpf.RETURN, 0, 0, Answer.KILL_PROCESS),
+        (Bpf.LOAD, 0, 0, 0),
     ]
-    if machine == _X86:
+    if arch is AuditArch.x86_64:
         # The x32 set of call numbers would circumvent the filter.
-        out += [(_ABOVE, 0, 1, _X32_BIT - 1), (_RETURN, 0, 0, _KILL_PROCESS)]
-    out += [(_ABOVE, 0, 1, NEWEST), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    out += _each(_numbers(ENDS, column), _KILL_PROCESS)
+        out += [
+            (Bpf.ABOVE, 0, 1, Mask.X32_SYSCALL_BIT - 1),
+            (Bpf.RETURN, 0, 0, Answer.KILL_PROCESS),
+        ]
+    out += [(Bpf.ABOVE, 0, 1, NEWEST), (Bpf.RETURN, 0, 0, Answer.ERRNO | errno.ENOSYS)]
+    out += _each(_numbers(ENDS, column), Answer.KILL_PROCESS)
     spared = DEVICE_SOCKETS if for_device else ()
     refused = {name: number for name, number in REFUSED.items() if name not in spared}
-    out += _each(_numbers(refused, column), _ERRNO | errno.EPERM)
-    out += _each(_numbers(PRETENDED, column), _ERRNO)
-    out += _each([_CLONE3[column]], _ERRNO | errno.ENOSYS)
-    refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
-    plain = [(_AND, 0, 0, _EXIT_SIGNAL), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, signal.SIGCHLD), refuse]
-    apart = [_argument(0), (_ANY_BIT, 0, 1, _CLONE_FLAGS), refuse]
-    out += _when(_CLONE[column], [*apart, *plain])
+    out += _each(_numbers(refused, column), Answer.ERRNO | errno.EPERM)
+    out += _each(_numbers(PRETENDED, column), Answer.ERRNO)
+    # A filter can't read its flags; the C library falls back to clone.
+    out += _each([calls["clone3"]], Answer.ERRNO | errno.ENOSYS)
+    refuse = (Bpf.RETURN, 0, 0, Answer.ERRNO | errno.EPERM)
+    plain = [
+        (Bpf.AND, 0, 0, Mask.CSIGNAL),
+        (Bpf.EQUAL, 2, 0, 0),
+        (Bpf.EQUAL, 1, 0, signal.SIGCHLD),
+        refuse,
+    ]
+    # PARENT makes a child of the caller's parent.
+    apart = [_argument(0), (Bpf.ANY_BIT, 0, 1, Clone.ANY_NAMESPACE | Clone.PARENT), refuse]
+    out += _when(calls["clone"], [*apart, *plain])
     # Resetting PDEATHSIG would let a child outlive the judge; another death signal could continue a
     # stopped process, and a subreaper would take processes out of the child's tree. A cookie for
     # core scheduling keeps all other programs from the second thread of its core.
-    whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER, _PR_SCHED_CORE]
-    out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
+    whose = [Prctl.SET_PDEATHSIG, Prctl.SET_CHILD_SUBREAPER, Prctl.SCHED_CORE]
+    out += _when(calls["prctl"], [_argument(0), *_among(whose), refuse])
     # A lease stops the next program that opens the file, for as long as 45 seconds (fcntl(2)).
     chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, fcntl.F_SETLEASE, *_HINTS, *_ASKED_LOCKS]
-    pretend = [*_among(_LOCKS), (_RETURN, 0, 0, _ERRNO)]
-    out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse, *pretend])
-    out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
+    pretend = [*_among(_LOCKS), (Bpf.RETURN, 0, 0, Answer.ERRNO)]
+    out += _when(calls["fcntl"], [_argument(1), *_among(chosen), refuse, *pretend])
+    out += _when(calls["preadv2"], [_argument(5), (Bpf.ANY_BIT, 0, 1, Mask.RWF_NOWAIT), refuse])
     if for_device:
-        unix = [_argument(0), (_EQUAL, 1, 0, socket.AF_UNIX), refuse]
-        kind = [_argument(1), (_AND, 0, 0, _SOCKET_KIND), (_EQUAL, 1, 0, socket.SOCK_SEQPACKET)]
-        out += _when(_SOCKET[column], [*unix, *kind, refuse])
+        unix = [_argument(0), (Bpf.EQUAL, 1, 0, socket.AF_UNIX), refuse]
+        kind = [
+            _argument(1),
+            (Bpf.AND, 0, 0, Mask.SOCK_TYPE),
+            (Bpf.EQUAL, 1, 0, socket.SOCK_SEQPACKET),
+        ]
+        out += _when(calls["socket"], [*unix, *kind, refuse])
         # As if nobody waited there: a driver takes another error for a fault.
-        out += _each([_CONNECT[column]], _ERRNO | errno.ENOENT)
+        out += _each([calls["connect"]], Answer.ERRNO | errno.ENOENT)
     # Its pages stay as long as a byte of it is mapped, but only the mapped ones are counted. A CUDA
     # driver needs such memory.
-    shared = [(_AND, 0, 0, _SHARED_WITHOUT_FILE), *_among([_SHARED_WITHOUT_FILE]), refuse]
+    shared = [(Bpf.AND, 0, 0, _SHARED_WITHOUT_FILE), *_among([_SHARED_WITHOUT_FILE]), refuse]
     if not for_device:
-        out += _when(_MMAP[column], [_argument(3), *shared])
-    query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
-    out += _when(_PERSONALITY[column], [_argument(0), *query])
+        out += _when(calls["mmap"], [_argument(3), *shared])
+    query = [(Bpf.EQUAL, 2, 0, 0), (Bpf.EQUAL, 1, 0, Mask.MINUS_ONE), refuse]
+    out += _when(calls["personality"], [_argument(0), *query])
     # Processes that keep continuing each other could never all be stopped.
-    for sends, at in _SENDS:
-        out += _when(sends[column], [_argument(at), *_among([signal.SIGCONT]), refuse])
-    everybody = [_argument(0), *_among([0xFFFFFFFF]), refuse]
-    out += _when(_KILL[column], [*everybody, _argument(1), *_among([signal.SIGCONT]), refuse])
-    return [*out, (_RETURN, 0, 0, _ALLOW)]
+    for name, at in _SIGNAL_AT.items():
+        out += _when(calls[name], [_argument(at), *_among([signal.SIGCONT]), refuse])
+    everybody = [_argument(0), *_among([Mask.MINUS_ONE]), refuse]
+    out += _when(calls["kill"], [*everybody, _argument(1), *_among([signal.SIGCONT]), refuse])
+    return [*out, (Bpf.RETURN, 0, 0, Answer.ALLOW)]
 
 
 def _numbers(calls: Mapping[str, tuple[int, int | None]], column: int) -> list[int]:
@@ -206,20 +264,20 @@ def _numbers(calls: Mapping[str, tuple[int, int | None]], column: int) -> list[i
 
 
 def _each(numbers: list[int], answer: int) -> Program:
-    return [*_among(numbers), (_RETURN, 0, 0, answer)]
+    return [*_among(numbers), (Bpf.RETURN, 0, 0, answer)]
 
 
 def _among(values: Sequence[int]) -> Program:
     """Return a test that runs the next instruction if the value is in `values`, or skips it."""
     last = len(values) - 1
-    return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
+    return [(Bpf.EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
 
 
 def _when(number: int, body: Program) -> Program:
     """Return code that runs `body` for one system call, allowed if `body` does not return."""
-    inner = [*body, (_RETURN, 0, 0, _ALLOW)]
-    return [(_EQUAL, 0, len(inner), number), *inner]
+    inner = [*body, (Bpf.RETURN, 0, 0, Answer.ALLOW)]
+    return [(Bpf.EQUAL, 0, len(inner), number), *inner]
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:
-    return (_LOAD, 0, 0, 16 + 8 * index)
+    return (Bpf.LOAD, 0, 0, 16 + 8 * index)

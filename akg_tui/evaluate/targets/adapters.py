@@ -6,7 +6,7 @@ Used before any process is started, so it must import neither torch nor a DSL.
 from __future__ import annotations
 
 from akg_tui.core.task import Task
-from akg_tui.evaluate.dsls import DSLS, Dsl
+from akg_tui.dsl.adapters import DSLS, Dsl
 from akg_tui.evaluate.targets import TARGETS, Target
 
 

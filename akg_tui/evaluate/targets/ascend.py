@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from akg_tui.dsl import cann_home
+from akg_tui.dsl.compilers import cann_home
 from akg_tui.evaluate.targets.cpu import Cpu
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Ascend(Cpu):
 
     name = "ascend"
     device = "npu"
+    device_variable = VISIBLE
     sealing = "akg_tui.evaluate.child.triton_seal"
     # devmm_svm is memory with one address for host and device, so the driver reserves much.
     bounds_address_space = False
@@ -112,6 +113,16 @@ class Ascend(Cpu):
             )
         return ""
 
+    def parts(self) -> dict[str, str]:
+        """Return what is there of NPU, torch_npu, CANN and triton-ascend."""
+        there = {True: "there", False: "missing"}
+        return {
+            "NPU": there[any(self._folder.glob("davinci[0-9]*"))],
+            "torch_npu": _version("torch_npu") or "missing",
+            "CANN": there[_library_is_found()],
+            "triton-ascend": there[triton_is_for_ascend()],
+        }
+
     def environment(self, threads: int) -> dict[str, str]:
         """Return the host's variables, those of CANN's set_env.sh, and one NPU."""
         found = super().environment(threads)
@@ -119,7 +130,15 @@ class Ascend(Cpu):
         if home := cann_home():
             paths = [found["PYTHONPATH"], *(str(home / each) for each in CANN_PYTHON)]
             found["PYTHONPATH"] = os.pathsep.join(paths)
-        return found | {VISIBLE: first_visible()}
+        return found | {VISIBLE: self.device_name(0)}
+
+    def device_name(self, number: int) -> str:
+        """Return the number of an NPU, counted among those that the user lets be seen."""
+        listed = os.environ.get(VISIBLE, "")
+        visible = [each.strip() for each in listed.split(",") if each.strip()]
+        if not visible:
+            return str(number)
+        return visible[number] if number < len(visible) else ""
 
     def devices(self) -> tuple[str, ...]:
         """Return the driver's device files that exist: the NPUs', and the shared ones."""
@@ -144,7 +163,7 @@ class Ascend(Cpu):
         """Return name, health, power, temperature and memory of the NPU, and versions."""
         said = npu_smi_says()
         chips = read_npus(said)
-        seen = [chip for chip in chips if chip.number == first_visible()] or chips
+        seen = [chip for chip in chips if chip.number == self.device_name(0)] or chips
         npu = seen[0] if seen else Npu("", "", "")
         known = {
             "npu": f"Ascend{npu.name.removeprefix('Ascend')}" if npu.name else "",
@@ -166,11 +185,6 @@ class Ascend(Cpu):
     def levels(self) -> list[Level]:
         """Return no levels: a kernel does not move data in the host's memory."""
         return []
-
-
-def first_visible() -> str:
-    """Return the number of the NPU that a kernel gets: the first that the user lets be seen."""
-    return os.environ.get(VISIBLE, "").split(",")[0].strip() or "0"
 
 
 def cann_version() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import akg_tui
-from akg_tui.dsl import find_compiler
+from akg_tui.dsl.compilers import find_compiler
 from akg_tui.evaluate.targets.target import Target
 
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ class Cpu(Target):
     def environment(self, threads: int) -> dict[str, str]:
         """Return the environment of the judge, which every kernel process inherits.
 
-        Without fixed malloc thresholds page faults of temporaries, which depend on the history
-        of the process, move a large elementwise kernel by a factor of three; huge pages halve
-        the spread between processes near the limits of the last cache.
+        The heap keeps its pages: blocks of any size lie in it, and none is given back to the
+        system. So a result in new memory costs no page faults, and one in memory that a kernel
+        prepared gains nothing; with page faults a large elementwise kernel takes up to three times
+        as long. Huge pages halve the spread between processes near the limits of the last cache.
 
         Threads that wait for others in a loop use up the CPU time of a reference that draws, and
         disturb what the host does for a kernel on a device: there they sleep.
@@ -89,11 +90,12 @@ class Cpu(Target):
         return {
             **({"OMP_WAIT_POLICY": "PASSIVE"} if self.device else {}),
             **base_environment(),
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "OPENBLAS_NUM_THREADS": "1",
-            "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
-            "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+            "MALLOC_MMAP_MAX_": "0",
+            "MALLOC_TRIM_THRESHOLD_": str(1 << 62),
             "MALLOC_TOP_PAD_": str(64 << 20),
             "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         }

@@ -31,6 +31,7 @@ class Cuda(Cpu):
 
     name = "cuda"
     device = "cuda"
+    device_variable = "CUDA_VISIBLE_DEVICES"
     sealing = "akg_tui.evaluate.child.triton_seal"
     queues = True
     # The driver reserves addresses for the memory of all devices and of the host, many times

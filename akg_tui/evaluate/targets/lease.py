@@ -14,24 +14,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from akg_tui.core.task import Task
-from akg_tui.evaluate.targets.ascend import first_visible
+from akg_tui.evaluate.targets.adapters import adapters
 
 TOLD = "waiting for the right to time on the device"
 LOOK_S = 0.05
 """The time between two looks whether the lease is free."""
 
 
-def lease_of(task: Task) -> Path:
-    """Return the lock file of the device that the task's kernels are timed on.
+def lease_of(task: Task, number: int = 0) -> Path:
+    """Return the lock file of the device that the task's kernels are timed on: its first, or other.
 
     It is on a file system of this machine alone, because two machines time at once. Its folder is
     made. Raises `OSError`.
     """
-    device: str = task.target.backend
-    if device == "cuda":
-        device += "-" + os.environ.get("CUDA_VISIBLE_DEVICES", "all").replace("/", "_")
-    elif device == "ascend":
-        device += "-" + first_visible().replace("/", "_")
+    target, _ = adapters(task)
+    device = target.name
+    if target.device_variable:
+        device += "-" + target.device_name(number).replace("/", "_")
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     folder = Path(base) / f"akg-tui-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,8 +7,10 @@ tell is left out. Names and units are those of NVIDIA's "NVML API Reference".
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
+from enum import IntEnum, IntFlag
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,21 +23,37 @@ SETTLED_SAMPLES = 3
 NOTED_S = 0.01
 """The shortest throttling by the driver's counter that is told."""
 
-# The bits of nvmlClocksEventReasons (earlier nvmlClocksThrottleReasons) that slow a GPU down. A
-# clock that a person has set (0x2, 0x100) and an idle GPU (0x1) are none.
-POWER_BITS = 0x04 | 0x80
-HEAT_BITS = 0x20 | 0x40
-SLOWDOWN_BIT = 0x08
-SYNC_BIT = 0x10
-POLICY_POWER, POLICY_HEAT = 0, 1
-CLOCK_SM, CLOCK_MEMORY = 1, 2
-TEMPERATURE_GPU = 0
+
+class Reason(IntFlag):
+    """The bits of nvmlClocksEventReasons (earlier nvmlClocksThrottleReasons) that slow a GPU down.
+
+    A clock that a person has set (0x2, 0x100) and an idle GPU (0x1) are none.
+    """
+
+    POWER = 0x04 | 0x80
+    SLOWDOWN = 0x08
+    SYNC = 0x10
+    HEAT = 0x20 | 0x40
+
+
+class PerfPolicy(IntEnum):
+    """nvmlPerfPolicyType_t: what a GPU counts the time of."""
+
+    POWER = 0
+    HEAT = 1
+
+
+class Clock(IntEnum):
+    """nvmlClockType_t."""
+
+    SM = 1
+    MEMORY = 2
 
 
 class Reading(NamedTuple):
     """The state of a GPU at one moment; None for what it does not tell.
 
-    Clock in MHz, power in W, temperature in °C; `reasons` are the bits above.
+    Clock in MHz, power in W, temperature in °C; `reasons` are bits of `Reason`.
     """
 
     clock: int | None
@@ -80,8 +98,8 @@ class Gpu:
             "gpu uuid": _text(self._told("UUID")),
             "driver": self._driver(),
             "gpu clock": _figure(now.clock, "MHz"),
-            "gpu clock limit": _figure(self._told("MaxClockInfo", CLOCK_SM), "MHz"),
-            "gpu memory clock": _figure(self._told("ClockInfo", CLOCK_MEMORY), "MHz"),
+            "gpu clock limit": _figure(self._told("MaxClockInfo", Clock.SM), "MHz"),
+            "gpu memory clock": _figure(self._told("ClockInfo", Clock.MEMORY), "MHz"),
             "gpu power": _figure(power, "W"),
             "gpu power limit": _figure(None if limit is None else limit / 1000, "W"),
             "gpu temperature": _figure(now.heat, "°C"),
@@ -109,9 +127,9 @@ class Gpu:
         if reasons is None:  # before driver 535
             reasons = self._told("CurrentClocksThrottleReasons")
         return Reading(
-            self._told("ClockInfo", CLOCK_SM),
+            self._told("ClockInfo", Clock.SM),
             None if power is None else power / 1000,
-            self._told("Temperature", TEMPERATURE_GPU),
+            self._told("Temperature", 0),  # NVML_TEMPERATURE_GPU
             reasons or 0,
         )
 
@@ -133,10 +151,10 @@ class Gpu:
 def causes(reasons: int) -> list[str]:
     """Return why a GPU runs below its clock, in words."""
     words = {
-        POWER_BITS: "power",
-        HEAT_BITS: "heat",
-        SLOWDOWN_BIT: "hardware slowdown",
-        SYNC_BIT: "another GPU of its group",
+        Reason.POWER: "power",
+        Reason.HEAT: "heat",
+        Reason.SLOWDOWN: "hardware slowdown",
+        Reason.SYNC: "another GPU of its group",
     }
     return [word for bits, word in words.items() if reasons & bits]
 
@@ -156,7 +174,7 @@ class GpuMonitor:
         self._before = self._counters()
 
     def _counters(self) -> dict[int, float | None]:
-        return {policy: self._gpu.throttled_s(policy) for policy in (POLICY_POWER, POLICY_HEAT)}
+        return {policy: self._gpu.throttled_s(policy) for policy in PerfPolicy}
 
     def sample(self) -> None:
         """Read the GPU, which has just worked."""
@@ -184,10 +202,10 @@ class GpuMonitor:
         """Return a sentence on each disturbance."""
         notes = []
         counters, many = self._counters(), len(self._readings)
-        power, heat = self._times(POWER_BITS), self._times(HEAT_BITS)
+        power, heat = self._times(Reason.POWER), self._times(Reason.HEAT)
         if power:
             notes.append(f"the power limit throttled the GPU in {power} of {many} clusters")
-        elif seconds := self._counted(POLICY_POWER, counters):
+        elif seconds := self._counted(PerfPolicy.POWER, counters):
             notes.append(f"the power limit throttled the GPU for {seconds:.2f} s")
         watts = [each.power for each in self._readings if each.power is not None]
         limit = self._gpu.power_limit()
@@ -196,13 +214,13 @@ class GpuMonitor:
         degrees = [each.heat for each in self._readings if each.heat is not None]
         if heat:
             notes.append(f"heat throttled the GPU in {heat} of {many} clusters")
-        elif seconds := self._counted(POLICY_HEAT, counters):
+        elif seconds := self._counted(PerfPolicy.HEAT, counters):
             notes.append(f"heat throttled the GPU for {seconds:.2f} s")
         if notes and "heat" in notes[-1] and degrees:
             notes.append(f"the GPU's temperature reached {max(degrees)} °C")
-        if times := self._times(SLOWDOWN_BIT):
+        if times := self._times(Reason.SLOWDOWN):
             notes.append(f"the GPU's hardware slowed it down in {times} of {many} clusters")
-        if times := self._times(SYNC_BIT):
+        if times := self._times(Reason.SYNC):
             notes.append(
                 f"another GPU of its group slowed the GPU down in {times} of {many} clusters"
             )
@@ -252,3 +270,10 @@ def descends_from_us(process: int, root: Path = Path("/proc")) -> bool:
         except (OSError, ValueError, IndexError):
             return False
     return False
+
+
+@functools.cache
+def arch_here() -> str:
+    """Return the arch of the first GPU by NVML, such as sm_90; "" if it is not told."""
+    gpu = Gpu.first()
+    return "" if isinstance(gpu, str) else gpu.arch()

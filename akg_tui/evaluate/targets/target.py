@@ -34,6 +34,8 @@ class Target(ABC):
 
     device: str = ""
     """The type of PyTorch's device that kernels get their arguments on; "": the host's memory."""
+    device_variable: str = ""
+    """The variable that selects the device by its number; "": there is one device."""
     sealing: str = ""
     """The module with which a kernel's process unseals inputs and digests results on the device."""
     queues = False
@@ -47,9 +49,20 @@ class Target(ABC):
         """Return one line on why no kernel can run on this target here, or ""."""
         return ""
 
+    def parts(self) -> dict[str, str]:
+        """Return what the target needs, each with its version, "there" or "missing"; {}: not told.
+
+        For a machine that lacks some of it.
+        """
+        return {}
+
     @abstractmethod
     def environment(self, threads: int) -> dict[str, str]:
         """Return the environment of the judge, which every kernel's process inherits."""
+
+    def device_name(self, number: int) -> str:
+        """Return what `device_variable` selects the device `number` by; "" if there is none."""
+        return str(number) if self.device_variable or not number else ""
 
     def devices(self) -> tuple[str, ...]:
         """Return the device files that a kernel must open."""

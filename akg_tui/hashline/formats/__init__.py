@@ -16,7 +16,11 @@ from akg_tui.hashline.formats.contract import (
     Refusal,
     line_counts,
 )
-from akg_tui.hashline.formats.several_files import SeveralFiles
+from akg_tui.hashline.formats.kernel_reader import (
+    KernelReader,
+    ProposedKernel,
+    kernel_line_counts,
+)
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
 from akg_tui.hashline.formats.unified_diff import unified_diff_spans
@@ -47,14 +51,14 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 
-def open_reader(name: str, tagger: Tagger, files: Sequence[str] = ()) -> EditReader:
-    """Return a format for one reader of a file that others change too, or of several `files`.
-
-    Raises `ValueError`.
-    """
-    if len(files) > 1:
-        return SeveralFiles({each: open_reader(name, tagger) for each in files})
+def open_reader(name: str, tagger: Tagger) -> EditReader:
+    """Return a format for one reader of a file that others change too. Raises `ValueError`."""
     return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
+
+
+def open_kernel_reader(name: str, tagger: Tagger, files: Sequence[str]) -> KernelReader:
+    """Return a format for one reader of a kernel's files. Raises `ValueError`."""
+    return KernelReader({each: open_reader(name, tagger) for each in files})
 
 
 __all__ = [
@@ -62,10 +66,13 @@ __all__ = [
     "EditFormat",
     "EditReader",
     "Guarded",
+    "KernelReader",
     "Proposed",
+    "ProposedKernel",
     "Refusal",
-    "SeveralFiles",
+    "kernel_line_counts",
     "line_counts",
     "open_format",
+    "open_kernel_reader",
     "open_reader",
 ]

@@ -8,7 +8,7 @@ from akg_tui.problems.inductor.module import own_functions, parsed, written
 from akg_tui.problems.inductor.triton_functions import Triton
 
 
-def kernel_of(generated: Generated, model: str, origin: str, *, interpreted: bool = False) -> str:
+def kernel_of(generated: Generated, model: str, origin: str) -> str:
     """Return a kernel that runs what was generated, in the language in which it was.
 
     Parameters
@@ -19,15 +19,13 @@ def kernel_of(generated: Generated, model: str, origin: str, *, interpreted: boo
         What the reference's `Model` needs, as the text of a module.
     origin
         The reference's name, for the comment at the top.
-    interpreted
-        Whether Triton's interpreter runs it, which has no functions of a GPU's math library.
 
     Raises
     ------
     NoSeed
         If a part of the module has no counterpart outside of `torch._inductor`.
     """
-    language = Triton(generated, interpreted=interpreted) if generated.arch else Cpp(generated)
+    language = Triton(generated) if generated.arch else Cpp(generated)
     return written(generated, language, model, origin)
 
 

@@ -60,15 +60,12 @@ _PORTABLE = re.compile(rf"\blibdevice\.(?=(?:{'|'.join(sorted(PORTABLE))})\b)")
 
 
 class Triton(Language):
-    """The functions of a module in Triton.
-
-    With `interpreted` they are for Triton's interpreter, which has no `libdevice`.
-    """
+    """The functions of a module in Triton."""
 
     on_device = True
     call_of_function = re.compile(r"(\w+)\.run\(")
 
-    def __init__(self, generated: Generated, *, interpreted: bool = False) -> None:
+    def __init__(self, generated: Generated) -> None:
         super().__init__(generated)
         for name, kind, _ in own_functions(parsed(generated.module)):
             if kind != "triton":
@@ -84,12 +81,6 @@ class Triton(Language):
         used = set(_LIBRARY.findall(texts))
         self._has_special = bool(used & PORTABLE)
         self._has_library = bool(used)
-        self._interpreted = interpreted
-        if interpreted and (lacking := sorted(used - PORTABLE)):
-            raise NoSeed(
-                f"the generated code calls libdevice.{lacking[0]}, which Triton's interpreter "
-                "lacks: it needs a GPU and --backend cuda"
-            )
         knobs = [knob for name in self._functions for knob, _, _ in self._knobs(name)]
         self.own_names = frozenset(
             {"triton", "tl", "libdevice", "tl_math", "special", "MATH", "programs", *knobs}
@@ -169,7 +160,7 @@ class Triton(Language):
         lines = ["import triton", "import triton.language as tl"]
         if "tl_math." in self._texts():
             lines.append("from triton.language import math as tl_math")
-        if self._has_library and not self._interpreted:
+        if self._has_library:
             lines.append("from triton.language.extra import libdevice")
         return Imports([], lines, [])
 
@@ -179,7 +170,7 @@ class Triton(Language):
             return []
         parts = []
         if self._has_special:
-            parts.append("special = tl.math" if self._interpreted else MATH)
+            parts.append(MATH)
         if self._helpers:
             parts.append(f"# Functions of torch._inductor.\n\n\n{self._plain(self._helpers)}")
         for name, function in self._functions.items():

@@ -15,8 +15,6 @@ from akg_tui.view.agent_rows import ROWS_EACH, Agent, AgentList, agent_rows, sho
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
-PAST_MOST = 400  # records read at a jump through the past; later pulls read the rest
-
 
 class AgentsPane(LineView, Pane):
     """The arrow keys pick an agent; enter, or a second click, opens a view of the agent."""
@@ -24,7 +22,7 @@ class AgentsPane(LineView, Pane):
     picks = True
 
     class Chosen(Message):
-        """The picked agent was clicked."""
+        """The picked agent was clicked, or entered."""
 
     def __init__(self) -> None:
         super().__init__("agents")
@@ -43,7 +41,7 @@ class AgentsPane(LineView, Pane):
 
     def see(self, snapshot: RunSnapshot) -> None:
         """Read new records, also while the pane is not on screen."""
-        self.agent_list.read(snapshot.records, PAST_MOST if snapshot.past is not None else None)
+        self.agent_list.read(snapshot.records)
 
     def pull(self, snapshot: RunSnapshot) -> None:
         # Only the seconds of a subagent at work change without an event.
@@ -84,6 +82,10 @@ class AgentsPane(LineView, Pane):
         """Pick the agent with this key."""
         self._pick = key
         self.pick(self._rows_of(key))
+
+    def enter(self) -> str:
+        self.post_message(self.Chosen())
+        return ""
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)

@@ -8,7 +8,7 @@ from akg_tui.core.plan.knob_effects import search_of
 from akg_tui.core.state import Attempt
 from akg_tui.core.summary import climb_of
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.view.attempt_rows import (
     AttemptColumns,
     AttemptRows,
@@ -53,7 +53,7 @@ class AttemptsPane(LineView, Pane):
         state, attempts = snapshot.state, snapshot.state.attempts
         self._has_cases, self._metrics = bool(state.task.cases), state.task.metrics
         if attempts and self._seed[0] != attempts[0].blob:
-            text = snapshot.kernel(attempts[0].blob)
+            text = snapshot.kernel(attempts[0].blob).page
             self._seed = attempts[0].blob, text if "# tune:" in text else ""
         if self._table not in self._tables:
             self._table = "attempts"
@@ -66,7 +66,7 @@ class AttemptsPane(LineView, Pane):
             "metrics": tr("smallest and largest value on all inputs"),
         }
         told = subtitles.get(self._table, tr("error as a share of what is allowed"))
-        if self._table == "attempts" and not state.task.estimate:
+        if self._table == "attempts":
             told = tr("ratio over the best then, a call as timed then, error of what is allowed")
             if cells(told) + 4 > self.room:
                 told = tr("ratio over the best then")
@@ -91,13 +91,13 @@ class AttemptsPane(LineView, Pane):
             self.to_row(top + grown)  # newest first: the rows on screen move down
         self._mark()
 
-    def cycle(self) -> bool:
+    def cycle(self) -> str:
         """Switch between the tables by attempt, by kind of input and, if there are any, by case, by
         metric and by value of the knobs.
         """
         tables = self._tables
         self._table = tables[(tables.index(self._table) + 1) % len(tables)]
-        return True
+        return ""
 
     @property
     def _tables(self) -> list[str]:
@@ -133,15 +133,17 @@ class AttemptsPane(LineView, Pane):
             self._pick = self._attempts[-row].number
             self.pick(range(row, row + 1))
 
-    def choose(self, number: int) -> None:
+    def come_to(self, place: object) -> str:
         """Pick an attempt by its number, in the table of attempts."""
+        assert isinstance(place, int)
         self._table = "attempts"
-        self._pick = number
+        self._pick = place
         self.forget()
         self.call_after_refresh(lambda: self.pick_row(self._row_of_pick()))
+        return ""
 
-    @property
-    def picked_item(self) -> str:
-        """The plan item of the picked attempt; "" if there is none."""
+    def enter(self) -> str | Lead | None:
+        """Lead to the plan item of the picked attempt."""
         row = 0 if self._table != "attempts" else self._row_of_pick()
-        return self._attempts[-row].item if row else ""
+        item = self._attempts[-row].item if row else ""
+        return Lead("plan", item) if item else super().enter()

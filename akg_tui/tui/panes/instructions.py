@@ -1,7 +1,6 @@
 """The machine code of the kernel under work, with its source lines, compared with the best one's.
 
-Opens at the likeliest hot loop. The arrow keys pick a source line with its instructions. A kernel
-for an Ascend NPU, which is not here, has its estimate and a timeline of the pipes instead.
+Opens at the likeliest hot loop. The arrow keys pick a source line with its instructions.
 """
 
 from __future__ import annotations
@@ -14,16 +13,14 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place
 from akg_tui.core.sanitize import one_line
-from akg_tui.evaluate.evidence.findings import KernelFindings
-from akg_tui.evaluate.evidence.gpu_limits import is_ascend
-from akg_tui.kernel_files import Place, places_of_several
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.evidence.findings import KernelFindings
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.textual_internals import run_newest
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.view.diff import find_hunks, size
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows, part_name
-from akg_tui.view.evidence.pipe_timeline import EstimateView, estimate_rows
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, hang, plain
 
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from akg_tui.tui.evidence_reader import EvidenceReader
-    from akg_tui.view.code_rows import Colours, Texts
     from akg_tui.view.controls.panes import PaneDeclaration
     from akg_tui.view.run_snapshot import RunSnapshot
 
@@ -40,9 +36,9 @@ if TYPE_CHECKING:
 class InstructionsPane(LineView, Pane):
     picks = True
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, reader: EvidenceReader) -> None:
         super().__init__("asm")
-        self._texts = texts
+        self._reader = reader
         self._code: ComparedCode | None = None
         self._groups: list[int] = []
         self._changes: tuple[int, ...] = ()
@@ -51,26 +47,21 @@ class InstructionsPane(LineView, Pane):
         self._files: tuple[str, ...] = ()
         self._places: Sequence[Place] = ()
         """Where each line of the kernel's text stands, if it has several files."""
-        self.reader: EvidenceReader | None = None
         self.reword()
 
     @classmethod
-    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
-        return cls(texts)
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        return cls(shared.evidence)
 
     def reword(self) -> None:
         super().reword()
         self.entitle(tr("machine code"))
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        assert self.reader is not None
         best, blob = snapshot.state.standing_blob, snapshot.state.work_blob
-        if is_ascend(snapshot.state.task.target.arch):
-            self._pull_estimate(self.reader, snapshot, best, blob)
-            return
-        new = self.reader.findings(snapshot, blob)
-        old = new if best == blob else self.reader.findings(snapshot, best)
-        waits = self.reader.waits(snapshot) if new is None or old is None else ""
+        new = self._reader.findings(snapshot, blob)
+        old = new if best == blob else self._reader.findings(snapshot, best)
+        waits = self._reader.waits(snapshot) if new is None or old is None else ""
         code = new is not None and old is not None and bool(new.code.functions)
         # Only sentences are wrapped.
         if not self.moved((blob, best, new is None, old is None, waits, code or self.room)):
@@ -79,42 +70,15 @@ class InstructionsPane(LineView, Pane):
             self._tell((waits,))
         elif not new.code.functions:
             told = [
-                tr("no {part}: {why}", part=part_name(part), why=retold(one_line(why)))
+                tr("no {part}: {why}", part=part_name(part), why=retold(why))
                 for part, why in new.left_out.items()
             ]
             self._tell(told)
         else:
-            sources = [self._texts.of(each, snapshot.kernel)[0] for each in (best, blob)]
-            names = snapshot.state.task.files.names
-            self._places = places_of_several(names, snapshot.kernel(blob))
-            self._files = names
-            at = [places_of_several(names, snapshot.kernel(best)), self._places]
-            work = partial(self._build, (old, new), sources, one_line(names[0]), at)
+            kernels = [snapshot.kernel(each) for each in (best, blob)]
+            self._files, self._places = kernels[1].names, kernels[1].places_of_several
+            work = partial(self._build, (old, new), kernels)
             run_newest(self, work, group="instructions")
-
-    def _pull_estimate(
-        self, reader: EvidenceReader, snapshot: RunSnapshot, best: str, blob: str
-    ) -> None:
-        new = reader.report(snapshot, blob)
-        old = new if best == blob else reader.report(snapshot, best)
-        waits = reader.waits(snapshot) if new is None or old is None else ""
-        if not self.moved((blob, best, new is None, old is None, waits, self.room)):
-            return
-        self._tell((waits,) if waits else ())
-        self.entitle(tr("estimate of the pipes"))
-        if new is not None and old is not None:
-            view = EstimateView(snapshot.state.task.target.arch, new, old)
-            work = partial(self._estimate, view, self.room)
-            run_newest(self, work, group="instructions")
-
-    async def _estimate(self, view: EstimateView, room: int) -> None:
-        """Estimate two kernels in a thread, and show the result."""
-        try:
-            rows = await asyncio.to_thread(estimate_rows, view, room)
-        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
-            self.broke(error)
-            return
-        self.put(rows)
 
     def _tell(self, told: Iterable[str]) -> None:
         self._code, self._groups, self._changes = None, [], ()
@@ -129,14 +93,12 @@ class InstructionsPane(LineView, Pane):
     async def _build(
         self,
         pair: tuple[KernelFindings, KernelFindings],
-        sources: Sequence[Sequence[str]],
-        name: str,
-        places: Sequence[Sequence[Place]],
+        kernels: Sequence[KernelFiles],
     ) -> None:
         """Compare two kernels in a thread, and show the result."""
 
         def work() -> tuple[ComparedCode, list[int], int]:
-            rows = [code_rows(*each) for each in zip(pair, sources, places, strict=True)]
+            rows = [code_rows(*each) for each in zip(pair, kernels, strict=True)]
             code = ComparedCode(*rows)
             return code, code.groups(), code.at_hot_loop()
 
@@ -151,7 +113,7 @@ class InstructionsPane(LineView, Pane):
         self._picked = range(0)
         self.put(code, columns=code.columns)
         added, removed = size(code.compared)
-        told = tr("machine code of {name}", name=name)
+        told = tr("machine code of {name}", name=one_line(kernels[1].main))
         self.entitle(f"{told} +{added} -{removed}" if added or removed else told)
         found = pair[1].code
         many = sum(len(function.rows) for function in found.functions)
@@ -160,35 +122,33 @@ class InstructionsPane(LineView, Pane):
             subtitle = f"{one_line(found.compiler, 60)}  {subtitle}"
         self.border_subtitle = Content(subtitle)
         if self._sought:
-            self.to_source_line(self._sought)
+            self._to_source_line(self._sought)
         else:
             self.to_row(max(0, hot - 2))
 
-    @property
-    def line_here(self) -> int:
-        """The line of the kernel's file of the picked row, or of the first row on screen."""
+    def enter(self) -> Lead:
+        """Lead to the line of the picked row, or of the first row on screen."""
         if self._code is None or not self._groups:
-            return 0
+            return Lead("source", None)
         at = self._picked.start if self._picked else self.top
-        place = bisect_right(self._groups, at) - 1
-        return self._code.row_of(self._groups[max(0, place)]).line
-
-    def place_of(self, line: int) -> tuple[int, int]:
-        """Return the position of the file and the line there, of a line of the kernel's text."""
-        if not self._places:
-            return 0, line
+        group = bisect_right(self._groups, at) - 1
+        line = self._code.row_of(self._groups[max(0, group)]).line
+        if not self._places or not line:
+            return Lead("source", (0, line) if line else None)
         file, number = self._places[line - 1]
-        return self._files.index(file), number
+        return Lead("source", (self._files.index(file), number))
 
-    def line_of(self, file: int, line: int) -> int:
-        """Return the line of the kernel's text that is a line of the file at a position."""
-        if not self._places:
-            return line
-        wanted = Place(self._files[file], line)
-        return self._places.index(wanted) + 1 if wanted in self._places else 1
+    def come_to(self, place: object) -> str:
+        """Go to the instructions of a line, named by the position of its file and its number."""
+        assert isinstance(place, tuple)
+        file, line = place
+        if self._places:
+            wanted = Place(self._files[file], line)
+            line = self._places.index(wanted) + 1 if wanted in self._places else 1
+        return self._to_source_line(line)
 
-    def to_source_line(self, number: int) -> str:
-        """Go to the instructions of a line of the kernel; return a message about it."""
+    def _to_source_line(self, number: int) -> str:
+        """Go to the instructions of a line of the kernel's text; return a message about it."""
         if self._code is None:
             self._sought = number
             return tr("the machine code is not there yet")
@@ -216,7 +176,7 @@ class InstructionsPane(LineView, Pane):
         start = self._groups[min(len(self._groups) - 1, max(0, place))]
         self.pick(self._code.group(start))
 
-    def to_change(self, step: int) -> str:
+    def turn(self, step: int) -> str:
         """Go to the next change against the best kernel's code, or back; return its number."""
         if not self._changes:
             return tr("no instruction differs from the best kernel")

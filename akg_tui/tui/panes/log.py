@@ -11,7 +11,7 @@ from textual.content import Content
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import LineView, folds_again
 from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line, tail
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import tr
@@ -139,15 +139,16 @@ class LogPane(LineView, Pane):
         if number is not None:
             self._choose(number)
 
-    def turn(self, step: int) -> bool:
-        """Pick the next reply of the model, or the previous one; False if there is none."""
+    def turn(self, step: int) -> str:
+        """Pick the next reply of the model, or the previous one."""
         here = self._pick if self._pick is not None else self.agent_log.at(self.top - self._head)
         if here is None:
             here = self.agent_log.numbers.start
         number = self.agent_log.turn(here, step)
-        if number is not None:
-            self._choose(number)
-        return number is not None
+        if number is None:
+            return tr("there is no further reply of the agent")
+        self._choose(number)
+        return ""
 
     def _choose(self, number: int) -> None:
         self._pick = number
@@ -155,7 +156,7 @@ class LogPane(LineView, Pane):
             self.set_follow(False)
         self._show_pick()
 
-    def open(self) -> str:
+    def enter(self) -> str:
         if self._pick is None:
             self.pick_step(0)
         number = self._pick
@@ -166,7 +167,7 @@ class LogPane(LineView, Pane):
         assert isinstance(rows, Joined)
         self.put(Joined(rows.parts))
         self._show_pick()
-        return ""
+        return folds_again()
 
     @property
     def picked_any(self) -> bool:

@@ -1,25 +1,41 @@
 """The base of every pane of the deck, and the factory that builds a pane from its declaration.
 
-A pane shows one projection of a run and stores no state of the run.
+A pane shows one projection of a run and stores no state of the run. The deck knows it by its
+name, and asks it for what a key means there; a pane without an answer returns None.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.message import Message
 
+from akg_tui.tui.widgets.line_view import Lead
 from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view.controls.command_registry import named
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from akg_tui.tui.evidence_reader import EvidenceReader
     from akg_tui.view.code_rows import Colours, Texts
     from akg_tui.view.controls.panes import PaneDeclaration
     from akg_tui.view.run_snapshot import RunSnapshot
+
+
+@dataclass
+class Shared:
+    """What the panes of a deck share: texts and colours of kernels, evidence on them, and of a
+    kernel in several files the position of the one that is shown.
+    """
+
+    colours: Colours
+    texts: Texts
+    evidence: EvidenceReader
+    file: int = 0
 
 
 class Pane(FaultShowing):
@@ -33,8 +49,8 @@ class Pane(FaultShowing):
             self.pane = pane
 
     @classmethod
-    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
-        """Build the pane of a declaration. The panes of a deck share `colours` and `texts`."""
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        """Build the pane of a declaration."""
         return cls()
 
     def entitle(self, title: str) -> None:
@@ -56,13 +72,29 @@ class Pane(FaultShowing):
     def see(self, snapshot: RunSnapshot) -> None:
         """Read the new part of a snapshot; called also while the pane is not on screen."""
 
-    def cycle(self) -> bool:
-        """Show the next unit or table; False if there is only one."""
-        return False
+    def enter(self) -> str | Lead | None:
+        """Open what is picked. Return a message, or where it leads; None: the deck zooms."""
+        return None
+
+    def come_to(self, place: object) -> str:
+        """Go to the place that another pane leads to; return a message."""
+        return ""
+
+    def cycle(self) -> str | None:
+        """Show the next unit or table; return a message."""
+        return None
+
+    def turn(self, step: int) -> str | None:
+        """Go to the next change or reply, or back; return a message."""
+        return None
+
+    def blame(self) -> str | None:
+        """Show the author of each line, or hide it; return a message."""
+        return None
 
 
-def make(declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Pane:
+def make(declaration: PaneDeclaration, shared: Shared) -> Pane:
     """Build the widget that a declaration names."""
     module, _, name = declaration.widget.partition(":")
     kind: type[Pane] = getattr(import_module(f"akg_tui.tui.panes.{module}"), name)
-    return kind.declared(declaration, colours, texts)
+    return kind.declared(declaration, shared)

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from akg_tui.core.state import Item
 from akg_tui.tui.panes.pane import Pane
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import LineView, folds_again
 from akg_tui.view.controls.command_registry import key_of
 from akg_tui.view.language import tr
 from akg_tui.view.plan_rows import PlanView, plan_subtitle, plan_view
@@ -82,22 +82,22 @@ class PlanPane(LineView, Pane):
         if name := next((n for n, rows in self._view.spans.items() if row in rows), ""):
             self.choose(name)
 
-    def unfold(self, name: str) -> None:
-        """Pick an item and show its evidence."""
-        self._unfolded |= {name}
-        self._pick = name
-        self.forget()
-        self.call_after_refresh(lambda: self.choose(name))
+    def come_to(self, place: object) -> str:
+        """Pick an item by its id and show its evidence."""
+        self._unfold(str(place), self._unfolded | {str(place)})
+        return ""
 
-    def open(self) -> str:
+    def enter(self) -> str:
         item = self.picked
         if item is None:
             return tr("there is no item yet")
-        self._unfolded ^= {item.id}
-        self._pick = item.id
+        self._unfold(item.id, self._unfolded ^ {item.id})
+        return folds_again()
+
+    def _unfold(self, name: str, unfolded: frozenset[str]) -> None:
+        self._unfolded, self._pick = unfolded, name
         self.forget()
-        self.call_after_refresh(lambda: self.choose(item.id))
-        return ""
+        self.call_after_refresh(lambda: self.choose(name))
 
 
 def _hands() -> str:

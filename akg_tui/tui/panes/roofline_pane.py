@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows, title_of
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from akg_tui.tui.evidence_reader import EvidenceReader
+    from akg_tui.view.controls.panes import PaneDeclaration
 
 
 class RooflinePane(LineView, Pane):
-    def __init__(self) -> None:
+    def __init__(self, reader: EvidenceReader) -> None:
         super().__init__("roofline")
-        self.reader: EvidenceReader | None = None
+        self._reader = reader
         self.reword()
+
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        return cls(shared.evidence)
 
     def reword(self) -> None:
         super().reword()
         self.entitle(tr("roofline"))
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        assert self.reader is not None
         state = snapshot.state
-        roofs = self.reader.roofs(snapshot)
-        findings = self.reader.findings(snapshot, state.standing_blob) if roofs else None
-        waits = "" if roofs else self.reader.waits(snapshot)
+        roofs = self._reader.roofs(snapshot)
+        findings = self._reader.findings(snapshot, state.standing_blob) if roofs else None
+        waits = "" if roofs else self._reader.waits(snapshot)
         measured = state.measured, state.baseline, len(state.attempts), state.undone, state.best
         room = self.room, self.page
         if not self.moved((roofs, findings, waits, measured, room)):

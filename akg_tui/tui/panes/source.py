@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.textual_internals import run_newest, set_border
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import (
     KEPT_VERSIONS,
     CodeRows,
-    Colours,
     OneFile,
     Origins,
-    Texts,
     Version,
     blame,
     lineage,
@@ -50,11 +49,11 @@ if TYPE_CHECKING:
 class SourcePane(LineView, Pane):
     """Shows the kernel under work if `working`, else the best kernel."""
 
-    def __init__(self, name: str, colours: Colours, texts: Texts, *, working: bool) -> None:
+    def __init__(self, name: str, shared: Shared, *, working: bool) -> None:
         super().__init__(name)
         self._working = working
-        self._colours = colours
-        self._texts = texts
+        self._shared = shared
+        self._colours, self._texts = shared.colours, shared.texts
         self._shown: tuple[str, str] | None = None
         self._blamed: OrderedDict[tuple[Version, ...], tuple[int, ...]] = OrderedDict()
         """The authors of lines, of the kernels shown last: a return from the past is immediate."""
@@ -63,14 +62,13 @@ class SourcePane(LineView, Pane):
         self._placed = 0
         self._at_change = (-1, -1)
         self._gone_to = -1
-        self.blaming = False  # whether the author of each line is shown
-        self.file = 0  # of a kernel in several files: the one that is shown
+        self._blaming = False  # whether the author of each line is shown
         self._elsewhere: list[str] = []
         self.entitle(tr("kernel") if working else tr("best"))
 
     @classmethod
-    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
-        return cls(declaration.id, colours, texts, working=declaration.id == "source")
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        return cls(declaration.id, shared, working=declaration.id == "source")
 
     @property
     def placed(self) -> bool:
@@ -80,7 +78,7 @@ class SourcePane(LineView, Pane):
         state = snapshot.state
         best = state.standing_blob
         blob = state.work_blob if self._working else best
-        versions = lineage(state, blob) if self.blaming else ()
+        versions = lineage(state, blob) if self._blaming else ()
         one = OneFile(state.task.files.names, self.file, snapshot.kernel)
         if self.moved((blob, best, versions, one.name)):
             shown = (one.key(blob), one.key(best))
@@ -132,7 +130,7 @@ class SourcePane(LineView, Pane):
             return
         while len(self._blamed) > KEPT_VERSIONS:
             self._blamed.popitem(last=False)
-        if self.blaming:
+        if self._blaming:
             place = self.top
             self.forget()
             self.call_after_refresh(self.to_row, place)
@@ -159,7 +157,7 @@ class SourcePane(LineView, Pane):
     async def _colour(self, texts: dict[str, str], name: str) -> None:
         try:
             for blob, text in texts.items():
-                coloured = await asyncio.to_thread(self._colours.lex, text, (name,))
+                coloured = await asyncio.to_thread(self._colours.lex, KernelFiles({name: text}))
                 self._colours.keep(blob, coloured)
         except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
             self.broke(error)
@@ -177,7 +175,7 @@ class SourcePane(LineView, Pane):
         compared = self._compared
         return map(clean, compared.texts() if isinstance(compared, Compared) else ())
 
-    def to_change(self, step: int) -> str:
+    def turn(self, step: int) -> str:
         """Go to the next change against the best, or back with -1; return its number in words."""
         if not self._changes:
             return tr("no line differs from the best kernel")
@@ -203,14 +201,29 @@ class SourcePane(LineView, Pane):
         return bisect_left(range(len(self._compared)), line, key=self.best_line_of)
 
     @property
-    def line_here(self) -> int:
-        """The line of this file that was gone to, while it is on screen, or the first line on it.
+    def file(self) -> int:
+        """Of a kernel in several files: the position of the one that is shown."""
+        return self._shared.file
 
-        A line that was removed counts as the one before.
+    def to_code(self) -> Lead:
+        """Lead to the instructions of the line that was gone to, while it is on screen, or of the
+        first line on it. A line that was removed counts as the one before.
         """
         gone_to = self._gone_to
         at = gone_to if self.top <= gone_to < self.top + self.page else self.top
-        return max(1, self._new_line_of(at))
+        return Lead("asm", (self.file, max(1, self._new_line_of(at))))
+
+    def come_to(self, place: object) -> str:
+        """Go to a line, named by the position of its file and its number."""
+        if not isinstance(place, tuple):
+            return ""
+        self._shared.file, line = place
+        return self.to_line(line)
+
+    def blame(self) -> str:
+        self._blaming = not self._blaming
+        about = tr("blame: the item that wrote each line, and its gain")
+        return about if self._blaming else tr("no blame")
 
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; return a message about it."""
@@ -251,7 +264,7 @@ class SourcePane(LineView, Pane):
             told = f"{formatting.count(len(self._changes), 'change')} {keys}  {told}"
         if len(names := state.task.files.names) > 1:
             told = f"{self._files_told(names)}  {told}"
-        subtitle = Content(f"{tr('blame')}  {told}" if self.blaming else told)
+        subtitle = Content(f"{tr('blame')}  {told}" if self._blaming else told)
         set_border(self, title, subtitle)
 
     def _files_told(self, names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ changes the run by a command, which core accepts or refuses with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TypeVar
 
@@ -18,35 +18,28 @@ from textual.geometry import Offset
 from akg_tui.core import commands as cmd
 from akg_tui.core.effects import under_way
 from akg_tui.core.phases import Mode
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said
 from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.panes.agents import AgentsPane
-from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
-from akg_tui.tui.panes.instructions import InstructionsPane
 from akg_tui.tui.panes.log import LogPane
-from akg_tui.tui.panes.pane import Pane, make
+from akg_tui.tui.panes.pane import Pane, Shared, make
 from akg_tui.tui.panes.plan import PlanPane
-from akg_tui.tui.panes.roofline_pane import RooflinePane
 from akg_tui.tui.panes.source import LinkedScroll, SourcePane
 from akg_tui.tui.panes.status_rows import Header, Rail
 from akg_tui.tui.panes.timeline import Timeline
-from akg_tui.tui.screens.dialogs import Reading
+from akg_tui.tui.screens.answering import AnsweringScreen
 from akg_tui.tui.screens.gates import Gates
-from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.plan_editing import PlanEditing
-from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.run_screen import MENU_PLACE, RIGHT_BUTTON
 from akg_tui.tui.screens.subagent_popouts import SubagentPopouts
 from akg_tui.tui.textual_internals import PAUSE_S
-from akg_tui.tui.widgets.approval_card import AskCard, Ident
 from akg_tui.tui.widgets.footer import told_line
-from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import TabRow, Tiles
-from akg_tui.view.code_rows import Colours
-from akg_tui.view.controls.approvals import Request, requests
-from akg_tui.view.controls.command_registry import Where, command, footer, way_to
+from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.deck_layout import (
     PANE_NAMES,
     PRESETS,
@@ -58,18 +51,19 @@ from akg_tui.view.controls.deck_layout import (
 )
 from akg_tui.view.controls.pane_borders import Edge, edge_at, edge_of, moved_border
 from akg_tui.view.controls.panes import PANES, Shape
-from akg_tui.view.diff import compare, size
-from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.status import sparkline
 
 P = TypeVar("P", bound=Pane)
 _DECKS_OWN = PANE_NAMES.keys() - {"agents"}
+_ELSE = {"turn": "log", "cycle": "chart", "blame": "source"}
+"""The pane that does a thing if the focused one has nothing of that kind."""
 
 _MODE_WAITS = {
-    Mode.AUTO: marked("nothing waits for you"),
-    Mode.REVIEW: marked("a KEEP waits for your answer"),
-    Mode.STEP: marked("every transition waits for {key}"),
+    Mode.AUTO: Said("nothing waits for you"),
+    Mode.REVIEW: Said("a KEEP waits for your answer"),
+    Mode.STEP: Said("every transition waits for {key}"),
 }
 BORDER_COLUMNS, BORDER_ROWS = 4, 2  # by which a key moves a border
 LEAST_BODY = 3  # rows of the panes that the card leaves: a frame, and one row in it
@@ -77,7 +71,7 @@ LOOSEN_S = 1.0  # before the mode key lets everything pass
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
-class Deck(InputScreen):
+class Deck(AnsweringScreen):
     """All panes of one run, the card of the open question, and the input lines."""
 
     CSS_PATH = "../styles/deck.tcss"
@@ -89,31 +83,21 @@ class Deck(InputScreen):
         self.active = "source"
         self.zoomed = False
         self.hidden: set[str] = set()
-        self.colours = Colours()
+        reader = EvidenceReader(self._find_out, self._run_folder, self._found_out)
+        self.shared = Shared(Colours(), Texts(), reader)
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
         self.tab_row = TabRow()
         declared = sorted(PANES, key=lambda pane: pane.order)
         # In the order of the tab key; popouts follow.
-        self.panes = {each.id: make(each, self.colours, self.texts) for each in declared}
-        self.plan = self._pane("plan", PlanPane)
-        self.log_pane = self._pane("log", LogPane)
-        self.attempts = self._pane("attempts", AttemptsPane)
-        self.agents = self._pane("agents", AgentsPane)
-        self.plan_editing = PlanEditing(self, self.plan)
-        self.popouts = SubagentPopouts(self, self.agents)
-        best, working = (self._pane(name, SourcePane) for name in ("best", "source"))
-        self.linked = LinkedScroll(best, working)
-        self.working = working
-        self.evidence = EvidenceReader(self._find_out, self._run_folder, self._found_out)
-        self.instructions = self._pane("asm", InstructionsPane)
-        self.instructions.reader = self._pane("roofline", RooflinePane).reader = self.evidence
+        self.panes = {each.id: make(each, self.shared) for each in declared}
+        self._plan_editing = PlanEditing(self, self.pane("plan", PlanPane))
+        self.popouts = SubagentPopouts(self, self.pane("agents", AgentsPane))
+        self._linked = LinkedScroll(self.pane("best", SourcePane), self.pane("source", SourcePane))
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
-        self.card = AskCard()
         self.note = Rows("note")
-        self._changed: dict[tuple[str, str], tuple[int, int]] = {}
         self._arranged: tuple[object, ...] = ()
         self._loosens = 0.0  # when the mode key was pressed that leads to auto
         self._alike = False  # the kernel under work is the best one: one pane shows both
@@ -130,7 +114,8 @@ class Deck(InputScreen):
     def _found_out(self) -> None:
         self.workbench.pull_now()
 
-    def _pane(self, name: str, kind: type[P]) -> P:
+    def pane(self, name: str, kind: type[P]) -> P:
+        """Return a pane by its name and kind."""
         pane = self.panes[name]
         assert isinstance(pane, kind)
         return pane
@@ -168,7 +153,7 @@ class Deck(InputScreen):
     @property
     def news(self) -> int:
         """The number of records read by the agents pane; while it grows, the clock pulls again."""
-        return self.agents.agent_list.seen
+        return self.popouts.agent_list.seen
 
     @property
     def shape(self) -> Shape:
@@ -237,7 +222,7 @@ class Deck(InputScreen):
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
             self._pull_pane(pane, snapshot)
-        self.linked.follow(self.active)
+        self._linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
@@ -268,32 +253,6 @@ class Deck(InputScreen):
             columns, rows = self.app.size
             told = told_line(self.footer.told, columns)
             self.note.show((told if self.footer.told else too_small(columns, rows),))
-
-    def asks(self, snapshot: RunSnapshot) -> tuple[Request, ...]:
-        """Return everything that waits for the person, oldest first; nothing in the past."""
-        state = snapshot.state
-        if snapshot.past is not None or not snapshot.waits:
-            return ()
-        gate, question = state.gate, state.question
-        since = {f"gate {gate.gate}": gate.since} if gate else {}
-        if question is not None:
-            since[f"question {question.number}"] = question.since
-        changed = self._changes(snapshot) if snapshot.gate_waits else (0, 0)
-        return requests(state, since.__getitem__, snapshot.now, changed)
-
-    def _changes(self, snapshot: RunSnapshot) -> tuple[int, int] | None:
-        """Return the counts of added and removed lines; cached for the last pair of kernels.
-
-        None if a kernel cannot be read.
-        """
-        blobs = snapshot.state.standing_blob, snapshot.state.work_blob
-        if blobs not in self._changed:
-            try:
-                before, after = (self.texts.of(blob, snapshot.kernel)[0] for blob in blobs)
-            except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
-                return None
-            self._changed = {blobs: size(compare(before, after))}
-        return self._changed[blobs]
 
     def action_pause(self) -> None:
         state = self.workbench.snapshot().state
@@ -341,185 +300,53 @@ class Deck(InputScreen):
     def action_gates(self) -> None:
         self.app.push_screen(Gates(self.workbench))
 
-    def action_review(self) -> None:
-        snapshot = self.workbench.snapshot()
-        if snapshot.candidate is None:
-            self.say(tr("there is no candidate to review: the kernel under work is the best one"))
-            return
-        if self._changes(snapshot) is None:
-            self.say(tr("there is no diff to review: a kernel cannot be read, its pane says why"))
-            return
-        self.app.push_screen(Review(snapshot, self.colours, self.texts))
-
-    def action_see(self) -> None:
-        """Show the subject of the card in full: a diff to review, or a script to read."""
-        self._stop_clock()
-        ask = self.card.shown
-        if ask is not None and ask.detail:
-            self.app.push_screen(Reading(ask.title, ask.detail))
-        else:
-            self.action_review()
-
-    def action_answer(self, answer: str) -> None:
-        """Answer the ask on the card; `answer` is keep, reject or always."""
-        ask = self.armed_ask()
-        if ask is None:
-            self._stop_clock()
-            return
-        found = next((each for each in ask.answers if each.does == answer), None)
-        if found is None:
-            self._stop_clock()
-            self._not_an_answer(
-                tr("no rule can be made of this: it is answered by itself")
-                if answer == "always"
-                else tr("a question is answered, not rejected: its card says how")
-            )
-            return
-        if answer == "always" and not self.card.says_all:
-            self._not_an_answer(
-                tr("no room here to say what a rule would approve: enlarge the window")
-            )
-            return
-        if found.twice and not self.card.calls_again(answer):
-            told = tr(
-                "no way leads back from this: {key} once more rejects", key=way_to("ask.reject")
-            )
-            self.say(told)
-            return
-        command = found.command
-        if ask.choices and isinstance(command, cmd.AnswerQuestion):
-            command = cmd.AnswerQuestion(command.question, self.card.marked)
-        self.workbench.steer(command, found.told)
-
-    def armed_ask(self, *, line: bool = False) -> Request | None:
-        """Return the ask on the card if it may be answered now; else show the reason. With `line`
-        a line would be opened.
-        """
-        say = self.workbench.say_no_line if line else self.say
-        snapshot = self.workbench.snapshot()
-        ask = self.card.shown
-        if snapshot.past is not None:
-            key = way_to("past.live")
-            say(tr("this is the past: {key} goes back to what is true now", key=key))
-        elif snapshot.at_rest:
-            say(retold(one_line(snapshot.activity)))
-        elif ask is None or ask.ident not in {each.ident for each in self.asks(snapshot)}:
-            say(tr("nothing waits for an answer"))
-        elif not (
-            self.card.arming.armed(ask.ident, snapshot.now) or ask.ident == self.workbench.vouched
-        ):
-            self._not_an_answer(
-                tr("not yet: the keys count after a moment in sight without typing"), line=line
-            )
-        else:
-            return ask
-        return None
-
-    def _stop_clock(self) -> None:
-        """Let a question wait for its answer without a limit: a key says that somebody is there."""
-        snapshot, ask = self.workbench.snapshot(), self.card.shown
-        question = snapshot.state.question
-        if snapshot.past is not None or snapshot.at_rest or question is None:
-            return
-        if ask is not None and ask.ident == f"question {question.number}" and question.until:
-            told = tr("the question waits until you answer it")
-            self.workbench.steer(cmd.HoldQuestion(question.number), told)
-
-    def action_next_ask(self) -> None:
-        self._stop_clock()
-        if not self.card.turn():
-            self._not_an_answer(tr("no other question waits"))
-
-    def action_choice(self, step: int) -> None:
-        self._stop_clock()
-        if not self.card.mark(step):
-            self._not_an_answer(tr("there is nothing to choose"))
-
-    def action_reply(self) -> None:
-        self._stop_clock()
-        ask = self.card.shown
-        if ask is not None and ask.gate:
-            key = way_to("run.hint")
-            self._not_an_answer(
-                tr("this is answered with its keys, not in words; {key} writes a hint", key=key),
-                line=True,
-            )
-        elif (ask := self.armed_ask(line=True)) is not None:
-            self.reply_to(ask.ident)
-
-    def answerable(self, now: float) -> Ident | None:
-        return self.card.arming.answerable(now)
-
-    def _not_an_answer(self, why: str, *, line: bool = False) -> None:
-        """Show why a key answers nothing here, and make the next key wait, as after typing. With
-        `line` the key would have opened a line.
-        """
-        self.card.arming.typed(self.workbench.wall_clock())
-        (self.workbench.say_no_line if line else self.say)(why)
-
-    def typed(self, now: float, key: str) -> None:
-        """Make the card wait: text being typed must not answer a new question."""
-        self.card.arming.typed(now)
-
     def action_open(self) -> None:
-        pane = self.panes[self.active]
-        if pane is self.attempts and self.attempts.picked_item:
-            self.action_pane("plan")
-            self.plan.unfold(self.attempts.picked_item)
-        elif isinstance(pane, AgentsPane):
-            self._open_agent()
-        elif pane is self.instructions:
-            self.action_code()
-        elif isinstance(pane, LineView) and pane.picks:
-            self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
-        else:
+        found = self.panes[self.active].enter()
+        if found is None:
             self.action_zoom()
+        else:
+            self._follow(found)
+
+    def _follow(self, found: str | Lead) -> None:
+        """Go where a pane leads to, and show what is told there."""
+        if isinstance(found, Lead):
+            self.action_pane(found.pane)
+            found = self.panes[found.pane].come_to(found.place)
+        if found:
+            self.say(found)
         self.workbench.pull_now()
 
+    def _ask_pane(self, thing: str, does: Callable[[Pane], str | None]) -> None:
+        """Let the focused pane do a thing, or the one that does it for all."""
+        told = does(self.panes[self.active])
+        if told is None:
+            told = does(self.panes[_ELSE[thing]])
+        self._follow(told or "")
+
     def action_turn(self, step: int) -> None:
-        pane = self.panes[self.active]
-        if isinstance(pane, SourcePane | InstructionsPane):
-            self.say(pane.to_change(step))
-        elif not self._log_here.turn(step):
-            self.say(tr("there is no further reply of the agent"))
+        self._ask_pane("turn", lambda pane: pane.turn(step))
+
+    def action_cycle(self) -> None:
+        self._ask_pane("cycle", lambda pane: pane.cycle())
+
+    def action_blame(self) -> None:
+        self._ask_pane("blame", lambda pane: pane.blame())
 
     def action_code(self) -> None:
         """Go from a line of the kernel to its instructions, or from instructions to their line."""
         if self.active == "asm":
-            line = self.instructions.line_here
-            self.action_pane("source")
-            if line:
-                file, line = self.instructions.place_of(line)
-                self._show_file(file)
-                self.say(self.working.to_line(line))
+            self.action_open()
         else:
-            line = self.instructions.line_of(self.working.file, self.working.line_here)
-            self.action_pane("asm")
-            self.say(self.instructions.to_source_line(line))
-        self.workbench.pull_now()
+            self._follow(self.pane("source", SourcePane).to_code())
 
     def action_file(self) -> None:
-        """Show the next of the kernel's files, in both panes."""
+        """Show the next of the kernel's files, in all panes."""
         names = self.workbench.snapshot().state.task.files.names
         if len(names) == 1:
             self.say(tr("the kernel is one file"))
             return
-        self._show_file((self.working.file + 1) % len(names))
-        self.say(names[self.working.file])
-
-    def _show_file(self, number: int) -> None:
-        for pane in (self.working, self._pane("best", SourcePane)):
-            pane.file = number
-        self.shown_file = number
-        self.workbench.pull_now()
-
-    def action_blame(self) -> None:
-        pane = self.panes[self.active]
-        source = pane if isinstance(pane, SourcePane) else self._pane("source", SourcePane)
-        source.blaming = not source.blaming
-        about = tr("blame: the item that wrote each line, and its gain")
-        self.say(about if source.blaming else tr("no blame"))
-        self.workbench.pull_now()
+        self.shared.file = (self.shared.file + 1) % len(names)
+        self._follow(names[self.shared.file])
 
     def action_plan(self, what: str) -> None:
         if self.active != "plan":
@@ -527,7 +354,7 @@ class Deck(InputScreen):
             say = self.workbench.say_no_line if what in ("add", "edit") else self.say
             say(told)
             return
-        self.plan_editing.do(what)
+        self._plan_editing.do(what)
 
     def action_pane(self, name: str) -> None:
         self.hidden.discard(name)
@@ -613,7 +440,7 @@ class Deck(InputScreen):
         elif event.chain == 2:
             widget = self.panes[pane]
             inside = widget.content_region.contains_point(event.screen_offset)
-            if widget is self.agents and inside:
+            if widget is self.popouts.list and inside:
                 return  # its second click has opened the agent
             if isinstance(widget, LineView) and widget.picks and inside:
                 self.action_open()
@@ -629,16 +456,10 @@ class Deck(InputScreen):
         if message.twice:
             self.app.run_worker(self.workbench.to_round(found.round), name="to a round")
             return
-        self.attempts.choose(found.number)
-        why = retold(one_line(found.reason))
+        self.panes["attempts"].come_to(found.number)
+        why = retold(found.reason)
         told = {"number": found.number, "item": found.item, "verdict": found.verdict, "why": why}
         self.say(tr("attempt {number} of {item}: {verdict}, {why}", **told))
-
-    def on_ask_card_touched(self) -> None:
-        self._stop_clock()
-
-    async def on_ask_card_called(self, message: AskCard.Called) -> None:
-        await self.workbench.carry_out(command(message.command))
 
     def on_tab_row_chosen(self, message: TabRow.Chosen) -> None:
         self.action_pane(message.pane)
@@ -709,7 +530,7 @@ class Deck(InputScreen):
     def _log_here(self) -> LogPane:
         """The focused log, else the log of the run."""
         pane = self.panes[self.active]
-        return pane if isinstance(pane, LogPane) else self.log_pane
+        return pane if isinstance(pane, LogPane) else self.pane("log", LogPane)
 
     def action_subagent(self, what: str) -> None:
         self.popouts.do(what)
@@ -725,8 +546,3 @@ class Deck(InputScreen):
         else:
             self.popouts.look_closer()
             self.workbench.pull_now()
-
-    def action_cycle(self) -> None:
-        if not self.panes[self.active].cycle():
-            self.panes["chart"].cycle()
-        self.workbench.pull_now()

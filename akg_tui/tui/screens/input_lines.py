@@ -5,6 +5,7 @@ Owns which line is open and which function receives its text.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from textual.events import DescendantBlur
@@ -12,13 +13,13 @@ from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.task import SWEEP
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.text_line import HintLine, OneLine
 from akg_tui.tui.widgets.tiles import Tiles
-from akg_tui.view.code_rows import OneFile, Texts
+from akg_tui.view.code_rows import OneFile
 from akg_tui.view.controls.completion import (
     HintRefused,
     Kernel,
@@ -77,11 +78,12 @@ class Search:
 
 
 class InputScreen(RunScreen):
-    """A screen with panes and input lines. The subclass supplies the panes and `active`, the name
-    of the pane that gets the focus when a line is closed.
+    """A screen with panes and input lines. The subclass supplies the panes, what they share, and
+    `active`, the name of the pane that gets the focus when a line is closed.
     """
 
     active: str
+    shared: Shared
     panes: dict[str, Pane]
     body: Tiles
 
@@ -91,10 +93,8 @@ class InputScreen(RunScreen):
         self.prompt = OneLine("prompt", "")
         self.reply = OneLine("reply", "")
         self._replies_to = ""
-        self.shown_file = 0  # of a kernel in several files: the one in the panes
         self._answered: Callable[[str], bool | None] | None = None
         self._finding: Search | None = None
-        self.texts = Texts()
         self.reword()
 
     def action_pane(self, name: str) -> None:
@@ -162,7 +162,9 @@ class InputScreen(RunScreen):
         Raises `HintRefused`.
         """
         snapshot = self.workbench.snapshot()
-        best = self._lines(snapshot, snapshot.state.standing_blob, snapshot.kernel)
+        best = None
+        with contextlib.suppress(Exception):  # the pane that shows the kernel tells why
+            best = snapshot.kernel(snapshot.state.standing_blob)
         return hint_command(self.with_references(text), snapshot.state, best)
 
     def with_references(self, text: str) -> str:
@@ -170,7 +172,7 @@ class InputScreen(RunScreen):
         snapshot = self.workbench.snapshot()
         files = range(len(snapshot.state.task.files.names))
         kernels = [self._kernel(snapshot)]
-        kernels += [self._kernel(snapshot, at) for at in files if at != self.shown_file]
+        kernels += [self._kernel(snapshot, at) for at in files if at != self.shared.file]
         kernels += [self._kernel(snapshot, at, best=True) for at in files]
         return resolved(text, snapshot.state, kernels, snapshot.tag_key)
 
@@ -178,7 +180,7 @@ class InputScreen(RunScreen):
         self, snapshot: RunSnapshot, file: int | None = None, *, best: bool = False
     ) -> Kernel:
         """Return a file of the kernel, the one that is shown if none is named."""
-        state, at = snapshot.state, self.shown_file if file is None else file
+        state, at = snapshot.state, self.shared.file if file is None else file
         one = OneFile(state.task.files.names, at, snapshot.kernel)
         blob = one.key(state.standing_blob if best else state.work_blob)
         name = f"the best {one.name}" if best else one.name
@@ -189,7 +191,7 @@ class InputScreen(RunScreen):
     ) -> Sequence[str]:
         """Return the lines of a kernel; none if it cannot be read."""
         try:
-            return self.texts.of(blob, kernel)[0]
+            return self.shared.texts.of(blob, kernel)[0]
         except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
             return ()
 

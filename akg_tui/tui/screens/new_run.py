@@ -29,13 +29,14 @@ from textual.worker import Worker
 from akg_tui import resources
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import WorkflowName
-from akg_tui.core.sanitize import clean, one_line
-from akg_tui.core.task import SWEEP, Agent, Backend, BadAgent, Dsl, EditFormat, stated_agent
+from akg_tui.core.sanitize import Said, clean, one_line
+from akg_tui.core.task import SWEEP, Agent, Backend, Dsl, EditFormat
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.engine.run_service import SAMPLES, RunRequest
-from akg_tui.evaluate.dsls import DSLS
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
+from akg_tui.store.task_toml import BadAgent, stated_agent
 from akg_tui.tui import run_start
 from akg_tui.tui.run_start import FITS, Draft, Unfit
 from akg_tui.tui.textual_internals import DimmingScreen, run_newest
@@ -44,7 +45,7 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.controls.completion import common_start, paths
 from akg_tui.view.glyphs import LIVE
-from akg_tui.view.language import marked, message, retold, tr, translated
+from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.spans import BLANK, Line, cells, cut, first_rows, fit, hang, line
 
 DEPTH = 4
@@ -246,38 +247,38 @@ class Field:
 
 
 FIELDS = (
-    Field("reference", marked("reference"), marked("class Model, get_inputs, get_init_inputs"),
+    Field("reference", Said("reference"), Said("class Model, get_inputs, get_init_inputs"),
           "reference.py", is_path=True, ending=".py"),
-    Field("kernel", marked("kernel"),
-          marked("class ModelNew, for sweep with knobs; empty: one is made"), "kernel.py",
+    Field("kernel", Said("kernel"),
+          Said("class ModelNew, for sweep with knobs; empty: one is made"), "kernel.py",
           is_path=True, ending=".py"),
-    Field("folder", marked("task folder"), marked("made new, or empty"), "mytask", is_path=True,
+    Field("folder", Said("task folder"), Said("made new, or empty"), "mytask", is_path=True,
           ending=None),
-    Field("backend", marked("target"), marked("where the kernel runs"), "cpu",
+    Field("backend", Said("target"), Said("where the kernel runs"), "cpu",
           words=get_args(Backend), only=True),
-    Field("dsl", marked("DSL"), marked("what the kernel is written in"), "cpp",
+    Field("dsl", Said("DSL"), Said("what the kernel is written in"), "cpp",
           words=get_args(Dsl), only=True),
-    Field("arch", marked("arch"), marked("free text, for the reader")),
-    Field("agent", marked("agent"), marked("sweep, claude, or a model's id"), SWEEP,
+    Field("arch", Said("arch"), Said("free text, for the reader")),
+    Field("agent", Said("agent"), Said("sweep, claude, or a model's id"), SWEEP,
           words=(SWEEP, "claude")),
-    Field("server", marked("server"),
-          marked("http(s)://… of the Messages API; empty: Anthropic's own"), for_model=True),
-    Field("key", marked("key file"), marked("holds the model's key; empty: ANTHROPIC_API_KEY"),
+    Field("server", Said("server"),
+          Said("http(s)://… of the Messages API; empty: Anthropic's own"), for_model=True),
+    Field("key", Said("key file"), Said("holds the model's key; empty: ANTHROPIC_API_KEY"),
           is_path=True, for_model=True),
-    Field("edits", marked("edits"), marked("how the model changes the kernel"), "hashline",
+    Field("edits", Said("edits"), Said("how the model changes the kernel"), "hashline",
           words=get_args(EditFormat), only=True, for_model=True),
-    Field("cost", marked("cost"), marked("USD at most; empty: no limit"), for_model=True),
-    Field("workflow", marked("workflow"), marked("faster, correct or both"), FITS,
+    Field("cost", Said("cost"), Said("USD at most; empty: no limit"), for_model=True),
+    Field("workflow", Said("workflow"), Said("faster, correct or both"), FITS,
           words=(FITS, *get_args(WorkflowName)), only=True),
-    Field("rounds", marked("rounds"), marked("when to stop"), "20"),
-    Field("mode", marked("mode"), marked("what waits for you"), "auto",
+    Field("rounds", Said("rounds"), Said("when to stop"), "20"),
+    Field("mode", Said("mode"), Said("what waits for you"), "auto",
           words=MODES, only=True),
 )  # fmt: skip
 _BY_NAME = {field.name: field for field in FIELDS}
 # The field of each setting of the agent, and the description of a valid value.
 _OF_AGENT = {
-    "model": ("agent", marked("an id has letters, digits and ._:/@+- and no blank")),
-    "base_url": ("server", marked("an address is like http://127.0.0.1:8080")),
+    "model": ("agent", Said("an id has letters, digits and ._:/@+- and no blank")),
+    "base_url": ("server", Said("an address is like http://127.0.0.1:8080")),
 }
 
 
@@ -554,7 +555,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
             self._tell("\n".join(self._notes[-5:-2]), "muted")
             self._tell_fault(error.field, str(error))
         except (StoreError, ValueError, OSError) as error:
-            self._tell(retold(one_line(str(error), 600)), "log.error")
+            self._tell(retold(error, 600), "log.error")
         finally:
             self._work = None
 
@@ -574,7 +575,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         measured = await run_start.checked(whole, self._progress)
         self._doing = ""
         self._whole = whole
-        told = translated(formatting.measured(measured, message("the reference")))
+        told = translated(formatting.measured(measured, Said("the reference")))
         detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
         if measured.outcome is Outcome.CORRECT:
             again = tr("enter again writes the task and begins the run")
@@ -593,7 +594,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     def _note(self, text: str) -> None:
         """Show a line of the command that makes a kernel."""
         self._notes.append(text)
-        self._doing = retold(one_line(text, 200))
+        self._doing = retold(text, 200)
         self._tick()
 
     def _progress(self, progress: Progress) -> None:

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.task import SWEEP
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
@@ -21,18 +21,18 @@ from akg_tui.tui.widgets.diff_view import DiffView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.view import formatting
-from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.approvals import way_back
 from akg_tui.view.controls.command_registry import Where, at, footer, way_to
 from akg_tui.view.controls.review_commands import Verdict, commands_of
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, Span, fit, line
 
 _WORDS: dict[Verdict, str] = {
-    "keep": marked("keep"),
-    "reject": marked("discard"),
+    "keep": Said("keep"),
+    "reject": Said("discard"),
 }
 
 
@@ -47,14 +47,14 @@ class Review(RunScreen):
     CSS_PATH = "../styles/review.tcss"
     where: Where = "review"
 
-    def __init__(self, snapshot: RunSnapshot, colours: Colours, texts: Texts) -> None:
+    def __init__(self, snapshot: RunSnapshot, colours: Colours) -> None:
         super().__init__()
         state = snapshot.state
         self._attempt = state.next_attempt if state.best else 0
         self._item = state.active or ""
         self._first = snapshot
         self.about = Rows("about")
-        self.diff = DiffView(snapshot, colours, texts, state.standing_blob, state.work_blob)
+        self.diff = DiffView(snapshot, colours, state.standing_blob, state.work_blob)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
@@ -123,7 +123,7 @@ class Review(RunScreen):
         if measured is None:
             return [head, line((tr("not measured yet"), "muted")), line(("", "text"))]
         ratio = measured.ratio
-        told = formatting.sure(ratio) if ratio else retold(one_line(measured.message))
+        told = formatting.sure(ratio) if ratio else retold(measured.message)
         figures: list[str] = []
         if times := formatting.call_times(measured):
             figures.append(times)
@@ -159,13 +159,16 @@ class Review(RunScreen):
                 (comment, "muted"),
             )  # fmt: skip
         if snapshot.at_rest:
-            return line((retold(one_line(snapshot.activity)), "note"))
+            return line((retold(snapshot.activity), "note"))
         if call := waiting_line(snapshot, "review.close"):
             return call
         for attempt in snapshot.state.attempts:
             if attempt.number == self._attempt:
                 glyph, role = VERDICT[attempt.verdict]
-                return line((f"{glyph} {attempt.verdict} ", role), retold(one_line(attempt.reason)))
+                return line(
+                    (f"{glyph} {attempt.verdict} ", role),
+                    retold(formatting.verdict_reason(attempt.reason, attempt.measurement.ratio)),
+                )
         told = tr("in {phase}: nothing waits for an answer", phase=snapshot.state.phase)
         return line((told, "muted"))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from textual.app import ComposeResult
 from textual.content import Content
 
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.textual_internals import drop_keys
@@ -20,15 +20,11 @@ from akg_tui.tui.widgets.diff_view import without_colours
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows, tag_key
 from akg_tui.view import formatting
-from akg_tui.view.code_rows import CodeRows, Colours, Texts
+from akg_tui.view.code_rows import CodeRows, Colours, SplitRows, Texts, filled
 from akg_tui.view.comparison import (
-    HalfRows,
-    OneSideRows,
     Side,
-    SideRows,
     between,
     between_runs,
-    filled,
     missing_rows,
     name_of,
     side_of,
@@ -36,12 +32,10 @@ from akg_tui.view.comparison import (
 from akg_tui.view.controls.command_registry import Where, footer
 from akg_tui.view.diff import (
     Compared,
-    SideBySide,
-    compare,
+    compare_kernels,
     find_hunks,
     folded,
     size,
-    split_lines,
 )
 from akg_tui.view.evidence.machine_code import code_text, part_name
 from akg_tui.view.language import retold, tr
@@ -49,6 +43,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, fit, join, line
 
 CONTEXT = 4
+_NONE = KernelFiles({"": ""})
 _CODE = "code of "
 SIDE_BY_SIDE = 100  # columns; below this width both kernels share one column
 
@@ -149,13 +144,13 @@ class Rounds(RunScreen):
             self._unread.add(side.key)
         self._read = self._known(self._evidence)
         if found is None:
-            return replace(side, text="", missing=self._evidence.waits(self._latest))
+            return replace(side, kernel=_NONE, missing=self._evidence.waits(self._latest))
         if not found.code.functions:
-            why = retold(one_line(found.left_out.get("machine code", "")))
+            why = retold(found.left_out.get("machine code", ""))
             told = tr("no {part}: {why}", part=part_name("machine code"), why=why)
-            return replace(side, text="", missing=told)
-        text = code_text(found, split_lines(side.text))
-        return replace(side, key=f"{_CODE}{side.key}", text=text)
+            return replace(side, kernel=_NONE, missing=told)
+        code = KernelFiles({side.kernel.main: code_text(found, side.kernel)})
+        return replace(side, key=f"{_CODE}{side.key}", kernel=code)
 
     def _show(self) -> None:
         self._shows += 1
@@ -217,10 +212,10 @@ class Rounds(RunScreen):
             self.view.border_title = Content(tr("compare: {changed}", changed=tr("machine code")))
             self.view.border_subtitle = Content("")
             return
-        (before, old_widest), (after, new_widest) = self._lines(old), self._lines(new)
         if self._compared is None or self._compared[0] != (old.key, new.key):
-            self._compared = (old.key, new.key), compare(before, after)
-        compared, widest = self._compared[1], max(old_widest, new_widest)
+            self._compared = (old.key, new.key), compare_kernels(old.kernel, new.kernel)
+        compared = self._compared[1]
+        widest = max(map(self._widest, (old, new)))
         added, removed = size(compared)
         shown = compared if self._whole else folded(compared, CONTEXT)
         old_ink, new_ink = self._colours.of(old.key), self._colours.of(new.key)
@@ -228,32 +223,23 @@ class Rounds(RunScreen):
         self.view.border_title = Content(tr("compare: {changed}", changed=changed))
         found = find_hunks(shown)
         key = tag_key(self.view, self._tag_key)
+        rows = CodeRows(shown, key, old=old_ink, new=new_ink, both=not self._wide, widest=widest)
         if self._wide:
-            pairs = SideBySide(shown, found)
-            left, right = OneSideRows(shown, pairs, 0), OneSideRows(shown, pairs, 1)
-            rows = SideRows(
-                HalfRows(left, key, old=old_ink, new=old_ink, widest=widest),
-                HalfRows(right, key, old=old_ink, new=new_ink, widest=widest),
-                self.view.room,
-            )
-            self._hunks = tuple(pairs.starts)
-            self.view.put(rows)
+            beside = SplitRows(rows, found, self.view.room)
+            self._hunks = tuple(beside.starts.values())
+            self.view.put(beside)
         else:
-            files = new.files if new.files == old.files and not self._in_code else ()
-            unified = CodeRows(
-                shown, key, old=old_ink, new=new_ink, both=True, widest=widest, files=files
-            )
             self._hunks = tuple(hunk.start for hunk in found)
-            self.view.put(unified, columns=unified.columns, gutter=unified.gutter)
+            self.view.put(rows, columns=rows.columns, gutter=rows.gutter)
         self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
 
-    def _lines(self, side: Side) -> tuple[tuple[str, ...], int]:
-        return self._texts.of(side.key, lambda _: side.text)
+    def _widest(self, side: Side) -> int:
+        return self._texts.of(side.key, lambda _: side.kernel.page)[1]
 
     async def _colour(self, missing: Sequence[Side]) -> None:
         try:
             for side in missing:
-                coloured = await asyncio.to_thread(self._colours.lex, side.text, side.files)
+                coloured = await asyncio.to_thread(self._colours.lex, side.kernel)
                 self._colours.keep(side.key, coloured)
         except Exception as error:  # noqa: BLE001 - a kernel without colours can be read too
             self.say(without_colours(error))

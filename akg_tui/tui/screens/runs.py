@@ -20,6 +20,7 @@ from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.follower import Followed
+from akg_tui.engine.run_scanner import RunScanner
 from akg_tui.engine.run_service import Limits, RunRequest
 from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 from akg_tui.store.errors import StoreError
@@ -43,9 +44,7 @@ from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.run_rows import (
-    ListedRun,
     RunRows,
-    RunScanner,
     column_heads,
     filtered,
     home_path,
@@ -58,6 +57,8 @@ from akg_tui.view.spans import BLANK, Line, fit, line, spread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from akg_tui.core.state import RunState
+    from akg_tui.engine.run_scanner import ListedRun
     from akg_tui.view.run_chart import Plot
 
 _FRAME = 2  # columns of the frame of the details
@@ -106,6 +107,14 @@ class RunChart(Painted["Plot | None"]):
         return draw(view, width, height)
 
 
+def _plot(state: RunState) -> Plot:
+    from akg_tui.view.run_chart import AttemptSeries  # the first frame does not need it
+
+    series = AttemptSeries()
+    series.read(state)
+    return series.plot(state, None)
+
+
 class Runs(RunScreen):
     """The list of the runs below `folder`, with a filter and a cursor."""
 
@@ -115,7 +124,7 @@ class Runs(RunScreen):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        self.catalogue = RunScanner(folder)
+        self.catalogue = RunScanner(folder, _plot)
         self.shown: list[ListedRun] = []
         self.cursor = 0
         self.marked: list[Path] = []
@@ -234,7 +243,6 @@ class Runs(RunScreen):
             ("runs.demo", tr("try the demo: a bundled sample, without key or GPU")),
             ("runs.new", tr("tune a kernel of mine, a task or a sample")),
             ("runs.look", tr("open a run by its folder")),
-            ("runs.tour", tr("a short tour; esc leaves it at any time")),
         )
         rows = [line("  ", (way_to(name), "key"), f"  {told}") for name, told in offered]
         return [BLANK, *(fit(row, room) for row in rows)]
@@ -259,7 +267,7 @@ class Runs(RunScreen):
         if here is not None:
             self.detail.show(tuple(run_details(here, now, max(1, room - _FRAME))))
             return
-        trouble = retold(one_line(catalogue.trouble))
+        trouble = retold(catalogue.trouble)
         if trouble:
             empty = [line((trouble, "log.error"))]
         elif not catalogue.searched:
@@ -360,7 +368,7 @@ class Runs(RunScreen):
         try:
             await asyncio.to_thread(let_go_on, path, limits)
         except StoreError as error:
-            self.say(tr("not done: {why}", why=retold(str(error))))
+            self.say(tr("not done: {why}", why=retold(error)))
         else:
             self.workbench.open_run(lambda: run_start.resumed(path))
 

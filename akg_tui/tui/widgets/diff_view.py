@@ -14,8 +14,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
-from akg_tui.view.code_rows import Colours, DiffRows, SplitRows, Texts
-from akg_tui.view.diff import Hunk, compare, find_hunks, folded, size
+from akg_tui.view.code_rows import Colours, DiffRows, SplitRows
+from akg_tui.view.diff import Hunk, compare, compare_kernels, find_hunks, folded, size
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
@@ -36,17 +36,13 @@ def without_colours(error: Exception) -> str:
 class DiffView(LineView):
     """`split` is the person's choice; None: side by side if the width permits."""
 
-    def __init__(
-        self, snapshot: RunSnapshot, colours: Colours, texts: Texts, old: str, new: str
-    ) -> None:
+    def __init__(self, snapshot: RunSnapshot, colours: Colours, old: str, new: str) -> None:
         super().__init__("diff")
         self._colours = colours
         self._key = snapshot.tag_key
         self._blobs = (old, new)
-        self._files = snapshot.state.task.files.names
-        self._texts = (snapshot.kernel(old), snapshot.kernel(new))
-        before, after = (texts.of(blob, snapshot.kernel)[0] for blob in self._blobs)
-        self.compared = compare(before, after)
+        self._kernels = [snapshot.kernel(old), snapshot.kernel(new)]
+        self.compared = compare_kernels(*self._kernels)
         self.changed = size(self.compared)
         self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
         self.split: bool | None = None
@@ -61,7 +57,7 @@ class DiffView(LineView):
         self.run_worker(self._colour(), group="colour")
 
     def on_unmount(self) -> None:
-        self._texts = ("", "")  # see `LineView.on_unmount`
+        self._kernels = []  # see `LineView.on_unmount`
         self.compared = compare((), ())
         self.shown, self.hunks = self.compared, ()
 
@@ -77,8 +73,7 @@ class DiffView(LineView):
         split = self.is_split
         old, new = (self._colours.of(blob) for blob in self._blobs)
         key = tag_key(self, self._key)
-        files = self._files
-        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split, files=files)
+        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split)
         rows.words = self.words
         rows.left_out = self.left_out
         if split:
@@ -92,9 +87,9 @@ class DiffView(LineView):
 
     async def _colour(self) -> None:
         try:
-            for blob, text in zip(self._blobs, self._texts, strict=True):
+            for blob, kernel in zip(self._blobs, self._kernels, strict=True):
                 if self._colours.of(blob) is None:
-                    coloured = await asyncio.to_thread(self._colours.lex, text, self._files)
+                    coloured = await asyncio.to_thread(self._colours.lex, kernel)
                     self._colours.keep(blob, coloured)
         except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
             cast("RunScreen", self.screen).say(without_colours(error))

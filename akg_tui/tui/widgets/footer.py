@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from textual.events import Click
 from textual.message import Message
 
-from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.controls.command_registry import COMMANDS, way_to
 from akg_tui.view.controls.key_hits import key_at
@@ -39,7 +38,7 @@ class Footer(Painted[tuple[Keys, str]]):
 
     def say(self, text: str, now: float) -> None:
         """Show a message in place of the keys for `MESSAGE_S` seconds."""
-        self._message, self._until = retold(one_line(text)), now + MESSAGE_S
+        self._message, self._until = retold(text), now + MESSAGE_S
         self.show((self.view[0], self._message))
 
     @property

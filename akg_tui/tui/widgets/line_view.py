@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,12 +19,20 @@ from textual.strip import Strip
 
 from akg_tui.tui.textual_internals import LinesView
 from akg_tui.tui.widgets.painted import FaultShowing, inks_of
+from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.spans import ELLIPSIS, Line, cells, plain
 
 CACHED_ROWS = 192  # a strip is about thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
+
+
+class Lead(NamedTuple):
+    """A way from what is picked to a place in another pane, which that pane understands."""
+
+    pane: str
+    place: object
 
 
 class LineView(LinesView, FaultShowing, can_focus=True):
@@ -176,9 +184,11 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         else:
             self.scroll_relative(y=step, animate=False)
 
-    def open(self) -> str:
-        """Unfold or fold the picked entry. Return "", or why nothing can be unfolded."""
-        return tr("there is nothing to unfold here")
+    def enter(self) -> str | Lead | None:
+        """Unfold or fold the picked entry. Return a message, or where it leads; None if no entries
+        are picked here.
+        """
+        return tr("there is nothing to unfold here") if self.picks else None
 
     def texts(self) -> Iterable[str]:
         """Return the text that a search reads, row by row."""
@@ -288,6 +298,11 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         mark = inks_of(self).picked
         spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
         return Strip(spans, strip.cell_length)
+
+
+def folds_again() -> str:
+    """Return the message after an entry was unfolded or folded."""
+    return tr("{key} folds it again", key=way_to("pane.open"))
 
 
 def lit(strip: Strip, needle: str) -> Strip:

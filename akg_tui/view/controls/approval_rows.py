@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from akg_tui.core.phases import Gate
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import Rule, RunState
 from akg_tui.view.controls import approvals
 from akg_tui.view.controls.approvals import Request
 from akg_tui.view.controls.command_registry import chord_of, key_of, way_to
 from akg_tui.view.formatting import count
 from akg_tui.view.glyphs import DONE, IDLE
-from akg_tui.view.language import marked, tr, tr_in
+from akg_tui.view.language import tr, tr_in
 from akg_tui.view.spans import BLANK, Line, cells, cut, first_rows, fit, hang, join, line, spread
 from akg_tui.view.spans import width as columns
 
@@ -185,11 +186,11 @@ def _keys(armed: bool, keys: Sequence[tuple[str, str]], gap: str) -> Line:
 
 
 ABOUT: dict[Gate, str] = {
-    Gate.PLAN: marked("a new plan waits before its first item is worked on"),
-    Gate.EDIT: marked("new code waits before it first runs"),
-    Gate.KEEP: marked("a candidate waits before it becomes the best"),
-    Gate.ASK: marked("the agent's questions come to you, not to their default"),
-    Gate.SCRIPT: marked("a script of the agent waits before it runs"),
+    Gate.PLAN: Said("a new plan waits before its first item is worked on"),
+    Gate.EDIT: Said("new code waits before it first runs"),
+    Gate.KEEP: Said("a candidate waits before it becomes the best"),
+    Gate.ASK: Said("the agent's questions come to you, not to their default"),
+    Gate.SCRIPT: Said("a script of the agent waits before it runs"),
 }
 MOST_RULES = 4  # rules shown at once
 

@@ -18,7 +18,7 @@ from akg_tui.core.state import OpenGate, Question, RunState
 from akg_tui.core.summary import candidate_of
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import command, way_to
-from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import waiting
 
 MAX_SHOWN = 400
@@ -147,7 +147,7 @@ def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answ
 def way_back(state: RunState) -> str:
     """Return the clause that names the way back from a rejection at the open gate; "" if none."""
     timed = state.measured is not None and state.measured.ratio is not None
-    if state.gate is None or state.gate.kind != "keep" or not timed or state.task.estimate:
+    if state.gate is None or state.gate.kind != "keep" or not timed:
         return ""
     way = f":{command('plan.remeasure').name} {state.active}"
     return tr("; {way} asks again", way=way)
@@ -164,7 +164,8 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
     best = formatting.attempt(state.best.attempt if state.best else 0)
     keeps = tr("keep: it becomes the best{after}; reject: {best} stays the best", after=after,
                best=best) + way_back(state)  # fmt: skip
-    guard = [one_line(retold(each), 200) for each in warnings(state)]
+    guard = [retold(each, 200) for each in warnings(state)]
+    notes = state.measured.notes if state.measured else ()
     return ask(
         who=tr("{phase} asks", phase=Phase.DECIDE),
         risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
@@ -174,6 +175,7 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
             told,
             keeps,
             *(tr("the static guard warns: {warning}", warning=warning) for warning in guard),
+            *(tr("note: {note}", note=retold(each, 300)) for each in notes),
         ),
         cost=cost(tr("no work goes on")),
         answers=_answers(state, gate, tr("keep"), tr("kept")),
@@ -255,7 +257,7 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
         ident=f"question {question.number}",
         kind="question",
         who=tr("the agent asks in {phase}", phase=state.phase),
-        title=one_line(searched(one_line(question.text)), MAX_SHOWN),
+        title=retold(question.text, MAX_SHOWN),
         about="",
         effects=(_unanswered(question, now),),
         cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),

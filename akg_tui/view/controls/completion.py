@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.plan.knobs import BadKnob, describe, find_knobs, literal, read_wish
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import BadKnob, describe, knobs_in, literal, read_wish
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import OutOfOrder, RunState
 from akg_tui.core.task import SWEEP
@@ -112,11 +113,13 @@ def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) 
     return "\n".join([text, *notes])
 
 
-def hint_command(text: str, state: RunState, best: Sequence[str]) -> tuple[cmd.PersonCommand, str]:
+def hint_command(
+    text: str, state: RunState, best: KernelFiles | None
+) -> tuple[cmd.PersonCommand, str]:
     """Return the command that a hint becomes, and the words for what comes of it.
 
-    The sweep reads no words: a setting of its knobs becomes the next item. `best` are the lines of
-    the best kernel.
+    The sweep reads no words: a setting of its knobs becomes the next item. `best` is the best
+    kernel, None where it cannot be read.
 
     Raises
     ------
@@ -126,7 +129,7 @@ def hint_command(text: str, state: RunState, best: Sequence[str]) -> tuple[cmd.P
     if state.agent != SWEEP:
         return cmd.Hint(text), tr("the agent reads your hint next")
     try:
-        knobs = {knob.name: knob for knob in find_knobs(best)}
+        knobs = {knob.name: knob for knob in (knobs_in(best) if best else ())}
     except BadKnob as error:
         raise HintRefused(str(error)) from None
     wish = read_wish(text, knobs)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import Said
 from akg_tui.view.controls import command_registry
 from akg_tui.view.glyphs import ITEM, VERDICT
-from akg_tui.view.language import marked, tr
+from akg_tui.view.language import tr
 from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line, width
 
 _KEYS_LEAST, _KEYS_WIDTH = 12, 24
 _VERDICTS = {
-    Verdict.KEEP: marked("correct, and faster than the best beyond doubt"),
-    Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
-    Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
-    Verdict.INCONCLUSIVE: marked("probably faster, not proved yet: it is measured again"),
-    Verdict.SHORTLIST: marked("correct, not timed: its estimate is lower than that of the best"),
+    Verdict.KEEP: Said("correct, and faster than the best beyond doubt"),
+    Verdict.DISCARD: Said("correct, but not faster beyond doubt"),
+    Verdict.FAIL: Said("it does not compile, run in time or match the reference"),
+    Verdict.INCONCLUSIVE: Said("probably faster, not proved yet: it is measured again"),
+    Verdict.SHORTLIST: Said("correct, not timed: an earlier version ranked it by an estimate"),
 }
 _WHERE = {
-    "review": marked("in a review: "),
-    "past": marked("in the past: "),
-    "rounds": marked("comparing: "),
-    "runs": marked("in the list of runs: "),
+    "review": Said("in a review: "),
+    "past": Said("in the past: "),
+    "rounds": Said("comparing: "),
+    "runs": Said("in the list of runs: "),
 }
 
 

@@ -7,13 +7,14 @@ reported by name and line; all others count. Refers to commands only by id.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from akg_tui.view.controls.settings_file import line_of, lines_of, quoted, read_toml
+from akg_tui.view.controls.settings_file import keymap_file, quoted
 
 BUNDLED = Path(__file__).parent / "keymaps"
 DEFAULT = "default"
@@ -43,14 +44,14 @@ class BadKey(ValueError):
 class Keymap:
     """Keys by command id. A command that is not in `keys` has the keys of the registry.
 
-    `lines` holds the line of each command in the file, for faults that are found later.
+    `stated` are the commands that the file itself names.
     """
 
     name: str
     about: str = ""
     path: Path | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
+    stated: tuple[str, ...] = ()
 
 
 _current = Keymap(DEFAULT)
@@ -142,29 +143,35 @@ def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keyma
     `known` are the command ids; `bases` are the folders that are searched for the keymap
     named in ``base``.
     """
-    text, raw, faults = read_toml(path)
-    if faults:
-        return Keymap(path.stem, path=path), faults
+    faults: list[str] = []
+    if path.parent == BUNDLED:
+        content = tomllib.loads(path.read_text("utf-8"))
+    else:
+        from msgspec.structs import asdict
+
+        from akg_tui.store.user_files.reader import settings_at
+
+        found, faults = settings_at(path, keymap_file(DEFAULT))
+        content = asdict(found)
     keys: dict[str, tuple[str, ...]] = {}
-    for name in raw:
-        if name not in ("name", "about", "base", "keys"):
-            faults.append(f"{path}: line {line_of(text, name)}: nothing is called {name!r} here")
-    base = raw.get("base")
-    if isinstance(base, str) and base != DEFAULT:
+    base = content.get("base", DEFAULT)
+    if base != DEFAULT:
         under = find(base, bases)
         if under is None or under == path:
-            at = line_of(text, "base")
-            faults.append(f"{path}: line {at}: there is no keymap {base!r} to base it on")
+            why = f"there is no keymap {base!r} to base it on"
+            faults.append(fault(path, "base", why))
         else:
             keys.update(load(under, known, ())[0].keys)
-    table = raw.get("keys", {})
-    if not isinstance(table, dict):
-        at = line_of(text, "keys")
-        return Keymap(path.stem, path=path), [*faults, f"{path}: line {at}: keys is not a table"]
-    own, lines, bad = read_keys(path, text, table, known)
+    own, bad = read_keys(path, content.get("keys", {}), known)
     keys.update(own)
-    about = str(raw.get("about", ""))
-    return Keymap(path.stem, about, path, keys, lines), [*faults, *bad]
+    return Keymap(path.stem, content.get("about", ""), path, keys, tuple(own)), [*faults, *bad]
+
+
+def fault(path: Path, *field: str) -> str:
+    """Return a fault in words; the last of `field` is why."""
+    from akg_tui.store.user_files.reader import fault_at
+
+    return fault_at(path, field[:-1], field[-1])
 
 
 RENAMED = {"pane.limits": "pane.roofline"}
@@ -172,31 +179,28 @@ RENAMED = {"pane.limits": "pane.roofline"}
 
 
 def read_keys(
-    path: Path, text: str, table: Mapping[str, object], known: Iterable[str]
-) -> tuple[dict[str, tuple[str, ...]], dict[str, int], list[str]]:
-    """Read a table of keys: return chords by command, lines by command, and faults."""
+    path: Path, table: Mapping[str, object], known: Iterable[str]
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Read a file's table of keys: return chords by command, and faults."""
     ids = set(known)
     keys: dict[str, tuple[str, ...]] = {}
-    lines: dict[str, int] = {}
     faults: list[str] = []
-    places = lines_of(text)
     for name, value in table.items():
-        at, command = places.get(name, 1), RENAMED.get(name, name)
-        where = f"{path}: line {at}"
-        if command not in ids:
-            faults.append(f"{where}: no command is called {command!r}")
-            continue
+        command = RENAMED.get(name, name)
         wanted = [value] if isinstance(value, str) else value
-        if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
-            faults.append(f'{where}: {command} needs a key like "n", or a list of them')
-            continue
-        try:
-            keys[command] = tuple(chord(each) for each in wanted)
-        except BadKey as error:
-            faults.append(f"{where}: {command}: {error}")
-            continue
-        lines[command] = at
-    return keys, lines, faults
+        why = ""
+        if command not in ids:
+            why = f"no command is called {command!r}"
+        elif not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+            why = 'needs a key like "n", or a list of them'
+        else:
+            try:
+                keys[command] = tuple(chord(each) for each in wanted)
+            except BadKey as error:
+                why = str(error)
+        if why:
+            faults.append(fault(path, "keys", name, why))
+    return keys, faults
 
 
 def find(name: str, folders: Iterable[Path]) -> Path | None:

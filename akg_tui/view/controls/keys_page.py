@@ -20,10 +20,10 @@ _HEAD = """\
 
 Made by `akg-tui keys --markdown` from the registry of commands; do not edit it by hand.
 
-A command is called by its key, by name in the palette, or by name on the `:` line. Keys with a
-blank between them are pressed one after the other. In the workbench `?` lists the keys of now,
-and what is typed there searches. `akg-tui keys` prints them, `akg-tui keys --toml` writes a
-keymap to begin your own with ([looks.md](looks.md)).
+A command is called by its key, by its name in the palette, or by its name on the `:` line. Keys
+with a blank between them are pressed one after the other. In the workbench `?` lists the keys that
+count at this moment. `akg-tui keys` prints them, `akg-tui keys --toml` writes a keymap to begin
+your own with ([looks.md](looks.md)).
 """
 
 
@@ -61,21 +61,18 @@ def toml() -> str:
 
 
 def default_toml() -> str:
-    """Return the file of the default keymap: the keys of the registry, not those in use."""
-    made = "# Made by `akg-tui keys --default`: every command with its default keys.\n"
-    about = "the keys that the documentation speaks of"
-    return made + km.as_toml(km.DEFAULT, about, defaults())
+    """Return the keys of the registry, not those in use, as a keymap file."""
+    return km.as_toml(km.DEFAULT, "the keys that the documentation speaks of", defaults())
 
 
 def markdown() -> str:
     """Return the documentation page: every command with its keys in each bundled keymap."""
     names = km.names((km.BUNDLED,))
     maps = {name: _keys_in(name) for name in names}
-    parts = [_HEAD]
+    head = f"| What it does | `:` line | {' | '.join(names)} |"
+    parts = [_HEAD, head, f"|---|---|{'---|' * len(names)}"]
     for group, members in groups().items():
-        parts.append(f"\n## {group}\n")
-        parts.append(f"| What it does | `:` line | {' | '.join(names)} |")
-        parts.append(f"|---|---|{'---|' * len(names)}")
+        parts.append(f"| **{group}** | |{' |' * len(names)}")
         for command in members:
             place = _PLACES.get(command.where, command.where)
             about = command.help

@@ -46,7 +46,7 @@ def note(text: str, environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something to tell. `kind` is one of `preferences.NOTICES`; `head` is for the title."""
+    """Something to tell. `kind` is one of `preferences.Notice`; `head` is for the title."""
 
     kind: str
     head: str
@@ -101,16 +101,17 @@ def _happened(events: Iterable[ev.AnyEvent], state: RunState) -> list[Notice]:
             case ev.Decided(verdict=Verdict.KEEP):
                 kept = next((a for a in state.attempts if a.number == event.attempt), None)
                 gained = f" {formatting.times(kept.over_seed)}" if kept and kept.over_seed else ""
-                told = f"{op}: KEEP {event.item}, {retold(one_line(event.reason))}"
+                why = formatting.verdict_reason(event.reason, event.ratio)
+                told = f"{op}: KEEP {event.item}, {retold(why)}"
                 notices.append(Notice("keep", f"✓ KEEP {op}{gained}", told))
             case ev.RunFinished():
                 kind, sign = ("end", "■") if event.ok else ("fail", "✗")
-                over = tr("the run is over: ") + retold(one_line(event.reason))
+                over = tr("the run is over: ") + retold(event.reason)
                 best = best_of(state) if event.ok else None
                 gained = f" {formatting.ratio(best.over_seed)}" if best else ""
                 notices.append(Notice(kind, f"{sign} {op}{gained}", f"{op}: {over}"))
             case ev.ApiFailed() | ev.SessionBroke():
-                notices.append(Notice("fail", f"✗ {op}", f"{op}: {retold(one_line(event.reason))}"))
+                notices.append(Notice("fail", f"✗ {op}", f"{op}: {retold(event.reason)}"))
     return notices
 
 

@@ -7,41 +7,27 @@ limit is in `akg_tui.core.stopping`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from akg_tui.core.model_info import known_cost_usd
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
+from akg_tui.core.stopping.limit_table import LIMITS, ROUNDS, WHOLE, Limit, Unit
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import DONE, IDLE, bar
-from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import BLANK, Line, cells, fit, hang, line
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
-    from akg_tui.core.stopping.automation import AutomationPolicy
     from akg_tui.core.task import Policy
 
-# Each word of the `:` line with the field that it sets, as task.toml and JSON files name it too.
-_OF_RUN = {"rounds": "max_rounds", "hours": "max_hours", "patience": "max_rounds_without_keep"}
-_OF_AUTOMATION = {
-    "experiments": "max_experiments",
-    "tokens": "max_tokens",
-    "cost": "max_cost_usd",
-    "wall": "max_wall_clock",
-    "goal": "goals",
-    "logic": "logic",
-    "heuristics": "strict_heuristics",
-}
+_LIMITS = {limit.word: limit for limit in LIMITS}
+NAMES = (*_LIMITS, "goal", "logic", "heuristics")
 _IN_FILES = {
-    **{name: word for word, name in _OF_RUN.items()},
-    **{"maxRounds": "rounds", "maxExperiments": "experiments", "maxTokens": "tokens"},
-    **{"maxCostUsd": "cost", "maxWallClock": "wall", "strictHeuristics": "heuristics"},
-    "goals": "goal",
+    **{name: limit.word for limit in LIMITS for name in (limit.key, limit.field)},
+    **{"maxRounds": "rounds", "goals": "goal", "strictHeuristics": "heuristics"},
 }
-NAMES = (*_OF_RUN, *_OF_AUTOMATION)
-_WHOLE = ("rounds", "patience", "experiments", "tokens")
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 NONE = "none"
 
@@ -57,11 +43,10 @@ class _Changes:
     """
 
     policy: Policy
-    automation: AutomationPolicy
     settled: int | None
     metrics: Sequence[str]
-    of_run: dict[str, Any] = field(default_factory=dict)
-    of_automation: dict[str, Any] = field(default_factory=dict)
+    limits: dict[Limit, float | None] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
 
     def read(self, word: str) -> None:
         """Read one ``NAME=VALUE``. Raises `BadLimit`."""
@@ -72,30 +57,30 @@ class _Changes:
             raise BadLimit(
                 tr("no limit is called {name}; there are: {known}", name=name, known=known)
             )
-        if name in _OF_RUN:
-            self.of_run[_OF_RUN[name]] = self._number(name, text, self.policy, _OF_RUN[name])
+        if limit := _LIMITS.get(name):
+            self.limits[limit] = self._number(limit, text)
         elif name == "goal":
-            self.of_automation["goals"] = self._goals(text)
-        elif name in ("logic", "heuristics"):
-            self.of_automation[_OF_AUTOMATION[name]] = _choice(name, text)
+            self.others["goals"] = self._goals(text)
+        elif name == "logic":
+            self.others["logic"] = _choice(name, text)
         else:
-            known = _OF_AUTOMATION[name]
-            self.of_automation[known] = self._number(name, text, self.automation, known)
+            self.others["strict_heuristics"] = _choice(name, text)
 
-    def _number(self, name: str, text: str, owner: object, known: str) -> float | None:
+    def _number(self, limit: Limit, text: str) -> float | None:
         """Return the number, added to the present limit where it begins with a plus sign."""
-        if text == NONE and name != "rounds":
+        name = limit.word
+        if text == NONE and limit is not ROUNDS:
             return None
         try:
-            value = int(text) if name in _WHOLE else float(text)
+            value = int(text) if limit.unit in WHOLE else float(text)
         except ValueError:
             value = 0
         if not 0 < value < float("inf"):
             raise BadLimit(tr("{name} needs a number above 0: {name}=20", name=name))
         if not text.startswith("+"):
             return value
-        now = getattr(owner, known)
-        if name == "rounds" and self.settled is not None:
+        now = limit.value(self.policy)
+        if limit is ROUNDS and self.settled is not None:
             now = self.settled
         if now is None:
             raise BadLimit(tr("there is no limit on {name} yet to add to", name=name))
@@ -113,7 +98,8 @@ class _Changes:
             raise BadLimit(str(error)) from None
         if why := unmeasured(goal, self.metrics):
             raise BadLimit(why)
-        now = self.of_automation.get("goals", self.automation.goals)
+        automation = self.policy.automation
+        now = self.others.get("goals", automation.goals if automation is not None else ())
         return (*(each for each in now if each.metric != goal.metric), goal)
 
 
@@ -136,20 +122,16 @@ def limited(
     over. ``none`` removes a limit. `metrics` are those that the task declares; a goal on a name
     with a space stands in quotes. Raises `BadLimit`.
     """
-    from msgspec.structs import replace
+    from akg_tui.core.stopping.limits import with_limits
 
-    from akg_tui.core.stopping.automation import AutomationPolicy
-
-    changes = _Changes(policy, policy.automation or AutomationPolicy(), settled, metrics)
+    changes = _Changes(policy, settled, metrics)
     try:
         words = shlex.split(text)
     except ValueError:
         raise BadLimit(tr("a quote is not closed: {text}", text=text)) from None
     for word in words:
         changes.read(word)
-    if changes.of_automation:
-        changes.of_run["automation"] = replace(changes.automation, **changes.of_automation)
-    return replace(policy, **changes.of_run)
+    return with_limits(policy, changes.limits, **changes.others)
 
 
 class Setting(NamedTuple):
@@ -174,26 +156,7 @@ def settings(state: RunState, now: float) -> list[Setting]:
 
     policy = state.task.policy
     auto = policy.automation or AutomationPolicy()
-    cost = known_cost_usd(state.usage)
-    worked, since = state.worked(now), now - state.started_at
-    spent = f"${cost:.2f}" if cost is not None else "$?"
-    rows = [
-        _limit("rounds", str(state.settled), state.settled, policy.max_rounds,
-               formatting.count(policy.max_rounds, "round")),
-        _limit("experiments", str(limits.experiments_done(state)), limits.experiments_done(state),
-               auto.max_experiments, str(auto.max_experiments)),
-        _limit("tokens", formatting.tokens(state.tokens), state.tokens, auto.max_tokens,
-               formatting.token_limit(auto.max_tokens or 0)),
-        _limit("cost", spent, cost or 0.0, auto.max_cost_usd, f"${auto.max_cost_usd or 0:g}"),
-        _limit("hours", formatting.short_time(worked), worked / 3600, policy.max_hours,
-               formatting.hours(policy.max_hours or 0)),
-        _limit("wall", formatting.short_time(since), since, auto.max_wall_clock,
-               formatting.short_time(auto.max_wall_clock or 0)),
-        _limit("patience", str(limits.rounds_without_keep(state)),
-               limits.rounds_without_keep(state), policy.max_rounds_without_keep,
-               tr("{rounds} without a KEEP",
-                  rounds=formatting.count(policy.max_rounds_without_keep or 0, "round"))),
-    ]  # fmt: skip
+    rows = [_row(limit, state, now) for limit in LIMITS]
     for goal, met, found in limits.each_goal(state):
         value = f"{goal.metric}{goal.operator}{goal.value:g}"
         value = shlex.quote(value) if " " in value else value
@@ -213,24 +176,37 @@ def settings(state: RunState, now: float) -> list[Setting]:
     return [*rows, heard]
 
 
-def _limit(word: str, used: str, count: float, limit: float | None, of: str) -> Setting:
-    if limit is None:
-        return Setting(word, tr("{used}, no limit", used=used), "")
-    told = f"{used} / {of}"
-    return Setting(word, told, f"{limit:g}" if word != "tokens" else str(limit), count / limit)
+def _row(limit: Limit, state: RunState, now: float) -> Setting:
+    """Return the row of a limit: what is used of it, and the limit in the words of its unit."""
+    from akg_tui.core.model_info import UnknownPrice
+
+    most = limit.value(state.task.policy)
+    used_words, limit_words = _UNITS[limit.unit]
+    try:
+        count = limit.used(state, now)
+        used = used_words(count)
+    except UnknownPrice:
+        count, used = 0.0, "$?"
+    if most is None:
+        return Setting(limit.word, tr("{used}, no limit", used=used), "")
+    value = str(most) if limit.unit in WHOLE else f"{most:g}"
+    return Setting(limit.word, f"{used} / {limit_words(most)}", value, count / most)
 
 
-_KNOWN_AS = {
-    "rounds": marked("rounds"),
-    "experiments": marked("experiments"),
-    "tokens": marked("tokens"),
-    "cost": marked("cost"),
-    "hours": marked("time worked"),
-    "wall": marked("time in all"),
-    "patience": marked("without a KEEP"),
-    "goal": marked("goal"),
-    "logic": marked("logic"),
-    "heuristics": marked("heuristics"),
+_UNITS: dict[Unit, tuple[Callable[[Any], str], Callable[[Any], str]]] = {
+    "rounds": (str, lambda most: formatting.count(most, "round")),
+    "number": (str, str),
+    "tokens": (formatting.tokens, formatting.token_limit),
+    "USD": (lambda used: f"${used:.2f}", lambda most: f"${most:g}"),
+    "hours": (lambda used: formatting.short_time(used * 3600), formatting.hours),
+    "seconds": (formatting.short_time, formatting.short_time),
+}
+"""The words of a used amount and of a limit in each unit."""
+
+_KNOWN_AS = {limit.word: limit.label for limit in LIMITS} | {
+    "goal": Said("goal"),
+    "logic": Said("logic"),
+    "heuristics": Said("heuristics"),
 }
 _BAR = 10
 
@@ -266,5 +242,5 @@ def _ends(state: RunState, now: float, room: int) -> Sequence[Line]:
     return [
         row
         for reason in reasons
-        for row in hang(retold(one_line(reason)), room, line((CONDITION_PREFIX, "note")), "text")
+        for row in hang(retold(reason), room, line((CONDITION_PREFIX, "note")), "text")
     ]

@@ -1,61 +1,58 @@
-"""Reading and editing of the user's TOML files; faults name file and line.
+"""The user's TOML settings: what ``config.toml`` and a keymap may have, and how a value is set.
 
-An edit changes only the lines of the settings it names; comments and order stay. A file is
-replaced as a whole, and never if it changed since it was read.
+Loads msgspec and tomlkit only where a file of the user is read or written. An edit changes only the
+settings that it names; comments and order stay. A file is replaced as a whole, and never if it
+changed since it was read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from akg_tui.toml_text import field_lines, load_toml, toml_fault
 from akg_tui.view.language import retold, tr
 
-
-def read_toml(path: Path) -> tuple[str, dict[str, Any], list[str]]:
-    """Return text, tables and faults of a file; only one fault if it cannot be read."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return "", {}, [f"{path}: {error.strerror}"]
-    return parsed(path, data)
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 
-def parsed(path: Path, data: bytes) -> tuple[str, dict[str, Any], list[str]]:
-    """Parse the bytes of a file as `read_toml` does; the fault names `path`."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        return "", {}, [f"{path}: not UTF-8 text at byte {error.start}"]
-    try:
-        return text, load_toml(text), []
-    except tomllib.TOMLDecodeError as error:
-        line, message = toml_fault(text, error)
-        return "", {}, [f"{path}: line {line}: {message}"]
+def quoted(value: str) -> str:
+    """Return a string in the quoted form that is valid in TOML and in JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def lines_of(text: str) -> dict[str, int]:
-    """Return the first line, from 1, of each key or table by its own name."""
-    lines: dict[str, int] = {}
-    for path, number in field_lines(text).items():
-        lines.setdefault(path[-1], number)
-    return lines
+@cache
+def config_file(names: tuple[str, ...], notify: type) -> Any:
+    """Return the struct of ``config.toml``: settings of these names, and its tables.
+
+    `notify` is the dataclass of the table ``[notify]``.
+    """
+    from msgspec import defstruct
+
+    from akg_tui.memory.memory_config import MemoryTable
+
+    hints = get_type_hints(notify)
+    made = [(field.name, hints[field.name], field.default) for field in fields(notify)]
+    table = defstruct(notify.__name__, made, frozen=True, forbid_unknown_fields=True)
+    rows: list[tuple[str, Any, Any]] = [(name, str, "") for name in names]
+    rows += [("keys", dict[str, Any], {}), ("notify", table, table())]
+    rows += [("memory", MemoryTable, MemoryTable())]
+    return defstruct("ConfigFile", rows, frozen=True, forbid_unknown_fields=True)
 
 
-def line_of(text: str, key: str, table: str = "") -> int:
-    """Return the line, from 1, of `key` in `table`, or without `table` in any; 1 if unknown."""
-    return field_lines(text).get((table, key), 1) if table else lines_of(text).get(key, 1)
+@cache
+def keymap_file(base: str) -> Any:
+    """Return the struct of a keymap's file, which is based on `base` unless it says another."""
+    from msgspec import defstruct
 
-
-_STRING = r'"(?:[^"\\]|\\.)*"' + r"|'[^']*'"
-_HEADER = re.compile(r"\s*\[")
-_NOTHING = re.compile(r"\s*(?:#.*)?$")
+    rows: list[tuple[str, Any, Any]] = [("name", str, ""), ("about", str, ""), ("base", str, base)]
+    rows += [("keys", dict[str, Any], {})]
+    return defstruct("KeymapFile", rows, frozen=True, forbid_unknown_fields=True)
 
 
 class NotWritten(Exception):
@@ -73,22 +70,12 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> None:
         If the file is not valid TOML, cannot be edited or written, or changed meanwhile.
     """
     from akg_tui.hashline.file_swap import FileChanged, swap_file
+    from akg_tui.store.errors import BadFile
     from akg_tui.store.filesystem import replace_file
 
     try:
         data = path.read_bytes() if path.exists() else None
-        written, _, faults = parsed(path, data or b"")
-        if faults:
-            raise NotWritten(retold(faults[0]))
-        text = written
-        for name, value in settings.items():
-            changed = _changed(text, name, value)
-            if changed is None:
-                row, line = _row(name, value), line_of(written, name)
-                why = tr("{path}: line {line}: this can't be changed for you, nothing was written: "
-                         "make it {row}", path=path, line=line, row=row)  # fmt: skip
-                raise NotWritten(why)
-            text = changed
+        text = _changed(path, (data or b"").decode(), settings)
         if data is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path.resolve(), text.encode())
@@ -97,62 +84,53 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> None:
     except FileChanged:
         why = tr("{path}: it was changed just now, so nothing was written: do it again", path=path)
         raise NotWritten(why) from None
+    except UnicodeDecodeError as error:
+        fault = BadFile(path, None, "", f"is not UTF-8 text at byte {error.start}")
+        raise NotWritten(retold(str(fault))) from None
+    except BadFile as error:
+        raise NotWritten(retold(str(error))) from None
     except OSError as error:
         raise NotWritten(f"{path}: {retold(error.strerror or str(error))}") from error
 
 
-def _changed(text: str, name: str, value: str) -> str | None:
-    """Return `text` with `name` set to `value` and nothing else changed; None if impossible."""
-    before = load_toml(text)
-    if before.get(name) == value:
-        return text
-    wanted = {**before, name: value}
-    offered = _in_place(text, name, value) if name in before else _put_in(text, _row(name, value))
-    return next((candidate for candidate in offered if _read(candidate) == wanted), None)
+def _changed(path: Path, text: str, settings: Mapping[str, str]) -> str:
+    """Return the text of a file with other settings. Raises `NotWritten` and `BadFile`."""
+    import tomlkit
+
+    from akg_tui.store.user_files.reader import toml_file
+
+    file = toml_file(path, text)
+    document = tomlkit.parse(text)
+    for name, value in settings.items():
+        if isinstance(file.plain.get(name), dict | list):
+            row, line = f"{name} = {quoted(value)}", file.line_of(text, (name,))
+            why = tr("{path}: line {line}: this can't be changed for you, nothing was written: "
+                     "make it {row}", path=path, line=line, row=row)  # fmt: skip
+            raise NotWritten(why)
+        if name in file.plain:
+            document[name] = value
+        else:
+            _put_in(document, name, value, "\r\n" if "\r\n" in text else "\n")
+    return document.as_string()
 
 
-def _row(name: str, value: str) -> str:
-    return f"{name} = {quoted(value)}"
+def _put_in(document: TOMLDocument, name: str, value: str, end: str) -> None:
+    """Put a setting before the first table, and before the comments directly above that."""
+    import tomlkit
+    from tomlkit.items import AoT, Comment, Key, SingleKey, Table, Whitespace
 
-
-def _read(text: str) -> dict[str, Any] | None:
-    try:
-        return load_toml(text)
-    except tomllib.TOMLDecodeError:
-        return None
-
-
-def quoted(value: str) -> str:
-    """Return a string in the quoted form that is valid in TOML and in JSON."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _in_place(text: str, name: str, value: str) -> Iterator[str]:
-    """Yield, for each line that may hold the setting, the text with its value replaced."""
-    key = "|".join((re.escape(name), f'"{re.escape(name)}"', f"'{re.escape(name)}'"))
-    given = re.compile(rf"(\s*(?:{key})\s*=\s*)(?:{_STRING}|[^\"'#]*?)(\s*(?:#.*)?)", re.DOTALL)
-    rows = text.split("\n")
-    for number, row in enumerate(rows):
-        if found := given.fullmatch(row):
-            changed = f"{found[1]}{quoted(value)}{found[2]}"
-            yield "\n".join([*rows[:number], changed, *rows[number + 1 :]])
-
-
-def _put_in(text: str, row: str) -> Iterator[str]:
-    """Yield the text with a row inserted: before each line that may open the first table, at the
-    end, at the beginning. Comments directly above a table stay with the table.
-    """
-    end = "\r\n" if "\r\n" in text else "\n"
-    rows = text.splitlines(keepends=True)
-    for number, each in enumerate(rows):
-        if _HEADER.match(each):
-            at = number
-            while at and _NOTHING.match(rows[at - 1]) and rows[at - 1].strip():
-                at -= 1
-            while at and not rows[at - 1].strip():
-                at -= 1
-            gap = "" if not rows[at].strip() else end
-            yield "".join([*rows[:at], row, end, gap, *rows[at:]])
-    whole = not text or text.endswith("\n")
-    yield f"{text}{'' if whole else end}{row}{end}"
-    yield f"{row}{end}{text}"
+    body = document.body
+    tables = (at for at, (_, item) in enumerate(body) if isinstance(item, Table | AoT))
+    first = at = next(tables, len(body))
+    while at and at < len(body) and isinstance(body[at - 1][1], Comment):
+        at -= 1
+    while at and isinstance(body[at - 1][1], Whitespace):
+        at -= 1
+    before = body[at - 1][1] if at else None
+    if before is not None and not before.trivia.trail:
+        before.trivia.trail = end
+    item = tomlkit.string(value)
+    apart = at == first < len(body) or (at < first and not isinstance(body[at][1], Whitespace))
+    item.trivia.trail = end * 2 if apart else end
+    key: Key = SingleKey(name)
+    body.insert(at, (key, item))

@@ -1,7 +1,4 @@
-"""Time travel through a run: the shown event, playback, and the timeline as rows.
-
-No I/O. A step is one event; playback follows the times of the events, but shortens long waits.
-"""
+"""Time travel through a run: the shown event, and the timeline as rows. No I/O."""
 
 from __future__ import annotations
 
@@ -21,33 +18,24 @@ from akg_tui.view.lazy_rows import First
 from akg_tui.view.run_snapshot import Moment, RunSnapshot
 from akg_tui.view.spans import Line, Span, fit, line, spread
 
-SPEEDS = (1, 4, 16)
-LONGEST_WAIT_S = 2.0  # the longest wait for an event in playback at 1×
-MOST_AT_ONCE = 2_000  # events that playback passes between two refreshes
-
 
 class PastPosition:
-    """The shown event of one run: `cursor`, None for the live run; and the speed of playback."""
+    """The shown event of one run: `cursor`, None for the live run."""
 
     def __init__(self, past: Past) -> None:
         self.past = past
         self.cursor: int | None = None
-        self.speed = 0
-        self._chosen = SPEEDS[1]
-        self._budget = 0.0
-        self._ticked = 0.0
 
     @property
     def last(self) -> int:
         return len(self.past)
 
     def go(self, seq: int) -> None:
-        """Show event `seq`, or the nearest existing event, and stop playback."""
-        self.speed = 0
+        """Show event `seq`, or the nearest existing event."""
         self.cursor = max(1, min(self.last, seq))
 
     def live(self) -> None:
-        self.speed, self.cursor = 0, None
+        self.cursor = None
 
     def step(self, events: int) -> None:
         self.go((self.cursor or self.last) + events)
@@ -55,41 +43,6 @@ class PastPosition:
     def to_round(self, step: int) -> None:
         """Show the end of the next round, or with -1 of the previous round."""
         self.go(self.past.next_round(self.cursor or self.last, step))
-
-    def play(self, now: float) -> None:
-        """Stop playback, or start it: from the first event if live or at the last event."""
-        if self.speed:
-            self.speed = 0
-            return
-        if self.cursor is None or self.cursor >= self.last:
-            self.cursor = 1
-        self.speed, self._ticked, self._budget = self._chosen, now, 0.0
-
-    def faster(self, step: int) -> int:
-        """Change the speed by `step` places and return the new speed."""
-        place = SPEEDS.index(self._chosen) + step
-        self._chosen = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
-        if self.speed:
-            self.speed = self._chosen
-        return self._chosen
-
-    def tick(self, now: float) -> None:
-        """Advance playback by the time since the last tick."""
-        if not self.speed or self.cursor is None:
-            return
-        self._budget += max(0.0, now - self._ticked) * self.speed
-        self._ticked = now
-        records = self.past.records
-        furthest = min(self.last, self.cursor + MOST_AT_ONCE)
-        while self.cursor < furthest:
-            gap = records[self.cursor].at - records[self.cursor - 1].at
-            wait = min(LONGEST_WAIT_S, max(0.0, gap))
-            if wait > self._budget:
-                return
-            self._budget -= wait
-            self.cursor += 1
-        if self.cursor >= self.last:
-            self.speed = 0
 
     def moment(self, *, waits: bool) -> Moment:
         """Return the shown event as a moment. `waits`: whether the live run waits for an answer."""
@@ -102,7 +55,6 @@ class PastPosition:
             last_at=records[-1].at,
             mark=self.past.round_at(self.cursor),
             rounds=marks[-1].round if marks else 0,
-            speed=self.speed,
             waits=waits,
             marks=marks,
         )
@@ -208,7 +160,6 @@ def _head(moment: Moment, room: int) -> Line:
     rounds = tr("before the first round")
     if moment.mark:
         rounds = tr("after round {number} of {many}", number=moment.mark.round, many=moment.rounds)
-    playing = f" {tr('plays {speed}×', speed=moment.speed)} " if moment.speed else ""
     ago = tr(", {time} before the last event", time=formatting.short_time(before))
     left = line(
         (f" {tr('PAST')} ", "phase.live"),
@@ -218,7 +169,6 @@ def _head(moment: Moment, room: int) -> Line:
         (ago if before >= 1 else "", "muted"),
     )
     right = line(
-        (playing, "figure"),
         (tr("the run waits for you: ") if moment.waits else tr("not live: "), "note"),
         (way_to("past.live"), "key"),
         (f" {tr('live')}", "key.label"),

@@ -1,1 +1,1 @@
-"""Machine code and the roofline as rows of a screen. Pure."""
+"""Machine code, roofline and pipes as rows of a screen, as pictures and as lines. Pure."""

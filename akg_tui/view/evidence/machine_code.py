@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from akg_tui.core.sanitize import clean, one_line
-from akg_tui.evaluate.evidence.compiler_remarks import condensed
-from akg_tui.evaluate.evidence.findings import CompilerRemark, KernelFindings, Loop
-from akg_tui.evaluate.evidence.throughput import SEPARATOR
-from akg_tui.kernel_files import Place
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place
+from akg_tui.core.sanitize import Said, clean, one_line
+from akg_tui.evidence.compiler_remarks import condensed
+from akg_tui.evidence.findings import CompilerRemark, KernelFindings, Loop
+from akg_tui.view.code_rows import GROUND, MARK, on
 from akg_tui.view.diff import Compared, Kind, Row, compare
-from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells
 
@@ -26,34 +26,31 @@ _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
 _REGISTERS = re.compile(
     r"\b(UR|UP|R|P|B|SB|[asv])\[?\d+(?::\d+)?\]?(?:\.reuse)?|\b(c)\[0x0\]\[0x[0-9a-f]+\]"
 )
-_GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
-_MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
 
 _PARTS = {
-    "machine code": marked("machine code"),
-    "hot loop": marked("hot loop"),
-    "remarks": marked("remarks"),
-    "throughput": marked("throughput"),
-    "counters": marked("counters"),
-    "other counters": marked("other counters"),
+    "machine code": Said("machine code"),
+    "hot loop": Said("hot loop"),
+    "remarks": Said("remarks"),
+    "counters": Said("counters"),
+    "other counters": Said("other counters"),
 }
-_NAMES = {
+_NAMES: dict[str, str] = {
     name: name
     for name in (
-        marked("does not compile"), marked("does not run"), marked("registers"),
-        marked("spilled bytes"), marked("shared bytes"), marked("threads"), marked("stages"),
-        marked("occupancy"), marked("blocks at once"), marked("limited by"), marked("blocks"),
-        marked("shared memory"), marked("global loads"), marked("global stores"),
-        marked("matrix instructions"), marked("barriers"), marked("bank conflicts"),
-        marked("barriers in it"), marked("the call stopped"),
-        marked("matrix"), marked("wait and barrier"), marked("warp exchange"), marked("control"),
-        marked("compare and select"), marked("move and convert"), marked("global memory"),
-        marked("local memory"), marked("other memory"), marked("float"), marked("integer"),
-        marked("hot loop"),
+        Said("does not compile"), Said("does not run"), Said("registers"),
+        Said("spilled bytes"), Said("shared bytes"), Said("threads"), Said("stages"),
+        Said("occupancy"), Said("blocks at once"), Said("limited by"), Said("blocks"),
+        Said("shared memory"), Said("global loads"), Said("global stores"),
+        Said("matrix instructions"), Said("barriers"), Said("bank conflicts"),
+        Said("barriers in it"), Said("the call stopped"),
+        Said("matrix"), Said("wait and barrier"), Said("warp exchange"), Said("control"),
+        Said("compare and select"), Said("move and convert"), Said("global memory"),
+        Said("local memory"), Said("other memory"), Said("float"), Said("integer"),
+        Said("hot loop"),
     )
 }  # fmt: skip
-_KINDS = {"vectorized": marked("vectorized"), "missed": marked("missed")}
+_KINDS = {"vectorized": Said("vectorized"), "missed": Said("missed")}
 
 HOT = "▌"
 GUTTER = 13
@@ -83,15 +80,11 @@ class CodeRow(Struct, frozen=True, gc=False):
     value: str = ""
 
 
-def code_rows(
-    findings: KernelFindings, source: Sequence[str], places: Sequence[Place] = ()
-) -> list[CodeRow]:
-    """Return the rows of a kernel; `source` are the lines of its file.
-
-    Of a kernel in several files these are the lines of its joined text, and `places` where they
-    stand.
-    """
+def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
+    """Return the rows of a kernel's machine code below the kernel's own."""
     code = findings.code
+    source = [row for _, row in kernel.rows()]
+    places = kernel.places_of_several
     rows: list[CodeRow] = []
     told = _remarks_by_line(code.remarks)
     hot = code.loops[0] if code.loops else None
@@ -157,25 +150,20 @@ def fact_words(value: str) -> str:
 
 
 def loop_words(loop: Loop, *, hot: bool, on_gpu: bool = False) -> str:
-    """Return a loop in a line: whether it is the hot one, its instructions and their throughput."""
+    """Return a loop in a line: whether it is the hot one, its instructions."""
     if loop.time_share is not None:
         name = tr("loop with {share} of the time", share=f"{loop.time_share * 100:.0f} %")
     else:
         name = tr("the likeliest hot loop") if hot else tr("loop")
     if on_gpu:
         return tr("{name}: {many} instructions", name=name, many=loop.instructions)
-    told = tr(
+    return tr(
         "{name}: {many} instructions, {packed} packed of {vector} vector",
         name=name,
         many=loop.instructions,
         packed=loop.packed,
         vector=loop.vector,
     )
-    if (estimate := loop.throughput) is not None:
-        cycles = tr("{cycles} cycles an iteration", cycles=f"{estimate.cycles:g}")
-        causes = [retold(one_line(each)) for each in estimate.binds.split(SEPARATOR)]
-        told += f", {cycles}: {SEPARATOR.join(causes)}"
-    return told
 
 
 class ComparedCode(OnDemand[Line]):
@@ -251,18 +239,18 @@ class ComparedCode(OnDemand[Line]):
     def _made(self, index: int) -> Line:
         row = self.compared[index]
         told = self._row(row)
-        ground = _GROUND.get(row.kind, "")
-        mark: Span = (f" {row.kind.value} ", _on(_MARK[row.kind], ground))
+        ground = GROUND.get(row.kind, "")
+        mark: Span = (f" {row.kind.value} ", on(MARK[row.kind], ground))
         if told.kind == "code":
             hot = HOT if told.hot else " "
             operation, _, operands = told.text.partition(" ")
             role = "accent" if _PACKED.match(told.text) else "text"
             return (
-                (hot, _on("note", ground)),
-                (f"{told.label:>6} ", _on("tag", ground)),
+                (hot, on("note", ground)),
+                (f"{told.label:>6} ", on("tag", ground)),
                 mark,
-                (f"  {operation:<12} ", _on(role, ground)),
-                (operands, _on("muted", ground)),
+                (f"  {operation:<12} ", on(role, ground)),
+                (operands, on("muted", ground)),
             )
         if told.kind == "fact":
             return self._fact(row, told)
@@ -279,33 +267,29 @@ class ComparedCode(OnDemand[Line]):
             text = f"  {tr(_KINDS[told.kind])}: {text}"
         elif told.kind == "loop":
             text = f"  {text}"
-        return ((number, _on("number", ground)), mark, (text, _on(role, ground)))
+        return ((number, on("number", ground)), mark, (text, on(role, ground)))
 
     def _fact(self, row: Row, told: CodeRow) -> Line:
         """Return a fact, with its value of the best kernel too where that differs."""
-        ground = _GROUND.get(row.kind, "")
+        ground = GROUND.get(row.kind, "")
         was = self._old[row.old - 1].value if row.kind is Kind.SAME else told.value
         name = tr(_NAMES[told.text]) if told.text in _NAMES else told.text
         padded = f"  {name}" + " " * max(1, NAMES - cells(name))
         spans: Line = (
-            (" " * 8, _on("number", ground)),
-            (f" {row.kind.value} ", _on(_MARK[row.kind], ground)),
-            (padded, _on("muted", ground)),
+            (" " * 8, on("number", ground)),
+            (f" {row.kind.value} ", on(MARK[row.kind], ground)),
+            (padded, on("muted", ground)),
         )
         if was != told.value:
             spans += ((f"{fact_words(was)} → ", "muted"),)
         role = "figure" if was != told.value else "text"
-        return (*spans, (fact_words(told.value), _on(role, ground)))
+        return (*spans, (fact_words(told.value), on(role, ground)))
 
 
-def _on(role: str, ground: str) -> str:
-    return f"{role}|{ground}" if ground else role
-
-
-def code_text(findings: KernelFindings, source: Sequence[str]) -> str:
+def code_text(findings: KernelFindings, kernel: KernelFiles) -> str:
     """Return the rows as plain text, as another screen compares them: lines and instructions."""
     lines = []
-    for row in code_rows(findings, source):
+    for row in code_rows(findings, kernel):
         indent = "    " if row.kind in ("code", "loop") else ""
         text = row.key if row.kind == "code" else row.text
         lines.append(f"{indent}{text}: {fact_words(row.value)}" if row.value else indent + text)

@@ -6,20 +6,20 @@ No I/O. Times come from the journal, limits and findings from whoever found them
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import CasesOverSeed, Ratios, candidate_of, ratios_of
-from akg_tui.evaluate.evidence.findings import KernelFindings
-from akg_tui.evaluate.evidence.page import NEAR, uncounted
-from akg_tui.evaluate.evidence.roof import Roof
+from akg_tui.evidence.findings import KernelFindings
+from akg_tui.evidence.page import NEAR, uncounted
+from akg_tui.evidence.roof import Roof
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import LIVE, VERDICT
 from akg_tui.view.language import retold, tr
-from akg_tui.view.run_chart import Scale, row_of
+from akg_tui.view.run_chart import Scale, log_ticks, row_of, x_axis
 from akg_tui.view.spans import BLANK, Line, Span, cells, cut, fit, hang, line, width
 
 _LABEL = 7
@@ -169,25 +169,8 @@ def _chart(roofs: Sequence[Roof], kernels: Kernels, room: int, height: int) -> l
          *row_of(signs[n], columns))
         for n in range(rows)
     ]  # fmt: skip
-    return [*drawn, _x_axis(low, high, columns, lambda x: at(x) // 2)]
-
-
-def _x_axis(low: float, high: float, columns: int, at: Callable[[float], int]) -> Line:
-    """Return the horizontal axis from exp(low) to exp(high), with labels below their columns."""
-    cells_: list[str] = [" "] * columns
-    free = 0
-    powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [f * 10.0**p for p in powers for f in factors if low < math.log(f * 10.0**p) < high]
-        if len(ticks) <= max(1, columns // 10):
-            break
-    for value in ticks:
-        label = f"{value:g}"
-        start = min(columns - len(label), max(free, at(value) - len(label) // 2))
-        if start >= free:
-            cells_[start : start + len(label)] = label
-            free = start + len(label) + 1
-    return (("".rjust(_LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells_), "chart.axis"))
+    ticks = log_ticks(math.exp(low), math.exp(high), max(1, columns // 10))
+    return [*drawn, x_axis([(at(x) // 2, f"{x:g}") for x in ticks], _LABEL, columns)]
 
 
 def binds_words(roof: Roof) -> str:
@@ -210,7 +193,7 @@ def _table(view: LimitsView, room: int) -> list[Line]:
     for roof in view.roofs:
         name = f"{roof.case}  " if roof.case else ""
         if roof.unknown:
-            rows.append(line((name, "strong"), (retold(one_line(roof.unknown, 200)), "muted")))
+            rows.append(line((name, "strong"), (retold(roof.unknown, 200), "muted")))
             continue
         told = f"{size(roof.moved_bytes)}, {count(roof.operations)}: "
         rows.append(line((name, "strong"), (told, "muted"), (binds_words(roof), "text")))
@@ -221,7 +204,8 @@ def _table(view: LimitsView, room: int) -> list[Line]:
         ]
         known = [(sign, word, value) for sign, word, value in shares if value is not None]
         parts = [
-            line((f"  {sign} {word} {percent(value)}", "figure")) for sign, word, value in known
+            line((f"  {sign} {word} {formatting.percent_of(value)}", "figure"))
+            for sign, word, value in known
         ]
         least = tr("at least {time} a call", time=formatting.milliseconds(roof.least_s * 1e3))
         parts.append(line((f"   {least}", "muted")))
@@ -247,7 +231,7 @@ def _counters(findings: KernelFindings | None, room: int) -> list[Line]:
     if findings is None:
         return []
     if findings.counters is None:
-        why = retold(one_line(findings.left_out.get("counters", ""), 200))
+        why = retold(findings.left_out.get("counters", ""), 200)
         return hang(tr("no counters: {why}", why=why), room, (), "faint") if why else []
     values = findings.counters.values
     told = [f"{one_line(name, 30)} {value:.3g}" for name, value in values.items()]
@@ -269,16 +253,11 @@ def _attempts(view: LimitsView, room: int) -> list[Line]:
             continue
         sign, role = VERDICT[attempt.verdict]
         name = formatting.attempt(attempt.number)
-        told = "  ".join(f"{case} {percent(share)}".strip() for case, share in shares)
+        told = "  ".join(f"{case} {formatting.percent_of(share)}".strip() for case, share in shares)
         rows.append(line((f"{sign} ", role), (f"{name} ", "text"), (told, "figure")))
     if rows:
         rows.insert(0, line((tr("share of the limit that binds, by attempt"), "muted")))
     return rows
-
-
-def percent(share: float) -> str:
-    """Return a share as text: "43 %", with a decimal below 10 %."""
-    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share * 100:.1f} %"
 
 
 def size(amount: int) -> str:
@@ -308,5 +287,9 @@ def title_of(view: LimitsView, room: int) -> str:
         return tr("roofline")
     share, roof = max(known, key=lambda each: each[0])
     side = tr("memory") if roof.binds == "memory" else tr("arithmetic")
-    told = tr("roofline: the best reaches {share} of {side}", share=percent(share), side=side)
+    told = tr(
+        "roofline: the best reaches {share} of {side}",
+        share=formatting.percent_of(share),
+        side=side,
+    )
     return cut(told, room) if cells(told) > room else told

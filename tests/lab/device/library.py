@@ -9,7 +9,7 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
-from akg_tui.dsl import find_compiler
+from akg_tui.dsl.compilers import find_compiler
 
 SOURCE = Path(__file__).parent / "device.cpp"
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-w", "-D_GLIBCXX_USE_CXX11_ABI=1")

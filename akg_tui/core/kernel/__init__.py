@@ -1,0 +1,1 @@
+"""Reads a kernel's text: its files, and the knobs that it declares. Pure."""

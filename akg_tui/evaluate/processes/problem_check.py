@@ -1,0 +1,144 @@
+"""A task's own check of results, for results that are not unique: the judge's side of it.
+
+Owns the process in which the check runs. It gets copies of inputs, of the reference's results, and
+of the results that the judge has read from a kernel; no kernel runs there. What it says of a
+kernel's results counts in place of the comparison element by element.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import FailureKind
+from akg_tui.core.sanitize import strip_to_line
+from akg_tui.evaluate.correctness import Comparison
+from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.protocol import tensor_layout as layouts
+from akg_tui.evaluate.protocol.child_protocol import (
+    REPORT_BYTES,
+    Checked,
+    Description,
+    Op,
+    Plan,
+)
+
+SHOWN = 400
+"""The most characters of a reason."""
+
+
+class ProblemCheck:
+    """The check that a task names, in a process that begins with the first comparison."""
+
+    def __init__(self, pool: ChildPool, reference: str, limit_s: float) -> None:
+        task = pool.task
+        self.name = task.correctness.check
+        self.file, _, function = self.name.partition(":")
+        files = {self.file: task.check_source}
+        # A check may import the reference.
+        files = {self.file: reference} if self.file == task.files.reference else files
+        files |= {task.files.reference: reference}
+        self._pool, self._limit_s = pool, limit_s
+        self._more_s = task.timing.verify_timeout_s
+        self._usual_s = self._spent_s = 0.0
+        self._bounded = False
+        self._plan = Plan(
+            kind="check",
+            files=KernelFiles(files),
+            function=function,
+            seed=secrets.randbits(63),
+        )
+        self._running = contextlib.ExitStack()
+        self._worker: Worker | None = None
+        self._report: SharedMemory
+
+    def compare(
+        self,
+        known: Description,
+        inputs: SharedMemory,
+        expected: SharedMemory,
+        item: int,
+        results: Sequence[torch.Tensor],
+    ) -> Comparison:
+        """Return what the check says of `results` for an item of a draw.
+
+        A check that raises or whose process ends, although it accepted the reference's own results,
+        refuses them.
+
+        Raises
+        ------
+        EvaluationError
+            The check can't be loaded.
+        ChildFailed
+            A kernel's results make the check slow, all together by more than `verify_timeout_s`.
+        """
+        worker = self._worker or self._start()
+        closing = contextlib.closing(SharedMemory(known.outputs.size))
+        with self._counted(), closing as returned:
+            layouts.store(known.outputs, results, returned.map, 0)
+            content = Checked(known.inputs, known.outputs, item, known.contract.inputs)
+            try:
+                worker.send_content(Op.CHECK, content, inputs, expected, returned)
+                size = worker.answer(self._limit_s, "checking results", stop=False)
+            except ChildFailed as failed:
+                if worker.ended:
+                    self._end()
+                return self._refused(f"{self.name} fails on it: {failed.message}", failed.detail)
+        if not size:
+            return Comparison(0.0, 0.0, judged_by=self.name)
+        told = bytes(self._report.map[: min(size, REPORT_BYTES)]).decode("utf-8", "replace")
+        return self._refused(f"{self.name} refuses it: {strip_to_line(told)[:SHOWN]}")
+
+    def bound(self) -> None:
+        """Bound the time of what follows by that of the checks so far, of the reference's results.
+
+        A task's check may be slow, but a kernel must not make it slow.
+        """
+        self._bounded, self._spent_s = True, 0.0
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        taken_s = time.monotonic() - start
+        if not self._bounded:
+            self._usual_s = max(self._usual_s, taken_s)
+            return
+        self._spent_s += max(0.0, taken_s - self._usual_s)
+        if self._spent_s > self._more_s:
+            why = (
+                f"{self.name} takes longer for these results than for the reference's, by "
+                f"{self._spent_s:.1f} s so far: the limit is {self._more_s:g} s, which is "
+                "verify_timeout_s under [timing] in task.toml"
+            )
+            raise ChildFailed(FailureKind.TIMEOUT, why)
+
+    def close(self) -> None:
+        """End an evaluation, and the process; the next comparison begins another."""
+        self._spent_s = 0.0
+        self._end()
+
+    def _end(self) -> None:
+        self._worker = None
+        self._running.close()
+
+    def _refused(self, message: str, detail: str = "") -> Comparison:
+        return Comparison(math.inf, 0.0, message, detail, judged_by=self.name)
+
+    def _start(self) -> Worker:
+        with contextlib.ExitStack() as stack, blamed_on(FailureKind.REFERENCE, self.file):
+            self._report = stack.enter_context(contextlib.closing(SharedMemory(REPORT_BYTES)))
+            worker = stack.enter_context(self._pool.child(self._plan.files))
+            worker.send_content(Op.LOAD, self._plan, self._report)
+            self._pool.await_load(worker)
+            self._running = stack.pop_all()
+        self._worker = worker
+        return worker

@@ -1,0 +1,123 @@
+"""The messages between engine and judge: one JSON object a line over a socket.
+
+Plain data. Both ends are trusted, but text from a kernel must be stripped of escape codes before
+a message contains it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import Measurement, Progress, RaceOutcome
+from akg_tui.core.task import Task
+
+LINE_LIMIT = 32 << 20
+
+
+class Begin(Struct, frozen=True, tag=True, kw_only=True):
+    """Engine to judge, the first message. The judge works in its current folder."""
+
+    task: Task
+    reference: str
+    engine: int
+    """The engine's process id."""
+
+    prefetch: bool = True
+    """Whether to prepare the next evaluation while the judge is idle."""
+
+    lease: str = ""
+    """The lock file of `akg_tui.evaluate.targets.lease`, held while kernels are timed; "": none."""
+
+    def sha256(self) -> str:
+        """Return the digest of the inputs of a verdict: the task and the reference."""
+        judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]
+        return hashlib.sha256(b"\0".join(judged)).hexdigest()
+
+
+class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
+    """Engine to judge: evaluate a kernel against `incumbent`, or against the reference if None.
+
+    With `precise`, clusters are run until the ratio is as precise (`statistics.is_precise`), or for
+    `within_s` seconds, where those are fewer than the task's time budget. A probe may skip timing
+    (`timed`), end it after about `samples` samples of each side (0: when the ratio is decided), and
+    ask for `warmups` untimed calls before it, and for times without a look at the results (not
+    `verified`). A slow kernel that is timed is tried on some inputs first, and on the others before
+    it is kept; on all at once if `whole`. `prior` are the log ratios of earlier measurements of the
+    same kernel against the same incumbent (`Measurement.log_ratios`), which count in this one.
+    """
+
+    number: int
+    kernel: KernelFiles
+    incumbent: KernelFiles | None = None
+    label: str
+    task_sha256: str
+    """`Begin.sha256` of the engine's task and reference."""
+
+    precise: float | None = None
+    within_s: float | None = None
+    whole: bool = False
+    timed: bool = True
+    samples: int = 0
+    warmups: int = 0
+    verified: bool = True
+    prior: tuple[float, ...] = ()
+
+
+class Race(Struct, frozen=True, tag=True, kw_only=True):
+    """Engine to judge: time verified kernels in turns, for about `within_s` seconds."""
+
+    number: int
+    kernels: tuple[KernelFiles, ...]
+    within_s: float
+    label: str
+    task_sha256: str
+    """As in `Evaluate`."""
+
+
+class Cancel(Struct, frozen=True, tag=True):
+    """Engine to judge: cancel this evaluation if it still runs."""
+
+    number: int
+
+
+class Step(Struct, frozen=True, tag=True):
+    """Judge to engine: progress of an evaluation."""
+
+    number: int
+    progress: Progress
+
+
+class Result(Struct, frozen=True, tag=True):
+    """Judge to engine: the result of an evaluation; None when it was cancelled."""
+
+    number: int
+    measurement: Measurement | None
+
+
+class Raced(Struct, frozen=True, tag=True):
+    """Judge to engine: the result of a race; None when it was cancelled."""
+
+    number: int
+    outcome: RaceOutcome | None
+
+
+ToJudge: TypeAlias = Begin | Evaluate | Race | Cancel
+ToEngine: TypeAlias = Step | Result | Raced
+
+_encoder = msgspec.json.Encoder()
+_judge_decoder: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
+_engine_decoder: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
+
+# Both decoders raise msgspec.DecodeError.
+decode_for_judge = _judge_decoder.decode
+decode_for_engine = _engine_decoder.decode
+
+
+def encode(message: ToJudge | ToEngine) -> bytes:
+    """Return a message as one line of JSON."""
+    return _encoder.encode(message) + b"\n"

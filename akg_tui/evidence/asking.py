@@ -1,0 +1,430 @@
+"""Asks other processes what binds a kernel, without blocking the caller's loop; keeps the answers.
+
+Owns these processes, their limits, and a folder of answers, each under the digest of all that it
+depends on. An answer of a process that read a kernel is untrusted: it is decoded into bounded
+data, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from akg_tui import __version__
+from akg_tui.core.kernel.kernel_files import Kernel, files_of
+from akg_tui.core.task import Case, Task
+from akg_tui.dsl import compilers, toolchains
+from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
+from akg_tui.evaluate.targets.adapters import adapters
+from akg_tui.evaluate.targets.cpu import package_path
+from akg_tui.evaluate.targets.lease import held, lease_of
+from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.evidence.compile_report import NO_COUNTERS, CompileFor, CompileReport, as_findings
+from akg_tui.evidence.findings import CaseWork, Inspect, KernelFindings, Request
+from akg_tui.evidence.machine_rates import Rates, kept_rates
+from akg_tui.evidence.page import Evidence
+from akg_tui.evidence.profilers import Profile, Profiled, ProfileFor
+from akg_tui.evidence.profilers.by_target import PROFILERS
+from akg_tui.evidence.roof import Roof
+from akg_tui.store.reference_constants import UnknownConstant, as_judged
+
+T = TypeVar("T")
+
+MOST_ANSWER = 32 << 20
+MOST_KEPT = 400
+TOOLS_S = 90.0
+"""The seconds for starting torch, and for disassembly, besides the build."""
+COUNTED_S = 0.5
+WORK_S = 240.0
+RATES_S = 120.0
+NOT_CONFINED = 125
+USUAL_ARCHES, USUAL_NPU = ("sm_80", "sm_90"), ("Ascend910B1",)
+"""The GPUs that a kernel is compiled for where its task names none."""
+_HOMES = ("HOME", "XDG_CACHE_HOME", "AKG_CACHE_DIR")
+
+
+class Lost(Exception):
+    """A process did not answer; the message is one line."""
+
+
+NO_ANSWER = (Lost, UnknownConstant, OSError)
+"""Why a process may have no answer; each tells the reason."""
+
+
+def not_here(task: Task) -> str:
+    """Return why there is no machine code to read for a task's target and DSL, or ""."""
+    target, dsl = adapters(task)
+    if target.device and not dsl.has_launches:
+        return "the machine code of a device is read of Triton kernels only"
+    return ""
+
+
+def _arches(task: Task) -> tuple[str, ...]:
+    """Return the devices that a task's kernel is compiled for."""
+    arch = task.target.arch
+    usual = USUAL_NPU if task.target.backend == "ascend" else USUAL_ARCHES
+    return (arch,) if arch in ARCHES or is_ascend(arch) else usual
+
+
+async def evidence(task: Task, reference: str, kernel: Kernel) -> Evidence:
+    """Return the limits of a task and what is found about a kernel."""
+    found = await roofs(task, reference)
+    dsl = adapters(task)[1]
+    if dsl.has_launches:  # its machine code is in the compile report
+        findings = KernelFindings(left_out={"counters": NO_COUNTERS})
+    else:
+        findings = await kernel_findings(task, reference, kernel)
+    left_out = dict(findings.left_out)
+    compiled = profiled = None
+    if dsl.report_process:
+        try:
+            compiled = await compile_report(task, reference, kernel, _arches(task))
+        except NO_ANSWER as error:
+            left_out["compile report"] = str(error)
+    if task.target.backend in PROFILERS:
+        try:
+            profiled = await profile(task, reference, kernel)
+        except NO_ANSWER as error:
+            left_out["profiler"] = str(error)
+    return Evidence(found, replace(findings, left_out=left_out), compiled, profiled)
+
+
+async def profile(task: Task, reference: str, kernel: Kernel) -> Profile:
+    """Return what the profiler of the task's target tells of calls, while nobody times there.
+
+    Raises one of `NO_ANSWER`.
+    """
+    target, language = adapters(task)
+    request = ProfileFor(
+        **_named(task, reference, kernel),
+        target=target.name,
+        device=target.device,
+        preloaded=(*target.preloaded(), *language.preloaded(target.name)),
+        devices=target.devices(),
+        # The profiler starts a Python of its own, which must find our modules.
+        readable=(*target.readable(), str(Path(package_path(), "akg_tui"))),
+        bounds_address_space=target.bounds_address_space,
+    )
+    environment = target.environment(task.timing.threads) | language.environment(target.name)
+    async with _timing_alone(task):
+        module = "akg_tui.evidence.profile_process"
+        answer = await _confined(module, task, request, environment)
+    try:
+        found = msgspec.json.decode(answer, type=Profiled)
+    except msgspec.MsgspecError:
+        raise Lost("the process that profiled the kernel ended without an answer") from None
+    if found.profile is None:
+        raise Lost(found.why)
+    return found.profile
+
+
+@contextlib.asynccontextmanager
+async def _timing_alone(task: Task) -> AsyncIterator[None]:
+    """Hold the right to time on the task's device, so that no judge times meanwhile."""
+    given_up = threading.Event()
+
+    def wait(seconds: float) -> None:
+        if given_up.wait(seconds):
+            raise Lost("it was cancelled")
+
+    lease = held(str(lease_of(task)), wait, lambda _: None)
+    try:
+        await asyncio.to_thread(lease.__enter__)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
+    try:
+        yield
+    finally:
+        lease.__exit__(None, None, None)
+
+
+async def kernel_findings(
+    task: Task, reference: str, kernel: Kernel, *, idle: bool = False
+) -> KernelFindings:
+    """Return what is found about a kernel, from earlier or by reading it now.
+
+    With `idle` the process gives way to every other one, so that it does not disturb a measurement.
+    What could not be found has its reason in `left_out`; nothing is raised.
+    """
+    if why := not_here(task):
+        return KernelFindings(left_out={"machine code": why, "counters": NO_COUNTERS}, ran=True)
+    path = _kept_path(task, reference, kernel)
+    if (kept := _read(path, KernelFindings)) is not None:
+        return kept
+    try:
+        if adapters(task)[1].has_launches:
+            arches = _arches(task)
+            found = as_findings(await compile_report(task, reference, kernel, arches, idle=idle))
+        else:
+            found = await _inspected(task, reference, kernel, idle=idle)
+    except NO_ANSWER as error:
+        why = str(error)
+        return KernelFindings(left_out={"machine code": why, "counters": why})
+    if found.ran:
+        _keep(path, found)
+    return found
+
+
+async def _inspected(task: Task, reference: str, kernel: Kernel, *, idle: bool) -> KernelFindings:
+    request = Inspect(**_named(task, reference, kernel), call_s=COUNTED_S)
+    target, language = adapters(task)
+    environment = target.environment(task.timing.threads) | language.environment(target.name)
+    module = "akg_tui.evidence.kernel_process"
+    answer = await _confined(module, task, request, environment, idle=idle)
+    try:
+        found = msgspec.json.decode(answer, type=KernelFindings)
+    except msgspec.MsgspecError:
+        raise Lost("the process that read the kernel ended without an answer") from None
+    if not found.is_sound:
+        raise Lost("the process that read the kernel answered with what cannot be")
+    return found
+
+
+async def compile_report(
+    task: Task,
+    reference: str,
+    kernel: Kernel,
+    arches: Sequence[str],
+    *,
+    case: Case | None = None,
+    idle: bool = False,
+) -> CompileReport:
+    """Compile the kernels that a task's kernel launches, for devices of these arches.
+
+    The sizes are those of `case`, or of the task's first one. With `idle` the process gives way to
+    every other one. Raises one of `NO_ANSWER`.
+    """
+    toolchain: tuple[str, ...] = ()
+    if any(map(is_ascend, arches)):
+        if why := toolchains.missing("ascend"):
+            raise Lost(why)
+        toolchain = toolchains.places("ascend")
+    request = CompileFor(
+        **_named(task, reference, kernel, case), arches=tuple(arches), toolchain=toolchain
+    )
+    target, language = adapters(task)
+    # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
+    environment = target.environment(task.timing.threads) | language.environment("cuda")
+    module = f"akg_tui.evidence.{adapters(task)[1].report_process}"
+    answer = await _confined(module, task, request, environment, idle=idle)
+    try:
+        found = msgspec.json.decode(answer, type=CompileReport)
+    except msgspec.MsgspecError:
+        raise Lost("the process that compiled the kernel ended without an answer") from None
+    files = files_of(kernel, task.files.kernel)
+    found = replace(found, files=files.before if len(files.texts) > 1 else {})
+    if toolchain:
+        pins = toolchains.TOOLCHAINS["ascend"].pins
+        return replace(found, compiler=f"{found.compiler}, {', '.join(pins)}")
+    return found
+
+
+def _named(task: Task, reference: str, kernel: Kernel, case: Case | None = None) -> dict[str, Any]:
+    """Return the fields of a request, with the sizes of a case or of the task's first one."""
+    if case is None and task.cases:
+        case = task.cases[0]
+    return {
+        "reference": as_judged(reference, task, case),
+        "reference_name": task.files.reference,
+        "kernel": files_of(kernel, task.files.kernel),
+        "threads": task.timing.threads,
+    }
+
+
+async def _confined(
+    module: str, task: Task, request: Request, environment: dict[str, str], *, idle: bool = False
+) -> bytes:
+    """Return the answer of a process of ours that runs a kernel under its protections."""
+    limits = task.timing
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    stated = task.sandbox.memory_gb
+    memory = int(total / 2 if stated is None else stated * (1 << 30))
+    limit_s = limits.build_timeout_s + 3 * limits.call_timeout_s + TOOLS_S
+    with tempfile.TemporaryDirectory(prefix="akg-evidence-") as folder:
+        words = [
+            module,
+            folder,
+            f"--memory-bytes={memory}",
+            f"--cpu-seconds={math.ceil(limit_s * limits.threads)}",
+            *(["--idle"] if idle else []),
+            *(["--require"] if task.sandbox.require else []),
+        ]
+        return await _answer(words, environment, msgspec.json.encode(request), limit_s)
+
+
+async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
+    """Return bytes and operations of the reference by case; a case may say why it has none."""
+    told = [reference, *(repr(sorted(task.constants(case).items())) for case in task.cases)]
+    told += [repr(sorted(task.constants().items())), task.target.backend]
+    path = _folder() / f"work-of-cases-{_digest(told)}.json"
+    if (kept := _read(path, tuple[CaseWork, ...])) is not None:
+        return kept
+    from akg_tui.evidence.workload_process import Count
+
+    request = msgspec.json.encode(Count(task, reference))
+    try:
+        answer = await _answer(
+            ["akg_tui.evidence.workload_process"], _environment(task), request, WORK_S
+        )
+        found = msgspec.json.decode(answer, type=tuple[CaseWork, ...])
+    except (Lost, OSError, msgspec.MsgspecError) as error:
+        why = str(error) if isinstance(error, Lost) else "the sizing process did not answer"
+        return tuple(
+            CaseWork(case.name if case else "", unknown=why) for case in task.cases or (None,)
+        )
+    if not any(each.unknown for each in found):
+        _keep(path, found)
+    return found
+
+
+async def roofs(task: Task, reference: str) -> tuple[Roof, ...]:
+    """Return the limits of a task's cases on this machine."""
+    works = await case_works(task, reference)
+    target, _ = adapters(task)
+    threads = task.timing.threads
+    levels: Sequence[Level] = await asyncio.to_thread(target.levels)
+    measured = await rates(threads) if task.target.backend == "cpu" else None
+    return tuple(Roof.of(work, levels, measured, threads) for work in works)
+
+
+async def rates(threads: int) -> Rates | None:
+    """Return the measured rates of this machine, kept or measured now; None without a compiler."""
+    if (kept := kept_rates(threads)) is not None:
+        return kept
+    words = ["akg_tui.evidence.machine_rates", str(threads)]
+    try:
+        answer = await _answer(words, _environment(None), b"", RATES_S)
+        return msgspec.json.decode(answer, type=Rates)
+    except (Lost, OSError, msgspec.MsgspecError):
+        return None
+
+
+def _environment(task: Task | None) -> dict[str, str]:
+    from akg_tui.evaluate.targets.cpu import base_environment
+
+    homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+    if task is None:
+        return base_environment() | homes
+    return adapters(task)[0].environment(task.timing.threads) | homes
+
+
+async def _answer(
+    words: Sequence[str], environment: dict[str, str], given: bytes, limit_s: float
+) -> bytes:
+    """Run a module of ours; return at most `MOST_ANSWER` bytes of what it prints.
+
+    It is killed, with all that it started, when the time is over or the caller is cancelled.
+    Raises `Lost`.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", *words),
+        env=environment,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(limit_s):
+            with contextlib.suppress(ConnectionError):
+                process.stdin.write(given)
+                await process.stdin.drain()
+            process.stdin.close()
+            answer = bytearray()
+            while data := await process.stdout.read(1 << 16):
+                answer += data
+                if len(answer) > MOST_ANSWER:
+                    raise Lost("the process that read the kernel answered with too much")
+            code = await process.wait()
+    except TimeoutError:
+        raise Lost(f"it took longer than {limit_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code == NOT_CONFINED:
+        raise Lost("the sandbox that this task requires is not complete here")
+    if code != 0:
+        raise Lost(f"the process that read it ended with status {code}")
+    return bytes(answer)
+
+
+def _folder() -> Path:
+    return compilers.cache_dir() / "evidence"
+
+
+def _kept_path(task: Task, reference: str, kernel: Kernel) -> Path:
+    """Return the file of the answer about a kernel: its name has all that the answer depends on."""
+    case = task.cases[0] if task.cases else None
+    told = [
+        *(repr(sorted(task.constants(case).items())), str(task.timing.threads)),
+        *(
+            reference,
+            files_of(kernel, "").sha256,
+            task.target.dsl,
+            compilers.described_cpu(),
+            *map(_stamp, _tools()),
+        ),
+    ]
+    dsl = adapters(task)[1]
+    if dsl.has_launches:
+        told += [*_arches(task), *dsl.versions(task.target.backend).values()]
+    return _folder() / f"kernel-{_digest(told)}.json"
+
+
+def _tools() -> list[str]:
+    return [*compilers.find_compiler()[:1], "objdump"]
+
+
+def _stamp(tool: str) -> str:
+    """Return path and time of a program, so that an upgrade asks anew."""
+    path = shutil.which(tool)
+    try:
+        return f"{path} {Path(path).resolve().stat().st_mtime_ns}" if path else f"no {tool}"
+    except OSError:
+        return f"no {tool}"
+
+
+def _digest(told: Sequence[str]) -> str:
+    texts = [text.encode("utf-8", "surrogateescape") for text in (__version__, *told)]
+    # Length prefixes make ("a", "bc") and ("ab", "c") differ.
+    whole = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    return hashlib.sha256(whole).hexdigest()[:32]
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep(path: Path, found: Struct | tuple[Struct, ...]) -> None:
+    """Keep an answer, and remove the oldest ones; where nothing can be written it is asked anew."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(msgspec.json.encode(found))
+        fresh.replace(path)
+        kept = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+        for old in kept[:-MOST_KEPT]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,409 @@
+"""Reads one kernel in a confined process: loads, calls and counts it, and disassembles its C++.
+
+Started by `asking` with a request on standard input; answers with `KernelFindings` on standard
+output. It runs untrusted code, compilers and binutils under the protections of a kernel, so nothing
+of its answer may decide anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui import dsl
+from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.dsl import compilers
+from akg_tui.evaluate.sandbox import confinement, namespaces
+from akg_tui.evaluate.sandbox.protections import missing, named
+from akg_tui.evidence import compiler_remarks, disassembly, sampling
+from akg_tui.evidence.findings import (
+    CodeFunction,
+    CompilerRemark,
+    Counters,
+    Inspect,
+    KernelFindings,
+    MachineCode,
+    Request,
+)
+from akg_tui.evidence.hardware_counters import Opened
+from akg_tui.evidence.source_lines import rows_of
+
+NOT_CONFINED = 125
+SEED = 1
+MOST_UNITS = 4
+MOST_CALLS = 10_000
+MOST_LISTING = 24 << 20
+MOST_REMARKS = 4 << 20
+TOOL_S = 30.0
+UNIT_RANGE = 1 << 40
+
+NOTHING_COMPILED = "the kernel compiles no C++ with compile_cpp"
+_INLINE = "it is built by torch's load_inline; only what compile_cpp builds is read"
+_GCC_REMARKS = "-fopt-info-vec-optimized-missed"
+_CLANG_REMARKS = tuple(
+    f"-Rpass{kind}=(loop|slp)-vectorize" for kind in ("", "-missed", "-analysis")
+)
+
+
+_HOMES = ("HOME", "TMPDIR", "AKG_CACHE_DIR", "TRITON_HOME")
+"""The variables that name folders to write to."""
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+
+
+class _Unit(NamedTuple):
+    """One translation unit that the kernel compiled."""
+
+    source: str
+    flags: tuple[str, ...]
+    built: Path
+    remarks: Path
+
+
+class _NotRead(Exception):
+    """The kernel uses a way to build that is not read here."""
+
+
+class Recorder:
+    """Stands in for `compile_cpp`: builds the same code with lines and remarks, and notes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._compile = compilers.compile_cpp
+        self._seen: set[tuple[str, tuple[str, ...]]] = set()
+        self.units: list[_Unit] = []
+        self.inline = False
+
+    def compile_cpp(self, source: str, flags: str | Sequence[str] = ()) -> object:
+        """Compile and load like `akg_tui.dsl.compile_cpp`. Debug lines change no instruction."""
+        words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
+        remarks = self._folder / f"remarks-{len(self.units)}"
+        extra = ["-g1"]
+        if compiler_kind() == "gcc":
+            extra.append(f"{_GCC_REMARKS}={remarks}")
+        try:
+            library = self._compile(source, (*words, *extra))
+        except compilers.CompileError:
+            # As the kernel asked for it: then the error is the kernel's own.
+            library = self._compile(source, words)
+        if (source, words) not in self._seen and len(self.units) < MOST_UNITS:
+            self._seen.add((source, words))
+            self.units.append(_Unit(source, words, Path(library._name), remarks))
+        return library
+
+    def compile_plainly(self, source: str, flags: str) -> ctypes.CDLL:
+        """Compile and load C++ of ours."""
+        return self._compile(source, flags)
+
+    def load_inline(self, *_: object, **__: object) -> object:
+        """Stand in for torch's load_inline, which takes up to a minute."""
+        self.inline = True
+        raise _NotRead(_INLINE)
+
+
+def compiler_kind() -> str:
+    """Return `gcc`, `clang`, or "" for another compiler."""
+    command = compilers.find_compiler()
+    if not command:
+        return ""
+    told = run_tool([*command, "--version"], 1 << 14)
+    if "Free Software Foundation" in told:
+        return "gcc"
+    return "clang" if "clang" in told else ""
+
+
+def run_tool(command: Sequence[str], most: int, *, given: str = "", errors: bool = False) -> str:
+    """Return the first `most` bytes of what a program prints; "" if it fails to run in time."""
+    stream = "output"
+    out = Path(stream)
+    with out.open("w+b") as log:
+        try:
+            subprocess.run(
+                command,
+                input=given.encode("utf-8", "replace"),
+                stdout=subprocess.DEVNULL if errors else log,
+                stderr=log if errors else subprocess.DEVNULL,
+                timeout=TOOL_S,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        log.seek(0)
+        return log.read(most).decode("utf-8", "replace")
+
+
+def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
+    """Load and call the kernel, and read what it compiled."""
+    recorder = Recorder(folder)
+    import torch.utils.cpp_extension as extensions
+
+    dsl.compile_cpp = recorder.compile_cpp  # type: ignore[assignment]
+    left_out: dict[str, str] = {}
+    counted, samples = None, Samples(0, [])
+    ran = False
+    try:
+        extensions.load_inline = extensions.load = recorder.load_inline
+        call = first_call(request)
+        counted = _counted(call, counters, request.call_s)
+        samples = _sampled(call, recorder, request.call_s)
+        ran = True
+    except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
+        why = _INLINE if recorder.inline else f"the kernel does not run: {said(error)}"
+        left_out["counters"] = why
+        if not recorder.units:
+            return KernelFindings(left_out={"machine code": why, **left_out}, ran=recorder.inline)
+    if counted is None:
+        left_out.setdefault("counters", counters.missing)
+    elif counters.missing:
+        left_out["other counters"] = counters.missing
+    if not recorder.units:
+        left_out["machine code"] = NOTHING_COMPILED
+        return KernelFindings(counters=counted, left_out=left_out, ran=ran)
+    code = _machine_code(request, recorder.units, samples, left_out)
+    return KernelFindings(code=code, counters=counted, left_out=left_out, ran=ran)
+
+
+def said(error: BaseException) -> str:
+    """Return a failure of `first_call` in one line."""
+    from akg_tui.evaluate.child.faults import Fault, describe
+
+    text = error.text if isinstance(error, Fault) else describe(error)[1]
+    return text.partition("\0")[0][:300]
+
+
+def first_call(
+    request: Request,
+    around: contextlib.AbstractContextManager[object] | None = None,
+    *,
+    device: str = "",
+    calls: int = 1,
+) -> Callable[[], object]:
+    """Call the kernel on the reference's inputs, in `around`; return what calls it again.
+
+    With `calls` 0 it is not called. Model and tensors are on the `device` of PyTorch, by default
+    in the host's memory.
+    """
+    import torch
+
+    from akg_tui.evaluate.child.input_generator import ReferenceServer
+    from akg_tui.evaluate.child.kernel_server import Server, seed_all
+    from akg_tui.evaluate.protocol.child_protocol import Plan
+    from akg_tui.evaluate.protocol.value_tree import nested_arguments
+
+    torch.set_num_threads(request.threads)
+    name = request.reference_name
+    files = KernelFiles({name: request.reference})
+    reference = ReferenceServer(Plan(kind="reference", files=files, seed=SEED), {})
+    reference.execute()
+    reference.load_model()
+    model = reference.model
+    weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    seed_all(SEED)
+    inputs, group = reference.draw_inputs(), reference.inputs.group
+    kernel = Server(Plan(kind="kernel", files=request.kernel, seed=SEED), {})
+    kernel.execute()
+    given = nested_arguments(reference.given.group, reference.given.values, kernel.named)
+    called = kernel.construct("ModelNew", given, weights)
+    if device:
+        inputs = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs]
+        if isinstance(called, torch.nn.Module):
+            called.to(device)
+    try:
+        with around or contextlib.nullcontext():
+            for _ in range(calls):
+                nested_arguments(group, inputs, kernel.named).call(called)
+    except BaseException as error:
+        from akg_tui.evaluate.protocol.child_protocol import Status
+
+        raise kernel.fault(error, Status.CALL) from error
+    return lambda: nested_arguments(group, inputs, kernel.named).call(called)
+
+
+def _counted(call: Callable[[], object], counters: Opened, seconds: float) -> Counters | None:
+    call()
+    before = counters.read()
+    if not before:
+        return None
+    calls = _repeat(call, seconds)
+    after = counters.read()
+    return Counters(calls, {name: (after[name] - before[name]) / calls for name in before})
+
+
+def _repeat(call: Callable[[], object], seconds: float) -> int:
+    """Call for some seconds, at least once; return the number of calls."""
+    calls, stop = 0, time.monotonic() + seconds
+    while calls < MOST_CALLS and (not calls or time.monotonic() < stop):
+        call()
+        calls += 1
+    return calls
+
+
+class Samples(NamedTuple):
+    """All samples of the CPU time, and those in compiled units: (number of the unit, address)."""
+
+    total: int
+    hits: list[tuple[int, int]]
+
+
+def _sampled(call: Callable[[], object], recorder: Recorder, seconds: float) -> Samples:
+    """Sample where calls spend their time; nothing without compiled units."""
+    if not recorder.units:
+        return Samples(0, [])
+
+    def work() -> None:
+        _repeat(call, seconds)
+
+    objects = [unit.built for unit in recorder.units]
+    return Samples(*sampling.sampled(work, objects, recorder.compile_plainly))
+
+
+def _machine_code(
+    request: Request, units: Sequence[_Unit], samples: Samples, left_out: dict[str, str]
+) -> MachineCode:
+    """Disassemble what was compiled. Reasons for what is missing are put into `left_out`."""
+    kind = compiler_kind()
+    command = compilers.find_compiler()
+    version = run_tool([*command, "--version"], 1 << 14).partition("\n")[0] if command else ""
+    functions: list[CodeFunction] = []
+    remarks: list[CompilerRemark] = []
+    addresses: list[disassembly.Addresses] = []
+    hits: list[int] = []
+    cut = 0
+    for number, unit in enumerate(units):
+        lines = rows_of(request.kernel, unit.source)
+
+        def line_of(number: int, lines: Sequence[int] = lines) -> int:
+            return lines[number - 1] if 0 < number <= len(lines) else 0
+
+        remarks += _remarks_of(unit, kind, line_of)
+        if shutil.which("objdump"):
+            words = ["objdump", "-dlC", "--no-show-raw-insn", "-j", ".text", str(unit.built)]
+            listing = run_tool(words, MOST_LISTING)
+            read, places, more = disassembly.read_functions(
+                listing.splitlines(), line_of, compilers.SOURCE_NAME
+            )
+            functions += read
+            # Units have equal addresses: each gets a range of its own.
+            addresses += [tuple(number * UNIT_RANGE + at for at in each) for each in places]
+            hits += [number * UNIT_RANGE + at for unit_, at in samples.hits if unit_ == number]
+            cut += more
+    if not shutil.which("objdump"):
+        left_out["machine code"] = left_out["hot loop"] = "objdump is not installed (binutils)"
+    elif not functions:
+        left_out["machine code"] = "objdump found no functions in what was compiled"
+    if not kind:
+        left_out["remarks"] = "the compiler is neither GCC nor clang"
+    elif not remarks:
+        left_out["remarks"] = "the compiler made none; below -O2 it does not vectorize"
+    loops = disassembly.find_loops(functions)
+    if functions and not loops:
+        left_out["hot loop"] = "no function has a loop"
+    if loops and samples.total >= sampling.LEAST_SAMPLES:
+        loops = disassembly.by_samples(loops, addresses, hits, samples.total)
+    flags = " ".join(dict.fromkeys(" ".join(unit.flags) for unit in units))
+    return MachineCode(
+        compiler=f"{version} {flags}".strip()[:300],
+        functions=tuple(functions),
+        loops=tuple(loops),
+        remarks=tuple(remarks[: compiler_remarks.MOST_REMARKS]),
+        cut=cut,
+    )
+
+
+def _remarks_of(unit: _Unit, kind: str, line_of: Callable[[int], int]) -> list[CompilerRemark]:
+    if kind == "clang":
+        Path(compilers.SOURCE_NAME).write_text(unit.source, "utf-8", "surrogateescape")
+        words = [*compilers.find_compiler(), *compilers.BASE_FLAGS, *unit.flags, *_CLANG_REMARKS]
+        text = run_tool(
+            [*words, "-c", compilers.SOURCE_NAME, "-o", "remarks.o"], MOST_REMARKS, errors=True
+        )
+    else:
+        text = ""
+        with contextlib.suppress(OSError), unit.remarks.open("rb") as opened:
+            text = opened.read(MOST_REMARKS).decode("utf-8", "replace")
+    return compiler_remarks.read_remarks(text.splitlines(), line_of, compilers.SOURCE_NAME)
+
+
+def confined(
+    arguments: list[str],
+    kind: type[AnyRequest],
+    answer: Callable[[AnyRequest, Path], Struct],
+    before: Callable[[], object] = lambda: None,
+    programs: Callable[[AnyRequest], tuple[str, ...]] = lambda _: (),
+    *,
+    loads_torch: bool = True,
+) -> int:
+    """Confine this process, and answer the request of this kind on standard input.
+
+    `before` is called before the sandbox is entered; torch is loaded before, as it reads much.
+    `programs` are paths that it may execute from besides the usual ones.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--memory-bytes", type=int, required=True)
+    parser.add_argument("--cpu-seconds", type=int, required=True)
+    parser.add_argument("--require", action="store_true", help="refuse where walls are missing")
+    parser.add_argument("--idle", action="store_true", help="give way to every other process")
+    wanted = parser.parse_args(arguments)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    output, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    if loads_torch:
+        import torch  # noqa: F401
+    isolated = not namespaces.enter_pid_namespace()
+    parent = os.getpid()
+    if isolated and (pid := namespaces.PidNamespaceForker().fork()):
+        namespaces.wait_and_exit(pid)
+    if wanted.idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    before()
+    folder = wanted.folder.absolute()
+    rights = confinement.Confinement(
+        folder=str(folder),
+        programs=(*confinement.programs(), *programs(request)),
+        data=(*confinement.DATA, *request.readable),
+        devices=request.devices,
+        memory_bytes=wanted.memory_bytes,
+        cpu_seconds=wanted.cpu_seconds,
+        bounds_address_space=request.bounds_address_space,
+        own_pid_namespace=isolated,
+    )
+    tried = confinement.enter(rights, parent=parent if isolated else os.getppid())
+    if wanted.require and missing(named(tried)):
+        return NOT_CONFINED
+    os.chdir(folder)
+    os.environ |= dict.fromkeys(_HOMES, str(folder))
+    found = msgspec.json.encode(answer(request, folder))
+    with os.fdopen(output, "wb") as out:
+        out.write(found)
+    # Skips what a kernel may have registered for the exit.
+    os._exit(0)
+
+
+def main(arguments: list[str]) -> int:
+    """Read the kernel that standard input asks about, and answer."""
+    opened: list[Opened] = []
+    return confined(
+        arguments,
+        Inspect,
+        lambda request, folder: inspect(request, folder, opened[0]),
+        before=lambda: opened.append(Opened()),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""A run without the workbench: progress lines, JSON lines, and the plain stream."""

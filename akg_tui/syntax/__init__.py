@@ -1,0 +1,1 @@
+"""The syntax of kernel files: tree-sitter's grammars, and the roles that colour a text."""

@@ -1,1 +1,0 @@
-"""Pictures of pixels, for terminals that can show them between the cells of text. Pure."""

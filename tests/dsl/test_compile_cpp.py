@@ -1,0 +1,258 @@
+"""Compiling C++ from a string: the cache, the errors, and tensors as pointers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from ctypes import c_int
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.dsl import compilers
+from tests.fresh_interpreter import printed
+
+ANSWER = 'extern "C" int answer() { return VALUE; }\n'
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give every test a cache of its own, and the system's own compiler."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("AKG_CACHE_DIR", str(folder))
+    monkeypatch.delenv("CXX", raising=False)
+    return folder
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make $CXX a script that runs g++ and adds a line to the file returned."""
+    log = tmp_path / "compiles"
+    log.touch()
+    script = tmp_path / "counted-c++"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'case " $* " in *" -c "*) echo run >> "{log}";; esac\n'
+        f'exec "{_system_compiler()}" "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    return log
+
+
+def _system_compiler() -> str:
+    return compilers._compiler()[0][0]
+
+
+def _answer(flags: str | tuple[str, ...]) -> int:
+    return int(compilers.compile_cpp(ANSWER, flags).answer())
+
+
+def _objects(cache: Path) -> list[Path]:
+    return sorted(cache.rglob("*.so"))
+
+
+def test_a_compiled_function_answers_a_call() -> None:
+    assert _answer("-DVALUE=42") == 42
+
+
+def test_flags_are_the_same_as_a_string_or_as_a_sequence(counted: Path) -> None:
+    assert _answer("-O1 '-DVALUE=(40 + 2)'") == 42
+    assert _answer(("-O1", "-DVALUE=(40 + 2)")) == 42
+    assert counted.read_text().count("run") == 1
+
+
+def test_the_second_time_nothing_is_compiled(counted: Path, cache: Path) -> None:
+    assert _answer("-DVALUE=1") == _answer("-DVALUE=1") == 1
+    assert counted.read_text().count("run") == 1
+    assert len(_objects(cache)) == 1
+
+
+def test_other_flags_or_another_source_are_compiled_anew(counted: Path) -> None:
+    assert [_answer(f"-DVALUE={value}") for value in (1, 2)] == [1, 2]
+    assert compilers.compile_cpp(ANSWER + "// more\n", "-DVALUE=1").answer() == 1
+    assert counted.read_text().count("run") == 3
+
+
+def test_another_version_of_the_compiler_is_another_key() -> None:
+    assert compilers._key("", (), "g++ 12") != compilers._key("", (), "g++ 13")
+
+
+def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys() -> tuple[str, str]:
+        return compilers._key("", ("-march=native",), "g++"), compilers._key("", ("-O2",), "g++")
+
+    native_here, plain_here = keys()
+    monkeypatch.setattr(compilers, "described_cpu", lambda: "another cpu")
+    native_there, plain_there = keys()
+    assert native_here != native_there
+    assert plain_here == plain_there
+
+
+words = st.lists(st.text(max_size=5), max_size=3).map(tuple)
+
+
+@given(st.tuples(st.text(max_size=9), words), st.tuples(st.text(max_size=9), words))
+def test_keys_differ_when_what_is_compiled_differs(
+    one: tuple[str, tuple[str, ...]], other: tuple[str, tuple[str, ...]]
+) -> None:
+    same_key = compilers._key(*one, "g++") == compilers._key(*other, "g++")
+    assert same_key == (one == other)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "not an object"])
+def test_a_damaged_object_in_the_cache_is_built_again(cache: Path, damage: str) -> None:
+    # Another process fills the cache: this one must not have the object mapped already.
+    _in_processes(1, "-DVALUE=7")
+    (path,) = _objects(cache)
+    whole = path.read_bytes()
+    broken = {
+        "truncated": whole[: len(whole) // 3],
+        "empty": b"",
+        "altered": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "not an object": b"#!/bin/sh\n",
+    }[damage]
+    path.write_bytes(broken)
+    assert _answer("-DVALUE=7") == 7
+    assert all(compilers._digest(found) == found.stem for found in _objects(cache))
+
+
+def test_processes_that_compile_at_once_all_get_a_whole_object(cache: Path) -> None:
+    assert _in_processes(3, "-DVALUE=9") == ["9", "9", "9"]
+    assert _objects(cache)
+    assert not list(cache.rglob("build-*"))
+    assert _in_processes(1, "-DVALUE=9") == ["9"]
+
+
+def _in_processes(count: int, flags: str) -> list[str]:
+    code = (
+        "import sys; from akg_tui.dsl import compile_cpp; sys.stdin.readline();"
+        f"print(compile_cpp({ANSWER!r}, {flags!r}).answer())"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(compilers.__file__).parents[2])},
+        )
+        for _ in range(count)
+    ]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60) for process in running]
+    assert [err for _, err in said] == [""] * count
+    return [out.strip() for out, _ in said]
+
+
+def test_without_a_cache_that_can_be_written_the_kernel_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a-file").touch()
+    monkeypatch.setenv("AKG_CACHE_DIR", str(tmp_path / "a-file" / "below"))
+    assert _answer("-DVALUE=3") == 3
+
+
+def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AKG_CACHE_DIR")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compilers.cache_dir() == tmp_path / "akg-tui"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert compilers.cache_dir() == tmp_path / "home" / ".cache" / "akg-tui"
+
+
+def test_a_compile_error_names_the_line_of_the_source(cache: Path) -> None:
+    with pytest.raises(compilers.CompileError, match=r"^C\+\+ line 3: .*missing_name") as caught:
+        compilers.compile_cpp('extern "C" int f() {\n  int x = 1;\n  return missing_name;\n}\n')
+    assert "\n" not in str(caught.value)
+    assert "missing_name" in caught.value.output
+    assert not _objects(cache)
+    assert not list(cache.rglob("build-*"))
+
+
+def test_endless_compiler_output_is_cut_and_carries_no_escape_codes() -> None:
+    lines = "".join(f'#warning "\x1b[31m{i}\x07"\n' for i in range(2000))
+    with pytest.raises(compilers.CompileError) as caught:
+        compilers.compile_cpp(lines + "#error end\n")
+    assert 0 < len(caught.value.output) <= compilers.OUTPUT_LIMIT
+    assert "\x1b" not in caught.value.output
+    assert "\x07" not in caught.value.output
+    assert "\n" not in str(caught.value)
+
+
+def test_a_symbol_that_is_nowhere_is_a_compile_error() -> None:
+    with pytest.raises(compilers.CompileError, match=r"does not load.*nowhere"):
+        compilers.compile_cpp('extern "C" int nowhere(); extern "C" int f() { return nowhere(); }')
+
+
+def test_without_a_compiler_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(
+        compilers.CompilerMissing, match=r"apt install g\+\+.*dnf install gcc-c\+\+.*CXX"
+    ):
+        compilers.compile_cpp(ANSWER, "-DVALUE=1")
+
+
+def test_a_wrong_cxx_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(compilers.CompilerMissing, match=r"CXX names 'no-such-compiler'"):
+        compilers.compile_cpp(ANSWER, "-DVALUE=1")
+
+
+def test_cxx_that_is_no_compiler_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(compilers.CompilerMissing, match=r"false does not run as a C\+\+ compiler"):
+        compilers.compile_cpp(ANSWER, "-DVALUE=1")
+
+
+def test_importing_the_module_does_not_import_torch() -> None:
+    code = "import sys, akg_tui.dsl, akg_tui.resources; sys.exit('torch' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(compilers.__file__).parents[2])}
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )
+
+
+def test_a_kernel_reads_and_writes_tensors_through_pointers() -> None:
+    source = 'extern "C" void twice(float* x, int n) { for (int i = 0; i < n; ++i) x[i] *= 2; }'
+    x = torch.arange(5.0)
+    compilers.compile_cpp(source).twice(compilers.pointer(x, torch.float32), c_int(5))
+    assert torch.equal(x, 2 * torch.arange(5.0))
+
+
+def test_a_strided_tensor_is_refused_with_its_shape_and_stride() -> None:
+    with pytest.raises(
+        ValueError, match=r"weight: is not contiguous \(shape \(4, 3\), stride \(1, 4\)\)"
+    ):
+        compilers.pointer(torch.zeros(3, 4).T, name="weight")
+
+
+def test_another_type_or_device_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"x: is torch.float64, expected torch.float32"):
+        compilers.pointer(torch.zeros(2, dtype=torch.float64), torch.float32, name="x")
+    with pytest.raises(TypeError, match="x: expected a tensor, got list"):
+        compilers.pointer([1.0], name="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="x: is on meta"):
+        compilers.pointer(torch.zeros(2, device="meta"), name="x")
+
+
+def test_a_fast_math_kernel_leaves_the_arithmetic_of_its_process_alone(cache: Path) -> None:
+    script = (
+        "from akg_tui.dsl import compile_cpp\n"
+        "compile_cpp('extern \"C\" float f(float x) { return x * 0.5f; }', '-O3 -ffast-math')\n"
+        "print(5e-324 > 0.0, 1e-310 / 2 > 0.0)\n"
+    )
+    assert printed(script, AKG_CACHE_DIR=str(cache)) == "True True\n"

@@ -1,0 +1,351 @@
+"""What binds a kernel: machine code, remarks, counters and the roofline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from akg_tui.core.measurement import CaseTiming, Measurement, Outcome
+from akg_tui.core.task import Case, ReferenceChanges, Target, Task
+from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.evidence import asking, page
+from akg_tui.evidence.compile_report import MOST_LINES
+from akg_tui.evidence.compiler_remarks import condensed, read_remarks
+from akg_tui.evidence.disassembly import by_samples, find_loops, read_functions
+from akg_tui.evidence.findings import (
+    CaseWork,
+    CodeFunction,
+    CompilerRemark,
+    Instruction,
+    KernelFindings,
+    Loop,
+    MachineCode,
+)
+from akg_tui.evidence.hardware_counters import Opened
+from akg_tui.evidence.machine_rates import Rates
+from akg_tui.evidence.page import Evidence, page_lines
+from akg_tui.evidence.roof import Roof
+from akg_tui.evidence.source_lines import lines_in_file
+
+LISTING = """
+0000000000001110 <scale(float*, long)>:
+scale():
+/tmp/x/kernel.cpp:4
+    1110:\ttest   %rsi,%rsi
+    1113:\tjle    1140 <scale(float*, long)+0x30>
+/usr/include/c++/12/cmath:223
+    1116:\tvxorps %xmm0,%xmm0,%xmm0
+/tmp/x/kernel.cpp:5 (discriminator 3)
+    1120:\tvmulps (%rdi),%ymm1,%ymm2
+    1124:\tvmovups %ymm2,(%rdi)
+    1128:\tadd    $0x20,%rdi
+    112c:\tcmp    %rdi,%rax
+    1130:\tjne    1120 <scale(float*, long)+0x10>
+/tmp/x/kernel.cpp:6
+    1132:\tvmulss 0xe8(%rip),%xmm0,%xmm0        # 2000 <_fini+0xec>
+    1136:\tcall   1050 <expf@plt>
+    113a:\tdec    %rax
+    113c:\tjne    1132 <scale(float*, long)+0x22>
+    1140:\tret
+    1141:\tnopl   0x0(%rax)
+0000000000002000 <_fini>:
+    2000:\tret
+"""
+
+
+def functions() -> list[CodeFunction]:
+    return read_functions(LISTING.splitlines(), lambda number: number + 100, "kernel.cpp")[0]
+
+
+def test_samples_say_which_loop_is_hot() -> None:
+    read, addresses, _ = read_functions(LISTING.splitlines(), int, "kernel.cpp")
+    loops = find_loops(read)
+    samples = [0x1132, 0x1136, 0x113C, 0x1124, 0x1110]
+    first, second = by_samples(loops, addresses, samples, 10)
+    assert (first.lines, first.time_share) == ((6,), 0.3)
+    assert (second.lines, second.time_share) == ((5,), 0.1)
+
+
+def test_a_listing_becomes_functions_with_labels_and_lines_of_the_kernels_file() -> None:
+    (function,) = functions()
+    assert function.name == "scale(float*, long)"
+    rows = {row.text: row for row in function.rows}
+    assert rows["vmulps (%rdi),%ymm1,%ymm2"] == Instruction("vmulps (%rdi),%ymm1,%ymm2", 105, ".1")
+    assert rows["jne .1"].line == 105
+    # An instruction that came from a header belongs to the statement before it.
+    assert rows["vxorps %xmm0,%xmm0,%xmm0"].line == 104
+    assert "call expf@plt" in rows
+    assert function.rows[-1].text == "ret"  # no padding, nothing of the linker's
+
+
+def test_the_hot_loop_is_the_innermost_one_with_the_most_packed_instructions() -> None:
+    hot, rest = find_loops(functions())
+    assert (hot.packed, hot.vector, hot.lines) == (2, 2, (105,))
+    assert (rest.packed, rest.lines) == (0, (106,))
+
+
+def test_a_listing_is_cut_at_its_bound() -> None:
+    long = ["0000000000001000 <f>:", *(f"    {n:x}:\tnop" for n in range(4096, 14096))]
+    long += ["    2710:\tret"]
+    (function,), _, cut = read_functions(long, int, "kernel.cpp")
+    assert len(function.rows) == 4000
+    assert cut == 6001
+
+
+def test_lines_are_found_where_the_file_puts_its_cpp_together() -> None:
+    file = 'T = 4\nS = f"""\nint f() {{\n  return {T};\n}}\n"""\ng = compile_cpp(S)\n'
+    assert lines_in_file(file, "\nint f() {\n  return 4;\n}\n") == [2, 3, 4, 5]
+    assert lines_in_file(file, "void other() {}\n") == [0]
+
+
+GCC = """kernel.cpp:8:20: missed: couldn't vectorize loop
+kernel.cpp:8:20: missed: not vectorized: complicated access pattern.
+/usr/include/c++/12/cmath:223:26: missed: statement clobbers memory: _40 = __builtin_expf (_19);
+kernel.cpp:9:5: missed: statement clobbers memory: _40 = f (_19);
+kernel.cpp:7:20: optimized: loop vectorized using 32 byte vectors
+kernel.cpp:7:20: optimized: loop vectorized using 32 byte vectors
+"""
+CLANG = """kernel.cpp:3:5: remark: vectorized loop (width: 8) [-Rpass=loop-vectorize]
+kernel.cpp:5:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
+"""
+
+
+def test_remarks_are_told_once_at_the_lines_of_the_kernels_file() -> None:
+    found = read_remarks(GCC.splitlines(), lambda number: number + 10, "kernel.cpp")
+    assert found == [
+        CompilerRemark(17, "vectorized", "loop vectorized using 32 byte vectors"),
+        CompilerRemark(18, "missed", "not vectorized: complicated access pattern."),
+        CompilerRemark(19, "missed", "statement clobbers memory: f ();"),
+    ]
+    clang = read_remarks(CLANG.splitlines(), int, "kernel.cpp")
+    assert [(r.line, r.kind) for r in clang] == [(3, "vectorized"), (5, "missed")]
+    assert condensed(found, [17], 1) == [found[0]]
+    assert condensed(found, [], 2) == found[1:]
+
+
+LEVELS = [Level("L2", 1 << 20, 40e9), Level("L3", 1 << 24, 50e9), Level("memory", 1 << 62, 10e9)]
+RATES = Rates(1, {}, 100e9, 50e9)
+
+
+def test_the_side_with_the_larger_least_time_binds() -> None:
+    memory = Roof.of(CaseWork("", 32 << 20, 1 << 20), LEVELS, RATES, 1)
+    assert (memory.binds, memory.level, memory.bandwidth) == ("memory", "memory", 10e9)
+    assert memory.share(2 * memory.least_s * 1e3) == 0.5
+    adds = Roof.of(CaseWork("", 1 << 19, 10**9, "float64"), LEVELS, RATES, 1)
+    assert (adds.binds, adds.peak, adds.least_s) == ("arithmetic", 50e9, 0.02)
+    # A farther level was measured faster: so is the nearer one.
+    assert adds.bandwidth == 50e9
+    assert Roof.of(CaseWork("", 100, 100), [], None, 1).binds == ""
+
+
+def test_the_page_names_each_case_and_what_is_left_out_in_at_most_120_lines() -> None:
+    many = tuple(CompilerRemark(n, "missed", f"reason {n} \x1b[31m") for n in range(1, 150))
+    rows = tuple(Instruction(f"vaddps {n}", 7, ".1" if not n else "") for n in range(300))
+    rows = (*rows, Instruction("jne .1", 8))
+    code = MachineCode(functions=(CodeFunction("f", rows),), remarks=many)
+    code = MachineCode(
+        functions=code.functions, loops=tuple(find_loops(code.functions)), remarks=many
+    )
+    roofs = [Roof.of(CaseWork(f"case{n}", 1 << 20, 1), LEVELS, RATES, 1) for n in range(32)]
+    roofs.append(Roof("odd", unknown="it looks at values"))
+    findings = KernelFindings(code=code, left_out={"counters": "not allowed"})
+    times = tuple(
+        CaseTiming(name=roof.case, candidate_ms=roof.least_s * 2e3, baseline_ms=1.0)
+        for roof in roofs[:2]
+    )
+    measured = Measurement(outcome=Outcome.CORRECT, cases=times)
+    told = page.fields(Evidence(tuple(roofs), findings), measured, "kernel.py")
+    text = page.as_json(told)
+    assert len(text.splitlines()) <= MOST_LINES
+    assert len(page_lines(told)) <= MOST_LINES
+    assert "\x1b" not in "".join(page_lines(told))
+    read = json.loads(text)
+    first = read["roofline"][0]
+    assert (first["case"], first["share_of_limit"]) == ("case0", 0.5)
+    assert first["binds"] == "memory (L2, 50 GB/s)"
+    assert read["left_out"]["counters"] == "not allowed"
+    assert read["hot_loop"]["lines"] == "7-8"
+    assert any(row.startswith("kernel.py:8 missed: reason 8") for row in read["remarks"])
+
+
+def test_a_counter_that_is_refused_has_its_reason() -> None:
+    task_clock = {"task clock": (1, 1)}  # a software counter, which a virtual machine has too
+    opened = Opened(task_clock)
+    before = opened.read()
+    if before:
+        sum(range(100_000))
+        assert opened.read()["task clock"] > before["task clock"]
+    else:
+        assert "perf_event_open" in opened.missing
+    assert "no hardware counters" in Opened({"nothing": (1, 1 << 40)}).missing
+
+
+REFERENCE = """
+import torch
+
+N = 64
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x @ x, dim=-1)
+
+
+def get_inputs():
+    return [torch.rand(N, N)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+KERNEL = '''
+import ctypes
+
+import torch
+
+from akg_tui.dsl import compile_cpp, pointer
+
+SOURCE = r"""
+extern "C" void twice(const float* __restrict x, float* __restrict y, long n) {
+    for (long i = 0; i < n; ++i) y[i] = 2 * x[i];
+}
+"""
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.twice = compile_cpp(SOURCE, "-O3").twice
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        self.twice(pointer(x), pointer(y), ctypes.c_long(x.numel()))
+        return y
+'''
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AKG_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def kept(cache: Path) -> list[Path]:
+    return list((cache / "cache" / "evidence").glob("kernel-*"))
+
+
+async def test_a_kernel_is_read_once_and_its_findings_are_kept(own_cache, monkeypatch) -> None:
+    task = Task(op="x")
+    found = await asking.kernel_findings(task, REFERENCE, KERNEL)
+    (function,) = found.code.functions
+    assert function.name == "twice"
+    assert KERNEL.splitlines()[function.rows[0].line - 1].startswith('extern "C" void twice')
+    line = 1 + next(n for n, text in enumerate(KERNEL.splitlines()) if "for (long" in text)
+    assert line in found.code.loops[0].lines
+    assert found.code.loops[0].packed > 0
+    vectorized = [r for r in found.code.remarks if r.kind == "vectorized"]
+    assert [r.line for r in vectorized[:1]] == [line]
+    assert (found.counters is None) == ("counters" in found.left_out)
+    assert "hot loop" not in found.left_out
+
+    async def none(*_: object) -> bytes:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(asking, "_answer", none)
+    assert await asking.kernel_findings(task, REFERENCE, KERNEL) == found
+    assert len(kept(own_cache)) == 1
+    with pytest.raises(AssertionError, match="asked again"):
+        await asking.kernel_findings(task, REFERENCE, KERNEL + "\n")
+
+
+HOSTILE = """
+import socket
+from pathlib import Path
+
+
+def tried(act):
+    try:
+        act()
+    except OSError:
+        return "refused"
+    return "done"
+
+
+raise RuntimeError(" ".join((
+    "read", tried(Path("{secret}").read_text),
+    "wrote", tried(lambda: Path("{secret}").write_text("x")),
+    "connected", tried(socket.socket),
+)))
+"""
+
+
+async def test_a_kernel_is_read_inside_the_sandbox(own_cache: Path) -> None:
+    secret = own_cache / "secret"
+    secret.write_text("key")
+    kernel = HOSTILE.format(secret=secret)
+    found = await asking.kernel_findings(Task(op="x"), REFERENCE, kernel)
+    denied = "read refused wrote refused connected refused"
+    assert denied in found.left_out["machine code"]
+    assert secret.read_text() == "key"
+    # It may run another time: nothing was kept.
+    assert kept(own_cache) == []
+
+
+async def test_a_process_that_fails_or_takes_too_long_is_told_in_a_line() -> None:
+    with pytest.raises(asking.Lost, match="status 1"):
+        await asking._answer(["json.tool"], {}, b"no json", 30)
+    with pytest.raises(asking.Lost, match=r"longer than 0\.05 s"):
+        await asking._answer(["http.server", "0", "--bind", "127.0.0.1"], {}, b"", 0.05)
+
+
+async def test_an_answer_that_cannot_be_true_is_no_answer(monkeypatch, own_cache) -> None:
+    rows = (Instruction("ret", 1),)
+    outside = MachineCode(functions=(CodeFunction("f", rows),), loops=(Loop(0, 0, 7, 1, 1),))
+    many = MachineCode(functions=(CodeFunction("f", rows * 4001),))
+    long = MachineCode(functions=(CodeFunction("f" * 601, rows),))
+    for code in (outside, many, long):
+
+        async def forged(*_: object, code: MachineCode = code) -> bytes:
+            return msgspec.json.encode(KernelFindings(code=code, ran=True))
+
+        monkeypatch.setattr(asking, "_answer", forged)
+        found = await asking.kernel_findings(Task(op="x"), REFERENCE, KERNEL)
+        assert found.code == MachineCode()
+        assert "answer" in found.left_out["machine code"]
+        assert kept(own_cache) == []
+
+
+async def test_targets_without_machine_code_say_why() -> None:
+    for backend in ("cuda", "ascend"):
+        on_device = Task(op="x", target=Target(backend=backend, dsl="torch"))
+        found = await asking.kernel_findings(on_device, REFERENCE, KERNEL)
+        assert "of a device" in found.left_out["machine code"]
+
+
+async def test_bytes_and_operations_are_counted_by_case(own_cache: Path) -> None:
+    task = Task(
+        op="x",
+        reference=ReferenceChanges({"N": 32}),
+        cases=(Case("small"), Case("large", {"N": 128})),
+    )
+    works = await asking.case_works(task, REFERENCE)
+    # The product has 2 N^3 operations, the softmax 4 N^2; input and output are moved once.
+    assert works == tuple(
+        CaseWork(name, 2 * 4 * n * n, 2 * n**3 + 4 * n * n, "float32", ("softmax",))
+        for name, n in (("small", 32), ("large", 128))
+    )
+
+
+def test_functions_that_are_not_counted_are_named_where_the_limit_is_far() -> None:
+    plain = Roof("", 8_000_000, 4_000_000, "L3", 20e9, 80e9, "float32")
+    curved = msgspec.structs.replace(plain, functions=("gelu", "tanh"))
+    assert page.binding_words(plain, 40.0).endswith("): it waits, repeats work or has overhead")
+    assert page.binding_words(curved, 40.0).endswith(
+        "): gelu, tanh takes more operations than are counted, or it waits, repeats work or has "
+        "overhead"
+    )
+    assert page.binding_words(curved, 0.4) == page.binding_words(plain, 0.4)

@@ -1,0 +1,145 @@
+"""One real judge and one zygote for all modules: starting either means loading torch.
+
+A plug-in of pytest for all folders, so it imports no torch before a test asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from akg_tui.core.kernel.kernel_files import files_of
+from akg_tui.core.measurement import Measurement
+from akg_tui.core.task import Correctness, Guard, Task, Timing
+from akg_tui.evaluate import Judge
+from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.sandbox.protections import offered
+from akg_tui.evaluate.targets import TARGETS
+from tests.evaluate.kernels import REFERENCE
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.evaluation import Evaluations
+    from akg_tui.evaluate.processes.worker import Interrupts, Zygote
+
+
+def quick_task(**timing: float) -> Task:
+    """Return a task that is judged in as little time as can be."""
+    limits = {"budget_s": 2.0, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
+    # What these tests are about happens after the static guard.
+    guard = Guard(level="warn")
+    rules = Correctness(trials=2)
+    return Task(op="softmax", correctness=rules, guard=guard, timing=Timing(**limits))
+
+
+def is_running(pid: int) -> bool:
+    """Say whether there is such a process, and it has not ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+FORKING = """
+import os, socket, sys
+from pathlib import Path
+from akg_tui.evaluate.child.zygote import fork_zygote
+handover = socket.socket(fileno=int(sys.argv[1]))
+pid, control = fork_zygote("cpu", "cpp", Path(sys.argv[2]), unneeded=handover)
+socket.send_fds(handover, [b"forked"], [control.fileno()])
+control.close()
+os.waitpid(pid, 0)
+"""
+
+
+@contextlib.contextmanager
+def forked_zygote(home: Path, interrupts: Interrupts) -> Iterator[Zygote]:
+    """Yield a zygote forked by a fresh process: pytest has threads, from which none may fork."""
+    from akg_tui.evaluate.processes.worker import Zygote
+
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            forking = subprocess.Popen(
+                [sys.executable, "-c", FORKING, str(theirs.fileno()), str(home)],
+                env=TARGETS["cpu"].environment(1),
+                pass_fds=[theirs.fileno()],
+            )
+        _, fds, _, _ = socket.recv_fds(ours, 16, 1)
+    zygote = Zygote(forking.pid, socket.socket(fileno=fds[0]), interrupts)
+    try:
+        yield zygote
+    finally:
+        zygote.close()
+        forking.returncode = 0  # reaped by the zygote's close
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    from akg_tui.evaluate.processes.worker import Interrupts
+
+    ours, theirs = socket.socketpair()
+    interrupts = Interrupts(ours.fileno(), lambda: None)
+    with ours, theirs, forked_zygote(tmp_path_factory.mktemp("zygote"), interrupts) as forked:
+        yield forked
+
+
+Evaluated = Callable[..., Measurement]
+
+KEPT = 8
+"""So many references are kept examined."""
+
+
+@pytest.fixture(scope="session")
+def evaluated(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    """Return what evaluates a task's kernels as a judge does, in this process.
+
+    A reference is examined once, for all tests of a module that use it.
+    """
+    from akg_tui.evaluate.evaluation import Evaluations
+
+    known: dict[tuple[str, str], Evaluations] = {}
+
+    def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
+        name, incumbent = task.files.kernel, options.pop("incumbent", None)
+        lease = options.pop("lease", "")
+        begin = Begin(task=task, reference=reference, engine=os.getpid(), lease=lease)
+        sha256, report = begin.sha256(), options.pop("report", lambda _: None)
+        label = options.pop("label", "")
+        shared = known.pop((sha256, lease), None)
+        if shared is None:
+            scratch = tmp_path_factory.mktemp("judge")
+            shared = Evaluations(begin, scratch, zygote, offered())
+        known[sha256, lease] = shared
+        if len(known) > KEPT:  # each holds descriptors of its inputs
+            del known[next(iter(known))]
+        request = Evaluate(
+            number=1,
+            task_sha256=sha256,
+            kernel=files_of(kernel, name),
+            incumbent=None if incumbent is None else files_of(incumbent, name),
+            label=label,
+            **options,
+        )
+        try:
+            return shared.run(request, report, time.monotonic())
+        finally:
+            shared.clean_up(keep=False)
+
+    return evaluate
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
+    async with Judge(quick_task(), REFERENCE, tmp_path_factory.mktemp("judge")) as running:
+        yield running

@@ -1,0 +1,3 @@
+import reference
+
+assert reference.Model
