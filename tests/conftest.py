@@ -28,6 +28,8 @@ settings.load_profile("fixed")
 os.environ["TRITON_INTERPRET"] = "1"
 # What a test finds must not reach the user's own memory, nor another test.
 os.environ["AKG_TUI_MEMORY"] = "off"
+# The judge's draws: of a process that serves many tests, and (below) of each test's own.
+os.environ["AKG_TUI_DRAWS"] = "tests"
 # Nor do the user's own settings count, and the folders that a test makes are not theirs.
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="akg-tests-config-")
 atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
@@ -66,11 +68,12 @@ def _null_is_a_device() -> bool:
     return stat.S_ISCHR(Path(os.devnull).lstat().st_mode)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_setup() -> None:
-    """Begin nothing on a machine that was harmed: as root a file can replace a device."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fix the judge's draws. Begin nothing on a harmed machine: root can replace a device."""
     if not _null_is_a_device():
         pytest.exit(f"{os.devnull} is no device: nothing that is tested here can be trusted", 3)
+    os.environ["AKG_TUI_DRAWS"] = item.nodeid
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,8 +7,6 @@ separate processes, and inputs that no candidate can have seen.
 from __future__ import annotations
 
 import contextlib
-import random
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from akg_tui.core.sanitize import strip_to_line
 from akg_tui.dsl import kernel_text, torch_headers
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
 from akg_tui.evaluate.device_side import fault_of_device
+from akg_tui.evaluate.draws import secret_random
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate
@@ -98,7 +97,7 @@ class Evaluations:
             report(Progress(stage="time", message=what))
 
         report(Progress(stage="reference", message=request.label))
-        rng = random.Random(secrets.randbits(64))
+        rng = secret_random()
         race = Race(self.pool, self.cases, request.kernels, request.within_s, rng, report)
         try:
             for case in self.cases:
@@ -148,7 +147,7 @@ class Evaluation:
         self.timed = self.request.timed and not self._untimed
         """Whether a verified candidate is timed."""
         self._kernel = self.request.kernel
-        self._rng = random.Random(secrets.randbits(64))
+        self._rng = secret_random()
         # The measured values so far; a failure reports them too.
         self._build_s = 0.0
         self._sandbox: tuple[str, ...] = ()

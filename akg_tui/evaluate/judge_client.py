@@ -33,6 +33,7 @@ from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.dsl import compiled_reference
 from akg_tui.dsl.kernel_text import syntax_fault
 from akg_tui.evaluate import static_guard
+from akg_tui.evaluate.draws import fixed_draws
 from akg_tui.evaluate.protocol import engine_protocol
 from akg_tui.evaluate.protocol.engine_protocol import (
     Begin,
@@ -426,7 +427,7 @@ class Judge:
         self._scratch.mkdir(parents=True, exist_ok=True)
         target, dsl = adapters(self._task)
         environment = target.environment(self._task.timing.threads) | dsl.environment(target.name)
-        environment |= self._environment
+        environment |= {**self._environment, **fixed_draws()}
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("wb") as log:
             try:

@@ -6,11 +6,10 @@ reference's process that drew it has ended before a candidate's process begins.
 
 from __future__ import annotations
 
-import random
-import secrets
 from dataclasses import dataclass
 
 from akg_tui.evaluate import verification_inputs
+from akg_tui.evaluate.draws import secret_random
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.verification_inputs import (
     UNUSUAL_CPU_S,
@@ -33,7 +32,7 @@ class Prefetched:
 
     def __init__(self, reference: Reference, *, share: float = 1.0) -> None:
         self._reference = reference
-        self._rng = random.Random(secrets.randbits(64))
+        self._rng = secret_random()
         self._verification_inputs: VerificationInputs | None = None
         self._timed: Draw | None = None
         self._need: Need | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
@@ -29,6 +28,7 @@ from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child.input_structure import words_of
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
 from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.problem_check import ProblemCheck
@@ -269,7 +269,7 @@ class Loaded:
 
     def draw(self, item: int, count: int, wanted: int, fds: tuple[int, ...] = ()) -> int:
         """Draw items from a fresh secret seed; return the `Want` bits of the results written."""
-        seed = secrets.randbits(63)
+        seed = secret_bits(63)
         self.worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate runs now, so the child need not be stopped.
         return self.worker.answer(count * self._item_s, "drawing inputs", stop=False)
@@ -296,7 +296,7 @@ class Loaded:
         `Want.UNALTERED` if no input can change so.
         """
         bits = wanted | change.alteration << KIND_SHIFT | change.axis << VARIANT_SHIFT
-        seed = secrets.randbits(63)
+        seed = secret_bits(63)
         self.worker.send(
             Op.ALTER, count=change.argument, seed=seed, item=item, wanted=bits, fds=fds
         )
@@ -304,7 +304,7 @@ class Loaded:
 
     def vary(self, variation: Variation) -> Description | None:
         """Set other shapes for all later draws; return their description, or None if refused."""
-        self.worker.send_content(Op.VARY, variation, seed=secrets.randbits(63))
+        self.worker.send_content(Op.VARY, variation, seed=secret_bits(63))
         size = self.worker.answer(self._item_s, "drawing other shapes", stop=False)
         if not size:
             return None
@@ -380,7 +380,7 @@ class Reference:
         changed = with_gradients(changed, pool.task.reference.gradients)
         self.files = KernelFiles({filename: changed})
         self._filename = filename
-        self._seed = secrets.randbits(63)
+        self._seed = secret_bits(63)
         self._refused: EvaluationError | None = None
         self.examined = False
         """Whether `examine` found nothing wrong."""

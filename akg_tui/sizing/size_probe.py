@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from akg_tui.core.task import Task
+from akg_tui.evaluate.draws import fixed_draws
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.problems.inductor.generated import Generated
@@ -59,7 +60,7 @@ class SizeProbe:
         scratch = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="akg-new-"))
         self._log = Path(scratch) / "process.log"
         environment = self._target.environment(self._threads)
-        environment |= self._dsl.environment(self._target.name)
+        environment |= self._dsl.environment(self._target.name) | fixed_draws()
         if self._generates:
             # The compiler would use a GPU that it sees, and a forked process can't.
             environment["CUDA_VISIBLE_DEVICES"] = ""

@@ -10,7 +10,6 @@ import contextlib
 import gc
 import itertools
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -27,6 +26,7 @@ from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.child import child_main
 from akg_tui.evaluate.child.faults import unlocated
 from akg_tui.evaluate.child.zygote import fork_zygote
+from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
@@ -130,7 +130,7 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
     plan = Plan(
         kind=kinds[ask.question],
         files=KernelFiles({ask.filename: as_judged(ask.source, ask.task)}),
-        seed=secrets.randbits(63),
+        seed=secret_bits(63),
     )
     with (
         contextlib.closing(SharedMemory(REPORT_BYTES)) as report,

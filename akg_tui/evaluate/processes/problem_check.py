@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +18,7 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.correctness import Comparison
+from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
@@ -54,7 +54,7 @@ class ProblemCheck:
             kind="check",
             files=KernelFiles(files),
             function=function,
-            seed=secrets.randbits(63),
+            seed=secret_bits(63),
         )
         self._running = contextlib.ExitStack()
         self._worker: Worker | None = None
