@@ -287,7 +287,8 @@ class SizeSearch:
                 needs = self.needs({**values, **changed})
             except ReferenceRefused as error:
                 return Found(math.inf) if is_too_large(error) else None
-            return Found(measure(needs), needs.intensity if in_regime else 0.0)
+            regime = (needs.intensity, needs.elements) if in_regime else ()
+            return Found(measure(needs), *regime)
 
         roles = self._roles_of(values, start) if in_regime else {}
         found = shrunk(start, look, limit, roles, self.original.intensity if self.original else 0.0)

@@ -33,14 +33,21 @@ class Role(IntEnum):
 
 
 LEAST = {Role.ROWS: 16}
-"""The least size that is halved to while others can be; 2 unless stated."""
+"""The least size that is halved to while others can be; 2 unless stated. The results keep as many
+elements as that of rows: of one number a row, those of two rows would hardly differ."""
 
 
 class Found(NamedTuple):
-    """What a call takes under some sizes; `intensity`, operations a byte, is 0 if not known."""
+    """What a call takes under some sizes, its intensity (operations a byte), and the elements of
+    its results. Either of the last two is 0 if not known."""
 
     cost: float
     intensity: float = 0.0
+    elements: int = 0
+
+    def has_few_of(self, other: Found | None) -> bool:
+        """Return whether too few elements of those of `other` are left in the results."""
+        return other is not None and 0 < self.elements < min(LEAST[Role.ROWS], other.elements)
 
 
 Look = Callable[[Sizes], Found | None]
@@ -89,9 +96,9 @@ def shrunk(
     """Return sizes whose cost is at most `limit`, or None if no halving gets there.
 
     Each step halves the first size in the order of `roles`, and of one role the largest, whose
-    halving saves at least `LEAST_SHARE` of the cost and leaves the intensity near `intensity`; if
-    there is none, the one that leaves it nearest. Where none saves anything, those of one value are
-    halved together.
+    halving saves at least `LEAST_SHARE` of the cost, leaves the results enough elements, and leaves
+    the intensity near `intensity`; if there is none, the one that leaves it nearest. Where none
+    saves anything, those of one value are halved together.
     """
     known = roles or {}
     current = dict(sizes)
@@ -110,7 +117,8 @@ def shrunk(
                 refused.add(names)
             elif now is None or found.cost == math.inf or found.cost <= now.cost * _LEFT:
                 least = LEAST.get(known[names[0]], 2) if names[0] in known else 0
-                away = (tried[names[0]] < least, max(_factor(found.intensity, intensity), FAR))
+                few = tried[names[0]] < least or found.has_few_of(now)
+                away = (few, max(_factor(found.intensity, intensity), FAR))
                 if best is None or away < best[0]:
                     best = away, tried, found
                 if away == (False, FAR):

@@ -40,7 +40,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     a call (of one thread: its CPU time), None for fake tensors. `cpu_s` is the CPU time of finding
     all this. `empty` is a tensor without elements, if there is one. `failed` is the fault of a call
     with fake tensors, whose results are then unknown. `shapes` are the shapes of the inputs that
-    are tensors.
+    are tensors; `elements` are those of the results.
     """
 
     inputs: int
@@ -57,6 +57,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     empty: Empty | None = None
     failed: Fault | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
+    elements: int = 0
 
     @property
     def intensity(self) -> float:

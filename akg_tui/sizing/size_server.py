@@ -102,6 +102,7 @@ class SizeServer(ReferenceServer):
             empty=_empty(inputs, results),
             failed=failed,
             shapes=_shapes(inputs),
+            elements=sum(result.numel() for result in results),
         )
 
     def _weight_bytes(self) -> int:

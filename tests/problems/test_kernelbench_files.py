@@ -92,6 +92,32 @@ def test_of_attention_batch_and_rows_are_fitted_and_the_width_stays(
     assert "MiB of data " in stated and "MiB of data " in fitted  # noqa: PT018
 
 
+ONE_NUMBER_A_ROW = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(torch.nn.functional.avg_pool2d(x, 2)).sum(dim=[1, 2, 3])
+batch, channels, height, width = 64, 8, 512, 512
+def get_inputs():
+    return [torch.rand(batch, channels, height, width)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_where_results_are_one_number_a_row_enough_rows_are_left(
+    probe: SizeProbe, tmp_path: Path
+) -> None:
+    path = tmp_path / "tanh_sum.py"
+    path.write_text(ONE_NUMBER_A_ROW)
+    sizes = search(probe, path)
+    sizes.limit = 8 * MIB
+    fitted = sizes.fitting_memory({})
+    assert fitted is not None
+    assert fitted["batch"] == LEAST[Role.ROWS]
+    assert sizes.needs(fitted).held <= sizes.limit
+
+
 def test_sizes_are_sought_that_are_drawn_quickly_and_else_any_that_fit(probe: SizeProbe) -> None:
     sizes = search(probe, SETS / "kernelbench" / "4_softmax.py")
     sizes.limit = 4096 * MIB
