@@ -253,7 +253,9 @@ def _never_runs(
     if report is None or folder.task.target.backend != "cuda":
         return ""
     reasons = [cannot_run(report, arch, file) for arch in arches or ()]
-    return f"it runs on none of {', '.join(arches or ())}: {reasons[0]}" if all(reasons) else ""
+    if not reasons or reasons[0] is None or None in reasons:
+        return ""
+    return f"it runs on none of {', '.join(arches or ())}: {reasons[0].reason}"
 
 
 def _print_report(report: CompileReport, file: str, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.core.sanitize import Said, one_line
 
 PRECISE = 0.02
@@ -168,9 +169,9 @@ class Finding(Struct, frozen=True, gc=False):
         named = f"{self.file}: {self.reason}" if self.file else self.reason
         return Said("line {n}: {why} ({rule})", n=self.line, why=named, rule=self.rule)
 
-    def located(self, kernel: str) -> str:
-        """Return the finding after its file and line; `kernel` is the file that is loaded."""
-        return f"{self.file or kernel}:{self.line}: {self.reason}"
+    def place(self, kernel: str) -> Place:
+        """Return its place; `kernel` is the file that is loaded."""
+        return Place(self.file or kernel, self.line)
 
 
 def digits(ratio: float) -> str:
@@ -267,13 +268,15 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     `notes` are sentences on results that are wrong where the task does not count it.
     `contract` are sentences on how the reference is called, where that is not with tensors one by
     one: nested arguments, arguments that it changes, gradients.
-    `message` is one line; `detail` is bounded text (compiler output, the first
-    mismatches) from untrusted code and must be displayed without markup.
+    `message` is one line, `place` the line of the kernel that it names; `detail` is bounded text
+    (compiler output, the first mismatches) from untrusted code and must be displayed without
+    markup.
     """
 
     outcome: Outcome
     failure: FailureKind | None = None
     message: str = ""
+    place: Place | None = None
     detail: str = ""
     max_error: float | None = None
     tolerance: float | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place
 from akg_tui.core.measurement import (
     NOT_VERIFIED,
     FailureKind,
@@ -311,7 +311,7 @@ class Evaluation:
         if kind in NOT_OF_A_CANDIDATE:
             kind = FailureKind.CALL
         message = failed.message
-        if failed.fault is not None and failed.fault.kind is FaultKind.SEGFAULT:
+        if failed.fault.kind is FaultKind.SEGFAULT:
             message = kernel_text.with_untyped_call(message, self._kernel.text)
         if self._target.device and kind in MAY_HARM_A_DEVICE:
             if why := fault_of_device(self._pool, self.shared.cases[0].reference):
@@ -319,7 +319,7 @@ class Evaluation:
                 return self._measurement(Outcome.ERROR, FailureKind.JUDGE, message, failed.detail)
             if kind is not FailureKind.CALL:
                 message = f"{message} (the device serves other processes)"
-        return self._measurement(Outcome.FAILED, kind, message, failed.detail)
+        return self._measurement(Outcome.FAILED, kind, message, failed.detail, failed.fault.place)
 
     def _measurement(
         self,
@@ -327,6 +327,7 @@ class Evaluation:
         failure: FailureKind | None = None,
         message: str = "",
         detail: str = "",
+        place: Place | None = None,
     ) -> Measurement:
         errors, timed = self._errors, vars(self._timing)
         first = self.shared.cases[0].reference
@@ -341,6 +342,7 @@ class Evaluation:
             outcome=outcome,
             failure=failure,
             message=strip_to_line(message),
+            place=place,
             detail=detail,
             max_error=nearest.error if nearest and nearest.error != float("inf") else None,
             tolerance=nearest.tolerance if nearest else None,

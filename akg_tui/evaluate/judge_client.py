@@ -44,6 +44,7 @@ from akg_tui.evaluate.protocol.engine_protocol import (
     Result,
     Step,
 )
+from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.targets.adapters import adapters, lacking
 from akg_tui.evaluate.targets.lease import lease_of
 
@@ -51,7 +52,7 @@ CANCEL_S = 10.0
 CLOSE_S = 12.0
 LOG_TAIL = 4096
 
-Gate: TypeAlias = Callable[[Task, str, KernelFiles], Awaitable[str]]
+Gate: TypeAlias = Callable[[Task, str, KernelFiles], Awaitable[Fault | None]]
 """Called with a task and the texts of its reference and a kernel. Returns why the kernel cannot run
 on the device, or "" if it may."""
 
@@ -128,7 +129,7 @@ class Judge:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._current: int | None = None
-        self._gating: asyncio.Future[str] | None = None
+        self._gating: asyncio.Future[Fault | None] | None = None
         self._passed: KernelFiles | None = None  # the last kernel that the gate did not refuse
         self._ready = False  # whether the judge has sent a message since its start
 
@@ -361,16 +362,23 @@ class Judge:
         findings = await asyncio.to_thread(static_guard.findings, kernel, self._task)
         refused = next((finding for finding in findings if finding.refused), None)
         if refused is not None:
-            message = refused.located(files.kernel)
+            at = refused.place(files.kernel)
             detail = strip_escapes("\n".join(str(finding) for finding in findings))
             return without_judge(
-                Outcome.FAILED, FailureKind.GUARD, message, detail=detail, findings=findings
+                Outcome.FAILED,
+                FailureKind.GUARD,
+                f"{at}: {refused.reason}",
+                place=at,
+                detail=detail,
+                findings=findings,
             )
         async with self._evaluating:
             self._on_progress(Progress(stage="start", message=request.label))
-            if why := await self._refused_by_gate(request):
-                failure = FailureKind.BUILD
-                return without_judge(Outcome.FAILED, failure, why, findings=findings)
+            if gated := await self._refused_by_gate(request):
+                failure, place = FailureKind.BUILD, gated.place
+                return without_judge(
+                    Outcome.FAILED, failure, gated.reason, place=place, findings=findings
+                )
             try:
                 await self._ensure()
                 answer = await self._ask(request)
@@ -382,12 +390,10 @@ class Judge:
             raise EvaluationCancelled(request.label)
         return msgspec.structs.replace(answer.measurement, findings=findings)
 
-    async def _refused_by_gate(self, request: Evaluate) -> str:
-        """Return why the gate refuses a kernel; "" if it may run."""
-        if self._gate is None:
-            return ""
-        if request.kernel == self._passed:
-            return ""
+    async def _refused_by_gate(self, request: Evaluate) -> Fault | None:
+        """Return why the gate refuses a kernel, or None."""
+        if self._gate is None or request.kernel == self._passed:
+            return None
         asked = self._gate(self._task, self._begin.reference, request.kernel)
         self._gating = gate = asyncio.ensure_future(asked)
         try:

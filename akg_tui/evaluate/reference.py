@@ -203,8 +203,9 @@ class Draw:
         if self.check is not None:
             found = self.checked(item, results)
             if found.message and (own := self.checked(item, self.results(item)).message):
-                what = f"{self.check.file}: the reference's own result is not accepted: {own}"
-                raise EvaluationError(FailureKind.REFERENCE, what)
+                what = f"the reference's own result is not accepted: {own}"
+                fault = Fault(reason=what, file=self.check.file)
+                raise EvaluationError(FailureKind.REFERENCE, fault.located(), fault=fault)
             return found
         wide = self.exact_results(item) if exact else None
         alternatives = self.alternatives(item)
@@ -603,9 +604,12 @@ class Reference:
         return negative
 
     def _refuse(self, fault: Fault) -> NoReturn:
-        message = fault.located(self._filename)
-        self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail, fault)
+        self._refused = self._error(fault)
         raise self._refused
+
+    def _error(self, fault: Fault) -> EvaluationError:
+        message = fault.located(self._filename)
+        return EvaluationError(FailureKind.REFERENCE, message, fault.detail, fault)
 
     def _free_inputs(self, description: Description) -> Set[int]:
         count, free = len(description.inputs.slots), self.rules.free_inputs
@@ -710,11 +714,8 @@ class Reference:
         """
         description = loaded.description
         if description != self.description:
-            raise EvaluationError(
-                FailureKind.REFERENCE,
-                f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
-                "constants every time",
-            )
+            what = "get_inputs() must return the same shapes, dtypes and constants every time"
+            raise self._error(Fault(reason=what))
         wide = exact or description.ties > 0
         memory = Draw.allocate(description, count, exact=wide, check=self.check)
         start = time.monotonic()
@@ -779,14 +780,13 @@ class Reference:
         try:
             found = msgspec.json.decode(told, type=list[dict[str, float | None]])
         except msgspec.MsgspecError as error:
-            message = f"{self._filename}: it reports its metrics wrongly: {error}"
-            raise EvaluationError(FailureKind.REFERENCE, message) from error
+            raise self._error(Fault(reason=f"it reports its metrics wrongly: {error}")) from error
         for each in found:
             for name in self._pool.task.metrics:
                 if name not in each:
                     has = ", ".join(map(repr, each)) or "nothing"
-                    message = f"{self._filename}: metrics() returned no {name!r} (it has: {has})"
-                    raise EvaluationError(FailureKind.REFERENCE, message)
+                    what = f"metrics() returned no {name!r} (it has: {has})"
+                    raise self._error(Fault(reason=what))
         return found
 
     @contextmanager
@@ -802,9 +802,7 @@ class Reference:
             try:
                 description = described_in(report, size)
             except msgspec.MsgspecError as error:
-                raise EvaluationError(
-                    FailureKind.REFERENCE, f"{self._filename}: it describes itself wrongly: {error}"
-                ) from error
+                raise self._error(Fault(reason=f"it describes itself wrongly: {error}")) from error
             yield Loaded(worker, description, report, self._item_s)
 
     @property

@@ -1,4 +1,4 @@
-"""A fault of a reference as a value: its kind, its place and the input that it concerns.
+"""A fault of a reference or a kernel as a value: its kind, its place, the input it concerns.
 
 Plain data without torch. Judge and sizing process make it, `engine.task_repairs` mends by its kind,
 and the sentence is only shown.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+
+from akg_tui.core.kernel.kernel_files import Place
 
 
 class FaultKind(StrEnum):
@@ -27,9 +29,9 @@ class FaultKind(StrEnum):
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """The reason to refuse a reference or its task.
+    """The reason to refuse a reference, its task or a kernel.
 
-    `line` is that of the reference; `file` names another file that has the fault. `answer` is what
+    `line` is that of `file`; "" is the file of the reference. `answer` is what
     a kernel could return (TOO_EASY). `input` is the name or the position of the input that decides
     nothing, which is `ignored` if no result depends on it at all (UNDECIDED).
     """
@@ -45,6 +47,18 @@ class Fault(Struct, frozen=True, kw_only=True):
     input: str | int | None = None
     ignored: bool = False
 
+    @classmethod
+    def at(cls, place: Place | None, reason: str) -> Fault:
+        """Return a fault with its place, if that is known."""
+        if place is None:
+            return cls(reason=reason)
+        return cls(reason=reason, file=place.file, line=place.line or None)
+
+    @property
+    def place(self) -> Place | None:
+        """The place, if its file is named."""
+        return Place(self.file, self.line or 0) if self.file else None
+
     def told(self, free: str = "declare [correctness] free_inputs = [{toml}]") -> str:
         """Return the sentence; `free` says how an input is declared that may be ignored.
 
@@ -55,7 +69,7 @@ class Fault(Struct, frozen=True, kw_only=True):
         toml = f'"{self.input}"' if isinstance(self.input, str) else self.input
         return f"{self.reason}, or {free.format(name=self.input, toml=toml)}"
 
-    def located(self, filename: str) -> str:
+    def located(self, filename: str = "") -> str:
         """Return the sentence with the place before it; `filename` is the reference's."""
-        place = self.file or filename
-        return f"{place}{f':{self.line}' if self.line else ''}: {self.told()}"
+        file = self.file or filename
+        return f"{Place(file, self.line or 0)}: {self.told()}" if file else self.told()

@@ -13,22 +13,23 @@ from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.task import Task
 from akg_tui.dsl.adapters import DSLS
 from akg_tui.dsl.gpu_arches import ARCHES
+from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.targets.nvml import arch_here
 
 CHOOSES = frozenset({"cuda", "driver", "suppress"})
 """Names by which a kernel asks for the GPU, or goes on after an error."""
 
 
-async def refusal(task: Task, reference: str, kernel: Kernel) -> str:
-    """Return why a kernel cannot run on the GPU of this machine; "" if it may run."""
+async def refusal(task: Task, reference: str, kernel: Kernel) -> Fault | None:
+    """Return why a kernel cannot run on the GPU of this machine, or None if it may run."""
     if task.target.backend != "cuda" or not DSLS[task.target.dsl].has_launches:
-        return ""
+        return None
     # In a thread: a large file takes about a second.
     files = files_of(kernel, task.files.kernel).texts.values()
     certain = not await asyncio.to_thread(lambda: any(map(may_choose, files)))
     arch = await asyncio.to_thread(arch_here) if certain else ""
     if arch not in ARCHES:
-        return ""
+        return None
     # Only here: an engine that evaluates nothing for a GPU needs none of it.
     from akg_tui.evidence import asking
     from akg_tui.evidence.compile_report import cannot_run
@@ -36,7 +37,7 @@ async def refusal(task: Task, reference: str, kernel: Kernel) -> str:
     try:
         report = await asking.compile_report(task, reference, kernel, (arch,))
     except asking.NO_ANSWER:
-        return ""
+        return None
     return cannot_run(report, arch, task.files.kernel)
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from akg_tui.core.kernel.kernel_files import LineNames
 from akg_tui.core.sanitize import one_line
 from akg_tui.dsl.gpu_arches import ARCHES, Arch, is_ascend, occupancy
+from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evidence.ascend import program_report
 from akg_tui.evidence.ascend.program_report import MOST_KINDS
 from akg_tui.evidence.findings import (
@@ -227,8 +228,8 @@ def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
     return {one_line(k, 40): n for k, n in sorted(mix.items(), key=lambda e: -e[1])}
 
 
-def cannot_run(report: CompileReport, arch: str, file: str) -> str:
-    """Return why the launches of a report cannot run on an arch, or "".
+def cannot_run(report: CompileReport, arch: str, file: str) -> Fault | None:
+    """Return why the launches of a report cannot run on an arch, or None.
 
     Of the configurations of an autotuner one has to run; of other launches each.
     """
@@ -238,21 +239,23 @@ def cannot_run(report: CompileReport, arch: str, file: str) -> str:
         by_kernel.setdefault((launch.kernel, launch.line), []).append(launch)
     for (name, _), launches in by_kernel.items():
         facts = [
-            _compiled(compiled, launch, names)
+            (compiled.line, _compiled(compiled, launch, names))
             for launch in launches
             for compiled in launch.compiled
             if compiled.arch == arch
         ]
         reasons = [
-            str(why)
-            for each in facts
+            (line, str(why))
+            for line, each in facts
             if (why := each.get("does_not_compile") or each.get("does_not_run"))
         ]
         tuned = any(not launch.launches for launch in launches)
         all_known = not report.left_out and not report.stopped
         if reasons and (not tuned or (all_known and len(reasons) == len(facts))):
-            return f"{one_line(name, 80)} cannot run on {arch}: {reasons[0]}"
-    return ""
+            line, why = reasons[0]
+            told = f"{one_line(name, 80)} cannot run on {arch}: {why}"
+            return Fault.at(names.at(line) if line else None, told)
+    return None
 
 
 def _by_width(counts: Mapping[int, int]) -> dict[str, int]:

@@ -180,8 +180,7 @@ def said(error: BaseException) -> str:
     """Return a failure of `first_call` in one line."""
     from akg_tui.evaluate.child.faults import Fault, describe
 
-    text = error.text if isinstance(error, Fault) else describe(error)[1]
-    return text.partition("\0")[0][:300]
+    return str(error if isinstance(error, Fault) else describe(error))[:300]
 
 
 def first_call(

@@ -19,10 +19,9 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from akg_tui.evaluate.child.faults import Fault, located
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import first_line
-from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Status
+from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES
 from akg_tui.problems.inductor.generated import Generated, Given
 
 GENERATE = "generate"
@@ -113,7 +112,7 @@ class CodeGenerator(ReferenceServer):
             if isinstance(cause, Unusable):
                 raise cause from None
             what = f"torch.compile can't take it as one graph: {_said(cause)}"
-            raise Fault(Status.REFERENCE, self._located(what, cause)) from error
+            raise self.broken_at(self._line_of(cause), what) from error
         if caught.module is None:
             raise Unusable("torch.compile finds nothing to compute in forward()")
         single = isinstance(result, torch.Tensor)
@@ -132,12 +131,10 @@ class CodeGenerator(ReferenceServer):
             torch=str(torch.__version__),
         )
 
-    def _located(self, what: str, error: BaseException) -> str:
-        """Return `what` with the last line of the file that torch.compile's message names."""
-        filename = self.plan.filename
-        lines = re.findall(rf'File "{re.escape(filename)}", line (\d+)', str(error))
-        line = int(lines[-1]) if lines else first_line(self._forward)
-        return located(filename, line, what)
+    def _line_of(self, error: BaseException) -> int:
+        """Return the last line of the file that torch.compile's message names, or forward's."""
+        lines = re.findall(rf'File "{re.escape(self.plan.filename)}", line (\d+)', str(error))
+        return int(lines[-1]) if lines else first_line(self._forward)
 
     def _input_names(self) -> list[str]:
         return [name or f"input_{at}" for at, name in enumerate(self.inputs.names)]

@@ -24,7 +24,6 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.child import child_main
-from akg_tui.evaluate.child.faults import unlocated
 from akg_tui.evaluate.child.zygote import fork_zygote
 from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.processes.child_pool import ChildPool
@@ -32,7 +31,7 @@ from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
 from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Op, Plan
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.reference_fault import Fault, FaultKind
+from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.sandbox import confinement, process_watch, protections
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.problems.inductor.generated import Generated
@@ -109,9 +108,9 @@ def _serve(
         try:
             answer = _answer(pool, ask)
         except EvaluationFailure as failure:
-            at, reason = unlocated(ask.filename, failure.message)
-            kind = FaultKind.SLOW if failure.kind is FailureKind.TIMEOUT else FaultKind.OTHER
-            answer = Answer(refused=failure.fault or Fault(reason=reason, line=at, kind=kind))
+            # A failure of the judge's own process is no fault of the reference.
+            own = failure.kind is FailureKind.JUDGE
+            answer = Answer(refused=Fault(reason=failure.message) if own else failure.fault)
         finally:
             pool.clear()
             shutil.rmtree(scratch, ignore_errors=True)

@@ -111,8 +111,8 @@ class SizeServer(ReferenceServer):
         return _bytes(list(self.model.state_dict().values()))
 
     def _told(self, error: faults.Fault) -> Fault:
-        line, reason = faults.unlocated(self.plan.filename, str(error))
-        return Fault(reason=reason, kind=_kind(error.__cause__), line=line)
+        line = error.place.line if error.place else 0
+        return Fault(reason=error.what, kind=_kind(error.__cause__), line=line or None)
 
     def _check_types(self, values: Sequence[object], names: Sequence[str]) -> None:
         """Refuse values that cannot be passed to a kernel before sizes are searched for them."""

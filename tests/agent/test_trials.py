@@ -11,7 +11,7 @@ from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.run_access import KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, Phase, Verdict
 from akg_tui.core.state import RunState
@@ -75,7 +75,7 @@ async def test_the_line_of_an_error_comes_with_its_tag_and_can_be_edited_at_once
             if 'SPEED = "B"' in given[0].text:
                 return Measurement(
                     outcome=Outcome.FAILED, failure=FailureKind.BUILD, message=why,
-                    max_error=2.0, tolerance=1.0,
+                    place=Place("kernel.py", line), max_error=2.0, tolerance=1.0,
                 )  # fmt: skip
             return await measure(*given, **how)
 

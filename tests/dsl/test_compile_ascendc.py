@@ -89,7 +89,7 @@ def test_an_error_has_the_line_of_the_python_file(bisheng: Path, tmp_path: Path)
     faults.remember_source(str(file), text)
     with pytest.raises(compilers.CompileError) as raised:
         exec(compile(text, str(file), "exec"), {})
-    _, told, _ = faults.describe(raised.value, [str(file)])
+    told = str(faults.describe(raised.value, [str(file)]))
     wrong = next(n for n, row in enumerate(text.splitlines(), 1) if "no_such_factor" in row)
     assert told.startswith(f"{file}:{wrong}: Ascend C line 7: ")
     assert "no_such_factor" in told

@@ -125,7 +125,7 @@ def test_an_error_has_the_line_of_the_python_file(nvcc: Path, tmp_path: Path) ->
     with pytest.raises(compilers.CompileError) as caught:
         exec(compile(text, str(file), "exec"), {})
     assert str(caught.value).startswith("CUDA line 6: ")
-    _, line, _ = faults.describe(caught.value, [str(file)])
+    line = str(faults.describe(caught.value, [str(file)]))
     wrong = next(n for n, row in enumerate(text.splitlines(), 1) if "missing_name" in row)
     assert line.startswith(f"{file}:{wrong}: CUDA line 6: ")
     assert "missing_name" in line

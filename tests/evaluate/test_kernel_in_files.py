@@ -65,13 +65,13 @@ def test_a_failure_is_told_by_the_file_and_line_where_it_lies() -> None:
     with pytest.raises(Fault) as raised:
         loaded({**FILES, "scale.cpp": broken})
     assert raised.value.status is Status.BUILD
-    assert raised.value.text.startswith("scale.cpp:4: C++ line 6: ")
+    assert str(raised.value).startswith("scale.cpp:4: C++ line 6: ")
     sys.modules.pop("launch")
     server = loaded({**FILES, "launch.py": FILES["launch.py"].replace("int(x)", "nothing(x)")})
     model = server.construct("ModelNew", Arguments(()))
     with pytest.raises(NameError) as failed:
         model(1)
-    told = server.fault(failed.value, Status.CALL).text
+    told = str(server.fault(failed.value, Status.CALL))
     assert told.startswith("launch.py:2: NameError: ")
 
 
@@ -120,4 +120,5 @@ def test_the_guard_reads_all_files_and_names_the_one_at_fault(
     task = Task(op="x", files=Files(editable=NAMES), guard=guard)
     assert not [f for f in findings(KernelFiles(FILES), task) if f.refused]
     found = findings(KernelFiles({**FILES, name: text}), task)
-    assert next(f for f in found if f.refused).located("kernel.py").startswith(told)
+    refused = next(f for f in found if f.refused)
+    assert f"{refused.place('kernel.py')}: {refused.reason}".startswith(told)

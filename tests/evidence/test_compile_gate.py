@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Target, Task
 from akg_tui.evaluate import Judge
@@ -63,8 +64,11 @@ def launch(compiled: Compiled, *, line: int = 3, launches: int = 1) -> Launch:
 def test_a_kernel_cannot_run_if_none_of_its_configurations_can(
     launches: list[Launch], why: str
 ) -> None:
-    assert cannot_run(CompileReport(launches=tuple(launches)), "sm_90", "kernel.py") == why
-    assert cannot_run(CompileReport(launches=tuple(launches)), "sm_80", "kernel.py") == ""
+    report = CompileReport(launches=tuple(launches))
+    found = cannot_run(report, "sm_90", "kernel.py")
+    assert (found.reason if found else "") == why
+    assert (found and found.place) == (Place("kernel.py", 7) if "kernel.py:7" in why else None)
+    assert cannot_run(report, "sm_80", "kernel.py") is None
 
 
 @pytest.mark.parametrize("more", [{"left_out": 1}, {"stopped": "kernel.py:9: no"}])
@@ -72,7 +76,7 @@ def test_an_autotuner_whose_configurations_are_not_all_known_is_not_refused(more
     report = CompileReport(launches=(launch(TOO_MUCH), launch(TOO_MUCH, launches=0)))
     assert cannot_run(report, "sm_90", "kernel.py")
     assert isinstance(more, dict)
-    assert cannot_run(msgspec.structs.replace(report, **more), "sm_90", "kernel.py") == ""
+    assert cannot_run(msgspec.structs.replace(report, **more), "sm_90", "kernel.py") is None
 
 
 @pytest.mark.parametrize(
@@ -132,10 +136,10 @@ async def test_a_lost_compiler_or_an_unknown_arch_refuses_nothing(
         raise asking.Lost("it took longer than 90 s")
 
     monkeypatch.setattr(asking, "_confined", lost)
-    assert await compile_gate.refusal(TASK, kernels.REFERENCE, kernels.GOOD) == ""
+    assert await compile_gate.refusal(TASK, kernels.REFERENCE, kernels.GOOD) is None
     monkeypatch.setattr(compile_gate, "arch_here", lambda: "sm_75")
     monkeypatch.setattr(asking, "_confined", None)
-    assert await compile_gate.refusal(TASK, kernels.REFERENCE, kernels.GOOD) == ""
+    assert await compile_gate.refusal(TASK, kernels.REFERENCE, kernels.GOOD) is None
 
 
 @pytest.mark.usefixtures("on_sm_90")

@@ -222,9 +222,10 @@ def test_what_lies_in_a_second_file_is_named_by_that_file() -> None:
     assert "rows.py:8 k: grid 2" in text
     assert "1 of rows.py:13" in text
     assert "sm_80: does not compile: rows.py:10: no such type" in text
-    assert compile_report.cannot_run(report, "sm_80", "kernel.py").endswith(
-        "rows.py:10: no such type"
-    )
+    refused = compile_report.cannot_run(report, "sm_80", "kernel.py")
+    assert refused
+    assert refused.reason.endswith("rows.py:10: no such type")
+    assert refused.place == ("rows.py", 10)
     (told,) = compile_report.fields(report, "kernel.py")["kernels"]  # type: ignore[misc]
     assert told["arches"][0]["hot_loop"]["by_line"] == {"rows.py:13": 1}
 

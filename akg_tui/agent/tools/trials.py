@@ -7,7 +7,6 @@ submit_kernel, edit_kernel or a trial that says so, becomes the attempt that the
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
-from akg_tui.core.kernel.kernel_files import KernelFiles, lines_of
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place, lines_of
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
@@ -289,7 +288,7 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     lines += [f"{each.name}: {each}" for each in found.metrics]
     if found.detail:
         lines.append(found.detail[:MAX_DETAIL])
-    failing = _failing_line(call, number, draft, found.message)
+    failing = _failing_line(call, number, draft, found.place)
     tag = failing.rpartition("\n")[2].partition("|")[0]
     if tag and tag not in draft.told.split():  # the edit has just told its new tags
         lines.append(f"The line, tagged for an edit of trial {number}:\n{failing}")
@@ -303,18 +302,12 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
     return Answer.error(text, foreign=True)
 
 
-def _failing_line(call: ToolContext, number: int, draft: Draft, message: str) -> str:
+def _failing_line(call: ToolContext, number: int, draft: Draft, place: Place | None) -> str:
     """Return the line of a trial that its failure names, so that an edit may name it, or ""."""
-    task = call.run.state.task
-    if task.agent.edits_in != "hashline":
+    texts = draft.kernel.texts
+    if call.run.state.task.agent.edits_in != "hashline" or place is None or place.file not in texts:
         return ""
-    names = task.files.names
-    named = re.search(rf"\b({'|'.join(map(re.escape, names))}):(\d+)", message)
-    if named is None:
+    if not 1 <= place.line <= len(lines_of(texts[place.file])):
         return ""
-    row = draft.kernel.before[named[1]] + int(named[2])
-    if draft.kernel.place(row).line not in range(
-        1, len(lines_of(draft.kernel.texts[named[1]])) + 1
-    ):
-        return ""
+    row = draft.kernel.before[place.file] + place.line
     return call.kernel.show_rows([row], f"trial {number}", draft.kernel)

@@ -15,10 +15,13 @@ _RULE = "─" * 8
 
 
 class Place(NamedTuple):
-    """A line of one file; `line` is its number there, 0 for a heading."""
+    """A line of one file; `line` is its number there, 0 for a heading or the file as a whole."""
 
     file: str
     line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class KernelFiles(Struct, frozen=True):
@@ -139,10 +142,12 @@ class LineNames(NamedTuple):
 
     def place(self, line: int) -> str:
         """Return the file and the line in it, or the file alone for line 0."""
-        if not line:
-            return self.file
+        return str(self.at(line))
+
+    def at(self, line: int) -> Place:
+        """Return where a row is; row 0 is the file as a whole."""
         name, before = self.file, 0
         for each, lines in self.before.items():
             if lines < line:
                 name, before = each, lines
-        return f"{name}:{line - before}"
+        return Place(name, line - before)

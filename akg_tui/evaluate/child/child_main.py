@@ -168,6 +168,15 @@ def _await_kernel(channel: socket.socket, memory: int) -> child_protocol.Assignm
     return msgspec.json.decode(data, type=child_protocol.Assignment) if data else None
 
 
+def _reply(
+    fault: Fault, server: Server | None, told: str = ""
+) -> tuple[child_protocol.Status, str, int]:
+    """Return status, text and value of the reply that tells of a fault."""
+    names = server.plan.files.names if server else ()
+    text = fault.what + told + child_protocol.SEPARATOR + fault.detail
+    return fault.status, text, child_protocol.pack_place(names, fault.place)
+
+
 def _take_descriptors(channel: int, output: int) -> None:
     """Keep only the child's own descriptors: 0 to 2 and `CHANNEL`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
@@ -213,14 +222,12 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
             elif server is not None:
                 value = server.prepare(op, count, tuple(draw_args), fds)
         except Fault as error:
-            line, mark, detail = error.text.partition(child_protocol.SEPARATOR)
             told = CONFIGURATIONS.told() if op == call else ""
             told = told and f" {told}"
-            status, text = error.status, line + told + mark + detail
+            status, text, value = _reply(error, server, told)
         except CopyFailed as error:
             status, text = child_protocol.Status.BUILD, str(error)
         except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
-            fault = Fault(*describe(error))
-            status, text = fault.status, fault.text
+            status, text, value = _reply(describe(error), server)
         sys.stdout.flush()
         channel.send(child_protocol.pack_reply(nonce, status, text, value))

@@ -1,4 +1,4 @@
-"""Turns an exception of untrusted code into a status, one line and a detail.
+"""Turns an exception of untrusted code into a status, its place, one line and a detail.
 
 Runs in the child. The judge decides by the status alone, and strips escape codes from the text
 before it is shown or kept.
@@ -16,50 +16,57 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.dsl.adapters import DSLS, CompilerReport
-from akg_tui.evaluate.protocol.child_protocol import SEPARATOR, TEXT_LIMIT, Status
+from akg_tui.evaluate.protocol.child_protocol import TEXT_LIMIT, Status
 
 FRAMES = 12
 
 
 class Fault(Exception):
-    """The code under evaluation broke its contract; `text` is a line and a detail."""
+    """The code under evaluation broke its contract; `what` is one line without the `place`."""
 
-    def __init__(self, status: Status, line: str, detail: str = "") -> None:
-        super().__init__(line)
+    def __init__(
+        self, status: Status, what: str, detail: str = "", place: Place | None = None
+    ) -> None:
+        super().__init__(f"{place}: {what}" if place else what)
         self.status = status
-        self.text = line + SEPARATOR + detail
+        self.what = what
+        self.detail = detail
+        self.place = place
 
 
 def describe(
     error: BaseException,
-    files: Sequence[str] = ("",),
+    files: Sequence[str] = (),
     status: Status = Status.CALL,
-    otherwise: int | None = None,
-) -> tuple[Status, str, str]:
-    """Return the status, the line and the detail for `error`.
+    otherwise: int = 0,
+) -> Fault:
+    """Return the fault for `error`.
 
-    Its location is the innermost line of one of the `files` in its traceback, or else line
+    Its place is the innermost line of one of the `files` in its traceback, or else line
     `otherwise` of the first.
     """
     if report := _compiler_report(error):
         if report.kind == "toolchain":
-            return Status.TOOLCHAIN, report.text, ""
+            return Fault(Status.TOOLCHAIN, report.text)
         trace = report.at.__traceback__
         place, text = _line_of_source(report, files)
-        line = located(*(place or _place(trace, files)), _with_symbols(text))
         kinds = {"build": Status.BUILD, "unsupported": Status.UNSUPPORTED}
-        return kinds.get(report.kind, Status.CALL), line, report.output
+        status = kinds.get(report.kind, Status.CALL)
+        return Fault(status, _with_symbols(text), report.output, place or _place(trace, files))
     said = str(error)[:TEXT_LIMIT].strip().partition("\n")[0]
     said = _with_symbols(said)
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    name, at = _place(error.__traceback__, files)
+    place = _place(error.__traceback__, files)
+    ran = place is not None and place.line > 0
+    if place is not None and not ran:
+        place = Place(place.file, otherwise)
     if isinstance(error, PermissionError):
-        step = linecache.getline(name, at).strip() if at else ""
+        step = linecache.getline(*place).strip() if place and ran else ""
         what = f"not allowed here: {step} ({what})" if step else f"not allowed here: {what}"
-    line = located(name, at or otherwise, what)
     detail = "".join(traceback.format_exception(error, limit=-FRAMES))
-    return status, line, detail
+    return Fault(status, what, detail, place)
 
 
 def _compiler_report(error: BaseException) -> CompilerReport | None:
@@ -78,10 +85,8 @@ LIBRARY_LIMIT = 64 << 20
 DEMANGLE_S = 2.0
 
 
-def _line_of_source(
-    report: CompilerReport, files: Sequence[str]
-) -> tuple[tuple[str, int] | None, str]:
-    """Return file and line with the line of a source string that a compiler names, and the text.
+def _line_of_source(report: CompilerReport, files: Sequence[str]) -> tuple[Place | None, str]:
+    """Return the place of the line of a source string that a compiler names, and the text.
 
     The source is one of the files or a string of one, or it is put together; then a line is found
     by its text.
@@ -93,12 +98,12 @@ def _line_of_source(
     for name, lines in read.items():
         file = "".join(lines)
         if whole.strip() and (start := file.find(whole)) >= 0:
-            return (name, file.count("\n", 0, start) + number), text
+            return Place(name, file.count("\n", 0, start) + number), text
         if at := _line_in_literal(file, whole, number):
-            return (name, at), text
+            return Place(name, at), text
     wanted = [*whole.splitlines(), ""][min(number, len(whole.splitlines()) + 1) - 1].strip()
     same = [
-        (name, at)
+        Place(name, at)
         for name, lines in read.items()
         for at, line in enumerate(lines, 1)
         if wanted and line.strip() == wanted
@@ -169,31 +174,18 @@ def _demangled(name: str) -> str:
     return told.stdout.strip() or name
 
 
-def located(filename: str, line: int | None, what: str) -> str:
-    """Return `what`, prefixed with file and line where these are known."""
-    if not filename:
-        return what
-    return f"{filename}:{line}: {what}" if line is not None else f"{filename}: {what}"
-
-
-def unlocated(filename: str, text: str) -> tuple[int | None, str]:
-    """Return the line in a text that `located` made for a file, and the text without its place."""
-    found = re.match(rf"{re.escape(filename)}(?::(\d+))?: ", text)
-    if found is None:
-        return None, text
-    return int(found[1]) if found[1] else None, text[found.end() :]
-
-
-def _place(trace: TracebackType | None, files: Sequence[str]) -> tuple[str, int | None]:
-    """Return file and line of the innermost frame in one of `files`; else the first, and None."""
-    found: tuple[str, int | None] = files[0], None
+def _place(trace: TracebackType | None, files: Sequence[str]) -> Place | None:
+    """Return the innermost line in one of `files`; else the first of these, if there is one."""
+    if not files:
+        return None
+    found = Place(files[0], 0)
     # A file that another one imports has the whole path in its frames.
     paths = {str(Path.cwd() / name): name for name in files[1:]}
     for frame, line in traceback.walk_tb(trace):
         path = frame.f_code.co_filename
         name = paths.get(path, path)
-        if name and name in files:
-            found = name, line
+        if name in files:
+            found = Place(name, line or 0)
     return found
 
 

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import input_structure, unusual_values
-from akg_tui.evaluate.child.faults import Fault, located
+from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.kernel_server import (
     SEED_MASK,
     Memory,
@@ -665,9 +665,7 @@ class ReferenceServer(Server):
         if function is None and name == "get_init_inputs":
             return []
         if not callable(function):
-            raise Fault(
-                Status.REFERENCE, located(self.plan.filename, 1, f"no function {name} is defined")
-            )
+            raise self.broken_at(1, f"no function {name} is defined")
         try:
             values = function()
         except BaseException as error:
@@ -728,7 +726,7 @@ class ReferenceServer(Server):
         return getattr(type(self.model), "forward", None)
 
     def _complaint(self, what: str, function: object = None) -> Fault:
-        return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+        return self.broken_at(first_line(function), what)
 
 
 def _arguments(given: Any, constructor: Any) -> Arguments:

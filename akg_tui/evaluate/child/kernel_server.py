@@ -23,8 +23,9 @@ import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.evaluate.child import kernel_weights, model_call, work_watch
-from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
+from akg_tui.evaluate.child.faults import Fault, describe, remember_source
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.child.model_call import ModelCall
 from akg_tui.evaluate.protocol import tensor_layout as layouts
@@ -231,7 +232,11 @@ class Server:
         if isinstance(error, Mismatch):
             status = Status.WRONG if self.broken is Status.BUILD else status
             return Fault(status, f"wrong result: {error}")
-        return Fault(*describe(error, self.plan.files.names, status, first_line(function)))
+        return describe(error, self.plan.files.names, status, first_line(function))
+
+    def broken_at(self, line: int, what: str, status: Status | None = None) -> Fault:
+        """Return the fault for a line of the file that does not keep its contract."""
+        return Fault(status or self.broken, what, place=Place(self.plan.filename, line))
 
     def execute(self) -> None:
         """Run the file's top level."""
@@ -266,7 +271,7 @@ class Server:
         """
         made = self.named(name)
         if not callable(made):
-            raise Fault(self.broken, located(self.plan.filename, 1, f"no class {name} is defined"))
+            raise self.broken_at(1, f"no class {name} is defined")
         seed_all(self.plan.seed)
         status = Status.CALL if self.broken is Status.BUILD else self.broken
         try:
@@ -276,7 +281,7 @@ class Server:
             raise self.fault(error, status, getattr(made, "__init__", None)) from error
         if not callable(model):
             what = f"{name} makes a {type(model).__name__}, which can't be called"
-            raise Fault(status, located(self.plan.filename, None, what))
+            raise self.broken_at(0, what, status)
         kernel_weights.give(model, weights or {})
         called: Callable[..., object] = model
         return called
@@ -304,8 +309,7 @@ class KernelServer(Server):
         self.model = self.construct("ModelNew", arguments, wanted)
         lacking = kernel_weights.lacking(self.model, wanted)
         if lacking and self.plan.trained:
-            line = first_line(self.named("ModelNew"))
-            raise Fault(Status.BUILD, located(self.plan.filename, line, lacking))
+            raise self.broken_at(first_line(self.named("ModelNew")), lacking)
         remark = lacking or kernel_weights.packed(self.model, wanted)
         self.bind()
         if foreign is not None:
@@ -424,10 +428,10 @@ def seed_all(value: int) -> None:
     random.seed(value)
 
 
-def first_line(function: object) -> int | None:
-    """Return the line where a Python function begins, or None."""
+def first_line(function: object) -> int:
+    """Return the line where a Python function begins, or 0."""
     code = getattr(function, "__code__", None)
-    return code.co_firstlineno if isinstance(code, types.CodeType) else None
+    return code.co_firstlineno if isinstance(code, types.CodeType) else 0
 
 
 def warm_heap(result_bytes: int) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from akg_tui.evaluate.child.faults import Fault, located
+from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.kernel_server import Server, first_line, map_fd, seed_all
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Checked, Op, Status
@@ -33,7 +33,7 @@ class FunctionServer(Server):
         function = self.named(self.plan.function)
         if not callable(function):
             what = f"no function {self.plan.function} is defined"
-            raise Fault(Status.REFERENCE, located(self.plan.filename, 1, what))
+            raise self.broken_at(1, what)
         self.function: Callable[..., object] = function
         return 0
 
@@ -43,8 +43,8 @@ class FunctionServer(Server):
             raise Fault(Status.REFERENCE, f"this process only calls {self.plan.function}")
         text = self.report(count, [map_fd(fd, shared=False) for fd in fds])
         if len(text) > REPORT_BYTES:
-            line, what = first_line(self.function), f"{self.plan.function}() returned too much"
-            raise Fault(Status.REFERENCE, located(self.plan.filename, line, what))
+            what = f"{self.plan.function}() returned too much"
+            raise self.broken_at(first_line(self.function), what)
         self.memory["report"][: len(text)] = text
         return len(text)
 

@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
@@ -238,7 +240,8 @@ class ChildPool:
                 f"{failed.message}; the limit is build_timeout_s under [timing] in task.toml: "
                 "a build that needs longer gets it there, then try again"
             )
-            raise failed.saying(why) from failed
+            fault = msgspec.structs.replace(failed.fault, reason=why)
+            raise ChildFailed(failed.kind, why, failed.detail, fault) from failed
 
 
 class EvaluationError(EvaluationFailure):
@@ -249,12 +252,12 @@ class EvaluationError(EvaluationFailure):
 def blamed_on(kind: FailureKind, name: str) -> Iterator[None]:
     """Turn the failure of a child that is not the candidate into an `EvaluationError`.
 
-    `name` is put before the child's message, unless the message begins with it.
+    `name`, the file or what the child does, is put before a message that does not name that file.
     """
     try:
         yield
     except ChildFailed as failed:
         message = failed.message
-        if not message.startswith(name):
+        if failed.fault.file != name:
             message = f"{name}: {message}"
         raise EvaluationError(kind, message, failed.detail, failed.fault) from failed

@@ -59,10 +59,14 @@ STOP_LIMIT_S = 2.0
 microseconds, but on a busy machine each thread first waits for a CPU."""
 
 
+FAULTS = {FailureKind.TIMEOUT: FaultKind.SLOW}
+"""The kind of a fault that follows from the kind of a failure."""
+
+
 class EvaluationFailure(Exception):
     """An evaluation ended early; `detail` is cleaned but may come from untrusted code.
 
-    `fault` is there where something depends on what was wrong.
+    `fault` says what was wrong and where, for what depends on it; `message` is only shown.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class EvaluationFailure(Exception):
         self.kind = kind
         self.message = message
         self.detail = detail
-        self.fault = fault
+        self.fault = fault or Fault(reason=message, kind=FAULTS.get(kind, FaultKind.OTHER))
 
     def saying(self, message: str) -> Self:
         """Return the same failure with another message."""
@@ -265,6 +269,8 @@ class Worker:
         self._nonce = 0
         self._activity = "starting"
         self._memory = -1
+        self._files: tuple[str, ...] = ()
+        """The names of the plan's files."""
         self.told = ""
         """What the child said with its last answer."""
         self._watch = ProcessWatch(self.pid)
@@ -321,6 +327,8 @@ class Worker:
         self, op: Op, content: Plan | Variation | Checked, *blocks: SharedMemory, seed: int = 0
     ) -> None:
         """Send a request with its content, and the memory that a plan needs."""
+        if isinstance(content, Plan):
+            self._files = content.files.names
         with contextlib.closing(shared_memory_of(msgspec.json.encode(content))) as blob:
             self.send(op, seed=seed, fds=(blob.fd, *(block.fd for block in blocks)))
 
@@ -644,7 +652,9 @@ class Worker:
         line, _, detail = text.partition(SEPARATOR)
         # The child is killed later, without a wait.
         printed = self._zygote.output_of(self._number)
-        raise ChildFailed(kind, strip_to_line(line), _joined(detail, printed))
+        place = child_protocol.unpack_place(self._files, value)
+        fault = Fault.at(place, strip_to_line(line))
+        raise ChildFailed(kind, fault.located(), _joined(detail, printed), fault)
 
     def _not_stopped(self, what: str) -> ChildFailed:
         return self._killed(f"the process {what}")

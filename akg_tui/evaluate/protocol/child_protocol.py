@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 import socket
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
-from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.kernel_files import KernelFiles, Place
 
 MESSAGE_LIMIT = 65_536
 TEXT_LIMIT = 16_384
 SEPARATOR = "\0"
 """Separates the one line and the detail in a reply's text."""
+LINE_BITS = 32
 REPORT_BYTES = 4 << 20
 """The largest description of a reference, as JSON."""
 
@@ -49,7 +51,9 @@ For CALL the count is the number of the configuration that tuners take.
 For ALTER the count is the input's position, and above the bits are `Alteration` and axis."""
 
 REPLY = struct.Struct("<QIIQ")
-"""The request's nonce, status, bytes of text that follow, and a value."""
+"""The request's nonce, status, bytes of text that follow, and a value.
+
+The value of a failure is its place (`pack_place`); its text is what is wrong, and a detail."""
 
 
 class Op(IntEnum):
@@ -414,6 +418,19 @@ def receive(
     """
     data, carried, _, _ = socket.recv_fds(channel, limit, fds)
     return data, list(carried)
+
+
+def pack_place(names: Sequence[str], place: Place | None) -> int:
+    """Return the place of a failure in one of a plan's files as a reply's value; 0 for none."""
+    if place is None or place.file not in names:
+        return 0
+    return (names.index(place.file) + 1) << LINE_BITS | place.line % (1 << LINE_BITS)
+
+
+def unpack_place(names: Sequence[str], value: int) -> Place | None:
+    """Return the place that `pack_place` made a value of; None if it is none of these files."""
+    number, line = divmod(value, 1 << LINE_BITS)
+    return Place(names[number - 1], line) if 0 < number <= len(names) else None
 
 
 def pack_reply(nonce: int, status: Status, text: str = "", value: int = 0) -> bytes:
