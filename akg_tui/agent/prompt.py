@@ -76,7 +76,7 @@ def visit_prompt(state: RunState) -> str:
     policy = state.task.policy
     parts = [
         f"Phase {state.phase}. {_duty(state)}",
-        f"Rounds settled: {state.settled} of {policy.max_rounds}.",
+        f"Rounds settled: {state.rounds} of {policy.max_rounds}.",
     ]
     if state.active is not None:
         item = state.item(state.active)
@@ -291,7 +291,7 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
     tools = ", ".join(allowed)
     parts = [
         f"Phase {state.phase}. {_duty(state)} Allowed now: {tools}.",
-        f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
+        f"Rounds settled: {state.rounds} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
     parts += _last_verdict(state, told)
     if why := one_line(state.replan_reason, 400):

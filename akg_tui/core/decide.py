@@ -147,8 +147,8 @@ def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Made:
 def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> Made:
     _needs(state, Phase.PLAN, "finish")
     least = min(state.task.policy.min_rounds, state.task.policy.max_rounds)
-    if state.settled < least and not state.finish_agreed:
-        raise Refusal(f"too early: {state.settled} of at least {least} rounds are settled")
+    if state.rounds < least and not state.finish_agreed:
+        raise Refusal(f"too early: {state.rounds} of at least {least} rounds are settled")
     if left := ", ".join(item.id for item in state.pending if item.pinned):
         raise Refusal(f"too early: a person wants {left} tried; submit a plan to go on to them")
     if left := ", ".join(item.id for item in state.pending if state.waiting(item)):

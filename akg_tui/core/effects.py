@@ -28,8 +28,15 @@ from akg_tui.core.phases import (
 from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Demand, RunState
-from akg_tui.core.stopping.limits import GUARDRAIL, blocked_plans, goals_reached, stop_reasons
+from akg_tui.core.state import Demand, Item, RunState, Trial
+from akg_tui.core.stopping.limits import (
+    GUARDRAIL,
+    blocked_plans,
+    ends_unmeasured,
+    goals_reached,
+    stop_reasons,
+    time_is_up,
+)
 from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
@@ -71,6 +78,13 @@ class CommitSeed(Struct, frozen=True):
     blob: str
 
 
+class SubmitTrial(Struct, frozen=True):
+    """Make a trial of the agent, which it had not submitted, the edit of the active item."""
+
+    trial: int
+    blob: str
+
+
 class RunAgent(Struct, frozen=True):
     phase: Phase
 
@@ -83,7 +97,7 @@ class Commit(Struct, frozen=True):
     blob: str
 
 
-Effect = Hold | Step | Measure | CommitSeed | RunAgent | Commit
+Effect = Hold | Step | Measure | CommitSeed | SubmitTrial | RunAgent | Commit
 
 
 def propose(state: RunState) -> Decision:
@@ -173,9 +187,9 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
                 return Phase.BASELINE, "kernel written"
             return (Phase.DONE, stops[0]) if stops else None
         case Phase.PLAN if not state.turn_open:
-            return _due_in_plan(state, stops)
+            return _due_in_plan(state, now, stops)
         case Phase.EDIT if not state.turn_open:
-            return _due_in_edit(state, stops)
+            return _due_in_edit(state, now, stops)
         case Phase.EVAL:
             if _evals_exhausted(state) and state.measured:
                 return Phase.DONE, state.measured.message
@@ -183,10 +197,12 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             return (Phase.DECIDE, "evaluated") if measured else None
         case Phase.DECIDE if state.decided_here:
             ends = bool(stops)  # the best kernel is measured afresh first
-            return _due_in_decide(state, stops) if ends or not _compile_due(state) else None
+            return _due_in_decide(state, now, stops) if ends or not _compile_due(state) else None
         case Phase.DIAGNOSE if not state.turn_open:
-            if ended := state.stop_reason or state.call_refused:
-                return Phase.DONE, ended
+            if state.stop_reason or state.call_refused or time_is_up(state, now):
+                if again := _last_measured(state, now):
+                    return Phase.PLAN, _before_the_end(again)
+                return Phase.DONE, stops[0]
             return (Phase.PLAN, "diagnosis reported") if state.diagnosed_here else None
     return None
 
@@ -208,7 +224,43 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
     return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
 
 
-def _due_in_decide(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str]:
+def _last_measured(state: RunState, now: float) -> Item | None:
+    """Return an item whose kernel waits to be measured again, and is so before the run ends.
+
+    None if nothing ends the run, if its end was wanted or its time is up, or if a person is asked.
+    """
+    if _asks(state) or ends_unmeasured(state):
+        return None
+    found = next((item for item in state.pending if state.waiting(item)), None)
+    ends = found and stop_reasons(state, now) and not time_is_up(state, now)
+    return found if ends else None
+
+
+def _asks(state: RunState) -> bool:
+    """Return whether a question or a request waits for a person."""
+    return state.question is not None or (state.gate is not None and not state.gate.answer)
+
+
+def _before_the_end(item: Item) -> str:
+    return f"{item.id} is measured again before the end"
+
+
+def _unsubmitted(state: RunState, now: float) -> Trial | None:
+    """Return the trial that the harness takes for the agent's edit, since none comes any more.
+
+    The agent's turns are used up, or a limit ends the run. None if a person is to approve edits.
+    """
+    if state.turn_open or state.edited or not state.row.agent:
+        return None
+    if Gate.EDIT in state.gates or _asks(state):
+        return None
+    ends = state.visit_failed_here or (stop_reasons(state, now) and not ends_unmeasured(state))
+    return state.proved_trial if ends else None
+
+
+def _due_in_decide(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[Phase, str]:
+    if again := _last_measured(state, now):
+        return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
     if Phase.PLAN not in state.row.to:
@@ -231,7 +283,9 @@ def demanded(demand: Demand) -> tuple[Phase, str]:
     return Phase.PLAN, f"a person wants a new plan{': ' if demand.reason else ''}{demand.reason}"
 
 
-def _due_in_plan(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+def _due_in_plan(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+    if again := _last_measured(state, now):
+        return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
     if state.demand and state.demand.kind == "diagnosis":
@@ -243,11 +297,13 @@ def _due_in_plan(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
     return (Phase.EDIT, "no new plan came") if state.visit_failed_here else None
 
 
-def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+def _due_in_edit(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
     if state.edited and state.active:
         if state.measured_again:
             return Phase.EVAL, f"{state.active} is measured again"
         return Phase.EVAL, f"{state.active} edited"
+    if _unsubmitted(state, now) or _last_measured(state, now):
+        return None
     if stops:
         return Phase.DONE, stops[0]
     # A person also asked for the pinned item, and work on it has begun: it is settled first.
@@ -268,7 +324,8 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
         return Hold(Overlay.WAIT_USER, to, question.until)
     if state.gate and not state.gate.answer:
         return Hold(Overlay.WAIT_USER, to)
-    if to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved:
+    planned = to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved
+    if planned and not _last_measured(state, now):
         return _ask_leave(state, "plan") if Gate.PLAN in state.gates else None
     new_code = (state.phase, to) in ((Phase.EDIT, Phase.EVAL), (Phase.WRITE, Phase.BASELINE))
     if new_code and state.approved_blob != state.work_blob:
@@ -282,8 +339,7 @@ def visit_over(state: RunState, now: float) -> bool:
     """Return whether the agent's visit ends after this turn: finished, blocked, or waiting."""
     if due(state, now) is not None or state.blocked:
         return True
-    waits = state.question is not None or (state.gate is not None and not state.gate.answer)
-    return waits or not isinstance(_work(state), RunAgent)
+    return _asks(state) or not isinstance(_work(state, now), RunAgent)
 
 
 def wait_over(state: RunState, now: float) -> bool:
@@ -351,7 +407,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
     # Nothing is measured for a model that cannot be used.
     if state.api_failure and (state.row.agent or state.phase is Phase.BASELINE):
         return Hold(Overlay.WAIT_API)
-    return _work(state)
+    return _work(state, now)
 
 
 def under_way(state: RunState) -> bool:
@@ -367,18 +423,22 @@ def in_sight(state: RunState, now: float) -> Effect | None:
     """
     effect = next_effect(state, now)
     if isinstance(effect, Hold) and effect.overlay is Overlay.PAUSED and under_way(state):
-        effect = _work(state)
+        effect = _work(state, now)
     if isinstance(effect, RunAgent) and state.api_wait is not None:
         return Hold(Overlay.WAIT_API)
     return effect
 
 
-def _work(state: RunState) -> Effect | None:
+def _work(state: RunState, now: float) -> Effect | None:
     match state.phase:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
             return CommitSeed(state.seed_blob)
+        case Phase.EDIT if trial := _unsubmitted(state, now):
+            return SubmitTrial(trial.number, trial.blob)
+        case Phase.EDIT if again := _last_measured(state, now):
+            return Step((ev.ItemActivated(item=again.id, round=state.settled + 1),))
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id
             return Step((ev.ItemActivated(item=item, round=state.settled + 1),))

@@ -302,10 +302,7 @@ class SubagentEnded(Observation, frozen=True):
 
 
 class ApiWaiting(Observation, frozen=True):
-    """The model's server gave no reply; the request is sent again after `seconds`.
-
-    `asked_s` is the wait in seconds that the server requested, if it did.
-    """
+    """The model's server gave no reply; `asked_s` is the wait that it requested, if it did."""
 
     reason: str
     attempt: int
@@ -327,11 +324,20 @@ class EndpointProbed(Observation, frozen=True):
     capabilities: Capabilities
 
 
-class MachineDescribed(Observation, frozen=True):
-    """The machine was described and measured for the model's prompts, before the first of them.
+class TimingQueued(Observation, frozen=True):
+    """The judge began to wait for the right to time (`waits`), or ended that: it is no work."""
 
-    `machine` names its hardware and limits; `facts` are texts by name, in their order.
-    """
+    waits: bool
+
+
+class MachineSlept(Observation, frozen=True):
+    """The machine was suspended for `seconds` since the previous event: they are no work."""
+
+    seconds: float
+
+
+class MachineDescribed(Observation, frozen=True):
+    """The machine, named by its hardware, was measured for the prompts; `facts` are by name."""
 
     machine: str
     facts: dict[str, str]
@@ -378,8 +384,7 @@ class RememberedKernel(Struct, frozen=True, gc=False):
 class MemoryRecalled(Observation, frozen=True):
     """The results of earlier runs were read from the memory, before the agent's first visit.
 
-    `pages` are the user's pages, each by id and title; `skipped` are unreadable files, each with
-    the reason.
+    `pages` are the user's, by id and title; `skipped` are unreadable files, with the reason.
     """
 
     lessons: tuple[Lesson, ...] = ()
@@ -399,7 +404,7 @@ class ContextRebuilt(Observation, frozen=True):
 
 
 class ToolCalled(Observation, frozen=True):
-    """The agent called a tool. A subagent's `call` begins with its id, so `call` is unique."""
+    """The agent called a tool. A subagent's `call` begins with its id: `call` is unique."""
 
     call: str
     tool: str
@@ -768,7 +773,7 @@ class HintGiven(Event, frozen=True):
 
 
 class SubagentHinted(Event, frozen=True):
-    """A person sent a message to one subagent; its next request carries the message."""
+    """A person sent a message to one subagent; its next request carries it."""
 
     by_a_person = True
     subagent: str

@@ -71,14 +71,15 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
     at, worked = record.at, state.worked_s
     if at > state.last_at and not _rested(state, event):
-        worked += at - state.last_at
+        slept = event.seconds if isinstance(event, ev.MachineSlept) else 0.0
+        worked += max(0.0, at - state.last_at - slept)
     state = replace(state, seq=record.seq, last_at=at, worked_s=worked)
     return _APPLY[type(event)](state, event, at)
 
 
 def _rested(state: RunState, event: ev.AnyEvent) -> bool:
     """Return whether the time since the previous event is not worked time."""
-    if event.at_rest or (event.by_a_person and state.resting):
+    if event.at_rest or state.queued or (event.by_a_person and state.resting):
         return True
     return event.from_a_terminal and getattr(event, "source", "") == ev.COMMAND_LINE
 
@@ -198,7 +199,7 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
 
 def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunState:
     if state.active is not None:
-        raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
+        state = _set_aside(state, event.item)
     state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
     state = replace(state, active=event.item, round=event.round)
     item = state.item(event.item)
@@ -206,6 +207,16 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
     if blob := again.blob if again else item.blob:
         return replace(state, edited=True, work_blob=blob, visit_failed_here=False)
     return replace(state, edited=False, visit_failed_here=False)
+
+
+def _set_aside(state: RunState, other: str) -> RunState:
+    """Put the active item back to the pending ones, as the first: `other` is worked on before."""
+    aside = state.active
+    assert aside is not None
+    if state.edited or aside == other:
+        raise OutOfOrder(f"{other} cannot be activated while {aside} is active")
+    state = moved(state, (aside,), ItemState.PENDING)
+    return ordered(state, (aside, *(item.id for item in state.pending if item.id != aside)))
 
 
 def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunState:
@@ -216,6 +227,20 @@ def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunSta
     gate = None if state.gate and state.gate.kind == "edit" else state.gate
     blob = state.best.blob if state.best else state.work_blob
     return replace(dropped, visit_failed_here=False, edited=False, work_blob=blob, gate=gate)
+
+
+def _kernel_tried(state: RunState, event: ev.KernelTried, at: float) -> RunState:
+    ratio = event.measurement.ratio
+    tried = Trial(
+        number=event.trial,
+        item=event.item,
+        blob=event.blob,
+        told=event.told,
+        sweep=event.sweep,
+        incumbent=state.best.blob if state.best else "",
+        faster=ratio.low if ratio is not None else 0.0,
+    )
+    return replace(state, trials=(*state.trials, tried))
 
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
@@ -373,6 +398,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         work_blob=best.blob,
         edited=False,
         settled=state.settled + 1,
+        measured_anew=state.measured_anew + (earlier is not None),
         fail_streak=state.fail_streak + 1 if event.verdict is Verdict.FAIL else 0,
         discard_streak=_discards(state, event.verdict),
         finish_agreed=False,
@@ -696,7 +722,9 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: lambda s, e, at: replace(s, api_wait=None, api_failure="", broke=""),
+    ev.SessionOpened: lambda s, e, at: replace(
+        s, api_wait=None, api_failure="", broke="", queued=False
+    ),
     ev.SessionBroke: lambda s, e, at: replace(s, broke=e.reason),
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: lambda s, e, at: replace(s, running=Running(e.attempt, e.purpose, e.blob, at)),
@@ -715,14 +743,14 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsSuspended: _items_suspended,
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
-    ev.KernelTried: lambda s, e, at: replace(
-        s, trials=(*s.trials, Trial(e.trial, e.item, e.blob, e.told, e.sweep))
-    ),
+    ev.KernelTried: _kernel_tried,
     ev.ModelReplied: _model_replied,
     ev.ReplyLost: lambda s, e, at: _charged(s, e),
     ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
     ev.ApiFailed: lambda s, e, at: replace(s, api_wait=None, api_failure=e.reason),
     ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
+    ev.TimingQueued: lambda s, e, at: replace(s, queued=e.waits),
+    ev.MachineSlept: lambda s, e, at: s,
     ev.MachineDescribed: lambda s, e, at: replace(s, machine=e),
     ev.MemoryRecalled: lambda s, e, at: replace(s, memory=e),
     ev.ContextRebuilt: lambda s, e, at: s,

@@ -195,7 +195,8 @@ class Demand(Struct, frozen=True):
 class Trial(Struct, frozen=True, gc=False):
     """A kernel that the agent tried without settling its item; `told` is its outcome in a line.
 
-    `sweep` is the number of the sweep that made it, 0 for a trial alone.
+    `sweep` is the number of the sweep that made it, 0 for a trial alone. `faster` is the lower
+    bound of its ratio over `incumbent`, the kernel that it was measured against; 0 without one.
     """
 
     number: int
@@ -203,6 +204,8 @@ class Trial(Struct, frozen=True, gc=False):
     blob: str
     told: str
     sweep: int = 0
+    incumbent: str = ""
+    faster: float = 0.0
 
 
 class Subagent(Struct, frozen=True, gc=False):
@@ -268,6 +271,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     recalls: int = 0  # visits that a person's command cut off
     round: int = 0
     settled: int = 0
+    measured_anew: int = 0  # of the settled rounds, those in which the harness measured again
     fail_streak: int = 0
     discard_streak: int = 0  # since the last KEEP, diagnosis, or plan made for that reason
     discards_ended: bool = False  # by this phase: too many DISCARDs led to it
@@ -303,6 +307,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     trials: tuple[Trial, ...] = ()  # of all items
     next_attempt: int = 1
     running: Running | None = None
+    queued: bool = False  # the judge waits for the right to time
     measured: Measurement | None = None
     eval_errors: int = 0
     decided_here: bool = False
@@ -356,6 +361,11 @@ class RunState(Struct, frozen=True, kw_only=True):
         return self.workflow.rows[self.phase]
 
     @property
+    def rounds(self) -> int:
+        """The settled rounds that the limits count: the agent had no part in the others."""
+        return self.settled - self.measured_anew
+
+    @property
     def tries(self) -> int:
         """The settled rounds in which the agent wrote the first correct kernel, or tried to."""
         return self.attempts[0].round if self.attempts else self.settled
@@ -397,6 +407,24 @@ class RunState(Struct, frozen=True, kw_only=True):
             return None
         attempt = self.waiting(self.item(self.active))
         return attempt if attempt is not None and attempt.blob == self.work_blob else None
+
+    @property
+    def proved_trial(self) -> Trial | None:
+        """The trial of the active item that was faster than the best kernel beyond doubt, or None.
+
+        Of several it is the one with the largest lower bound; none that was an attempt.
+        """
+        if self.best is None or self.active is None:
+            return None
+        known = {attempt.blob for attempt in self.attempts}
+        here = (self.active, self.best.blob)
+        proved = (
+            trial
+            for trial in self.trials
+            if (trial.item, trial.incumbent) == here and trial.faster > 1
+            if trial.blob not in known
+        )
+        return max(proved, key=lambda trial: trial.faster, default=None)
 
     @property
     def replaceable(self) -> tuple[str, ...]:
@@ -453,11 +481,14 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def resting(self) -> bool:
-        """Whether the run waits for a person: a pause, an unusable model, a request, a step.
+        """Whether the run waits: for a person (a pause, an unusable model, a request, a step), or
+        for the right to time.
 
         The value ignores a turn that was under way when the pause began; its next event adds the
         time of that turn to the worked time.
         """
+        if self.queued:
+            return True
         if self.running is not None:
             return False
         held = (self.paused or bool(self.api_failure)) and not self.granted

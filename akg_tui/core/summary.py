@@ -228,7 +228,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "ok": state.ok and not held_by(state),
         "reason": state.finished or held_by(state),
         **({} if state.settles is None else {"settles": to_builtins(state.settles)}),
-        "rounds": state.settled,
+        "rounds": state.rounds,
         "tries_to_write": state.tries,
         "verdicts": verdict_counts(state),
         "keeps": kept,

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
@@ -41,6 +41,7 @@ from akg_tui.core.phases import Overlay, Phase
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
+from akg_tui.core.stopping.limits import time_left
 from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.dsl.compiled_reference import USUAL_S
 from akg_tui.engine.attach import served
@@ -48,6 +49,7 @@ from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
 from akg_tui.evidence.page import Evidence
+from akg_tui.hashline.formats import kernel_line_counts
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
@@ -59,6 +61,22 @@ if TYPE_CHECKING:
 
 BASELINE_S = 8.0
 """The seconds of sampling for the seed's figure, which says how precise it is."""
+
+
+SLEPT_S = 1.0
+"""The least sleep of the machine that is journaled."""
+
+OUT_OF_TIME = Measurement(
+    outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message="the time of the run was up"
+)
+
+
+def suspended_s() -> float:
+    """Return the seconds that this machine was suspended since it started; 0.0 if unknown."""
+    with_sleep = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
+    if with_sleep is None:
+        return 0.0
+    return time.clock_gettime(with_sleep) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class EngineBroken(RuntimeError):
@@ -122,6 +140,7 @@ class Engine:
         connect: Callable[[Callable[[Progress], None]], Evaluator],
         *,
         clock: Callable[[], float] = time.time,
+        suspended: Callable[[], float] = suspended_s,
         context: Context | None = None,
         retry: Retry | None = None,
         reporter: Reporter | None = None,
@@ -137,14 +156,16 @@ class Engine:
         self._folder = folder
         self._model = model
         self._context = context or Context()
-        self._clock = clock
+        self._wall_clock = clock
+        self._suspended = suspended
+        self._suspended_before = suspended()
         self._reporter = reporter
         self._learner = learner
         self._inspect = inspect
         self._loop = LoopContext(
             self,
             model,
-            clock,
+            self._clock,
             self.live.write,
             self.live.subagents,
             retry or Retry(),
@@ -155,7 +176,7 @@ class Engine:
         self._open_model = open_model
         self._others: dict[str, ChatModel] = {}
         self._loop.retry.rest = self._rest
-        self._judge = connect(self.live.report)
+        self._judge = connect(self._report)
         self._changed = asyncio.Event()
         self._kernel = lru_cache(KEPT_KERNELS)(self._folder.history.read_kernel)
         self.computing = asyncio.Lock()
@@ -163,6 +184,23 @@ class Engine:
         self._reached = False
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
+
+    def _clock(self) -> float:
+        """Return the time, after a sleep of the machine since the last look was journaled."""
+        slept = self._suspended() - self._suspended_before
+        if slept >= SLEPT_S and not self.state.finished:
+            self._suspended_before += slept
+            self._append((ev.MachineSlept(seconds=round(slept, 3)),))
+        return self._wall_clock()
+
+    def _report(self, progress: Progress) -> None:
+        """Show the progress of the judge, and journal its waits for the right to time."""
+        self.live.report(progress)
+        self._queue(waits=progress.waits)
+
+    def _queue(self, *, waits: bool) -> None:
+        if waits != self.state.queued:
+            self.send(cmd.Observe(ev.TimingQueued(waits=waits)))
 
     def _other_model(self, name: str) -> ChatModel:
         """Return the model of this name, opened once, or the run's own if no other can be."""
@@ -201,7 +239,7 @@ class Engine:
         device: int = 0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
-        async with self.computing:  # subagents work concurrently, but measure one at a time
+        async with self._judging():
             return await self._judge.probe(
                 kernel,
                 incumbent,
@@ -215,8 +253,17 @@ class Engine:
 
     async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:
         """Time verified kernels in turns for the agent: nothing is journaled or decided."""
-        async with self.computing:
+        async with self._judging():
             return await self._judge.race(kernels, within_s=within_s)
+
+    @contextlib.asynccontextmanager
+    async def _judging(self) -> AsyncIterator[None]:
+        """Use the judge for the agent: subagents work concurrently, but measure one at a time."""
+        async with self.computing:
+            try:
+                yield
+            finally:
+                self._queue(waits=False)
 
     async def evidence(self, kernel: KernelFiles, reference: str = "") -> Evidence | None:
         """Return what binds a kernel, for information; None where nothing finds that out."""
@@ -228,9 +275,10 @@ class Engine:
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once; return the reason if it was refused, else None."""
+        now = self._clock()
         if isinstance(command, cmd.AskUser):
             command = replace(command, watched=self.live.screens > 0)
-        decided = decide(self.state, command, self._clock())
+        decided = decide(self.state, command, now)
         if isinstance(decided, Rejected):
             return decided
         self._append(decided)
@@ -320,8 +368,7 @@ class Engine:
         match effect:
             case fx.Hold():
                 self.live.show(_waiting(self.state, effect), holds=True)
-                left = None if effect.until is None else max(0.0, effect.until - self._clock())
-                await self._change(left)
+                await self._change(self._hold_s(effect))
             case fx.Step():
                 self.live.holds = True
                 self._append(effect.events)
@@ -329,6 +376,8 @@ class Engine:
                 await self._measure(effect)
             case fx.CommitSeed():
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
+            case fx.SubmitTrial():
+                self._must(self._edit_of(effect))
             case fx.RunAgent():
                 self.live.show(Said("{name} is at work", name=self._model.name))
                 await self._visit_agent()
@@ -336,6 +385,15 @@ class Engine:
                 self._must(cmd.Settle(self._commit_attempt(effect)))
             case _:
                 assert_never(effect)
+
+    def _hold_s(self, hold: fx.Hold) -> float | None:
+        """Return the seconds after which a hold is looked at again, without an event."""
+        now = self._clock()
+        ends = None if hold.until is None else max(0.0, hold.until - now)
+        left = time_left(self.state, now)
+        if left is None or left <= 0:  # a limit that is reached ends no pause
+            return ends
+        return left if ends is None else min(ends, left)
 
     async def _change(self, seconds: float | None) -> None:
         """Wait until an event is journaled, at most `seconds`."""
@@ -346,18 +404,46 @@ class Engine:
                 await self._changed.wait()
 
     async def _visit_agent(self) -> None:
-        """Perform one visit of the agent; cancel it when a person takes its item or kernel away."""
+        """Perform one visit of the agent, until a person takes its item or kernel away, or its time
+        is up.
+        """
         work = asyncio.create_task(visit(self._loop, self._context))
         self._visit, self._visit_began = work, self.state
         try:
-            await _until_done(work)
+            in_time = await self._until_time_is_up(work)
         finally:
             self._visit = self._visit_began = None
         if not work.cancelled():
             work.result()
             return
-        for event in cut_off(self.state, "visit ended by a person's hand"):
+        why = "visit ended by a person's hand" if in_time else "visit ended by a limit of time"
+        for event in cut_off(self.state, why):
             self.send(cmd.Observe(event))
+
+    async def _until_time_is_up(self, work: asyncio.Task[Any]) -> bool:
+        """Wait until `work` is done, and cancel it at a limit of time; return whether it was not.
+
+        Any event can move the limit, so the time is looked at after each.
+        """
+        while not work.done():
+            self._changed.clear()
+            left = time_left(self.state, self._clock())
+            if left is not None and left <= 0:
+                work.cancel()
+                await _until_done(work)
+                return False
+            changed = asyncio.create_task(self._changed.wait())
+            try:
+                await asyncio.wait(
+                    {work, changed}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+            except asyncio.CancelledError:
+                work.cancel()
+                await _until_done(work)
+                raise
+            finally:
+                changed.cancel()
+        return True
 
     async def _rest(self, seconds: float) -> None:
         """Wait for the model's server; a stop or a pause ends the wait at once."""
@@ -452,6 +538,7 @@ class Engine:
             whole=kept and precise is not None,
             prior=effect.prior,
         )
+        self._queue(waits=False)
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self.live.show(Said("the judge was lost: {why}", why=measurement.message))
         self._must(cmd.FinishEval(measurement))
@@ -461,11 +548,21 @@ class Engine:
         work = asyncio.create_task(self._judge.measure_compiled(baseline))
         self._compiling = work
         try:
-            await _until_done(work)
+            in_time = await self._until_time_is_up(work)
         finally:
             self._compiling = None
-        if self.state.running is not None:
-            self._must(cmd.FinishEval(work.result()))
+            self._queue(waits=False)
+        if self.state.running is None:
+            return
+        measured = work.result() if in_time else OUT_OF_TIME
+        self._must(cmd.FinishEval(measured))
+
+    def _edit_of(self, effect: fx.SubmitTrial) -> cmd.Edit:
+        """Return the edit that makes the kernel of a trial the one that is evaluated."""
+        kernel = self.kernel(effect.blob)
+        changed = kernel_line_counts(self.kernel(self.state.work_blob), kernel)
+        note = f"trial {effect.trial}, which was not submitted"
+        return cmd.Edit(effect.blob, kernel.sha256, *changed, note)
 
     def _commit_seed(self, blob: str) -> str:
         message = self._folder.history.message_for("seed kernel")

@@ -376,7 +376,7 @@ class PlainStream:
         best = formatting.overall(found) if found else tr("no baseline yet")
         self.say(
             tr("{phase}: {doing}; round {round} of {rounds}, best {best}, mode {mode}",
-               phase=state.phase, doing=doing, round=state.settled,
+               phase=state.phase, doing=doing, round=state.rounds,
                rounds=state.task.policy.max_rounds, best=best, mode=state.mode)
         )  # fmt: skip
 

@@ -167,7 +167,7 @@ def learned(state: RunState, kernel: Callable[[str], KernelFiles]) -> RunMemory 
         reference=state.reference_sha256,
         agent=strip_to_line(state.agent, 128),
         events=state.seq,
-        rounds=state.settled,
+        rounds=state.rounds,
         at=state.started_at,
     )
     return RunMemory(facts, tuple(reversed(newest)), _best(state, kernel))

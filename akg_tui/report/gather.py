@@ -245,7 +245,7 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
         started_utc=utc(state.started_at),
         last_event_utc=utc(state.last_at),
         worked_s=round(state.worked_s, 3),
-        rounds=state.settled,
+        rounds=state.rounds,
         tries_to_write=state.tries,
         max_rounds=state.task.policy.max_rounds,
         verdicts=verdict_counts(state),

@@ -251,7 +251,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         stopped="" if state.finished else state.api_failure,
         finished=state.finished,
         ok=state.ok,
-        rounds=state.settled,
+        rounds=state.rounds,
         max_rounds=state.task.policy.max_rounds,
         verdicts=verdict_counts(state),
         over_seed=best.over_seed.ratio if best else None,

@@ -190,7 +190,7 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         over_eager=best.over_eager.ratio if best and best.over_eager else None,
         over_compile=best.over_compile.ratio if best and best.over_compile else None,
         fresh=bool(best and best.fresh),
-        rounds=state.settled,
+        rounds=state.rounds,
         verdicts=verdict_counts(state),
         worked_s=summary["worked_s"],
         longest_s=summary["worked_s"],

@@ -64,7 +64,7 @@ async def _fork(app: App[int], path: Path, number: int, tell: Callable[[str], No
     if not why:
         return
     task = made.state.task
-    more = f"rounds={made.state.settled + max(1, task.policy.max_rounds)}"
+    more = f"rounds={made.state.rounds + max(1, task.policy.max_rounds)}"
     ends = tr("{run} would end at once: {why}.", run=one_line(made.path.name), why=why)
 
     async def limited_to(limits: str) -> None:
@@ -98,7 +98,7 @@ async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -
               why=retold(state.finished))  # fmt: skip
     asked = AskLimits(
         tr("go on, with more"), over, state.task, f"rounds=+{MORE_ROUNDS}",
-        settled=state.settled,
+        settled=state.rounds,
     )  # fmt: skip
     app.push_screen(asked, lambda limits: then(limits) if limits else None)
 
@@ -107,5 +107,5 @@ def let_go_on(path: Path, limits: str) -> None:
     """Let a run go on that is over, under these limits. Raises `StoreError`."""
     state = read_state(path)
     task = state.task
-    policy = limited(task.policy, limits, settled=state.settled, metrics=task.metrics)
+    policy = limited(task.policy, limits, settled=state.rounds, metrics=task.metrics)
     command_at_rest(path, cmd.GoOn(policy))

@@ -101,7 +101,7 @@ class RunActions:
             self._workbench.open_line(f"limits rounds={policy.max_rounds}")
             return
         try:
-            settled = state.settled if state.finished else None
+            settled = state.rounds if state.finished else None
             changed = limited(policy, text, settled=settled, metrics=state.task.metrics)
         except BadLimit as error:
             self._workbench.say(str(error))

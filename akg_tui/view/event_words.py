@@ -411,6 +411,15 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
         _because(Said("stop {subagent}", subagent=one_line(e.subagent)), e.reason)
     ),
     ev.ApiWaiting: _waits,
+    ev.TimingQueued: lambda e: EventWords(
+        Said("waits: another run times on the device")
+        if e.waits
+        else Said("times again on the device"),
+        "muted",
+    ),
+    ev.MachineSlept: lambda e: EventWords(
+        Said("the machine slept for {time}", time=formatting.short_time(e.seconds)), "muted"
+    ),
     ev.ApiFailed: lambda e: _error(
         Said("the model cannot be used: {why}", why=_reason(e.reason))
     ),

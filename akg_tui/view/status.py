@@ -118,7 +118,8 @@ def _mode(state: RunState) -> Line:
 def _round(state: RunState) -> int:
     writes = state.best is None and state.round > state.settled
     under_way = state.active is not None or state.phase is Phase.EVAL or writes
-    return state.settled + 1 if under_way and not state.finished else state.settled
+    again = state.measured_again is not None
+    return state.rounds + 1 if under_way and not again and not state.finished else state.rounds
 
 
 def _best(state: RunState, *, brief: bool = False, ratios: int | None = None) -> Line:
@@ -245,7 +246,7 @@ def upcoming(state: RunState, now: float) -> Phase | None:
         return ready[0]
     if state.phase is not Phase.DECIDE:
         return state.row.to[0]
-    if state.settled + 1 >= state.task.policy.max_rounds:
+    if state.rounds + 1 >= state.task.policy.max_rounds:
         return Phase.DONE
     return Phase.EDIT if state.pending else Phase.PLAN
 

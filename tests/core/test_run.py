@@ -440,14 +440,14 @@ def test_a_wait_for_the_models_server_has_no_sense_once_the_run_is_to_end() -> N
 
 def test_a_diagnosis_is_waited_for_beyond_a_limit_that_does_not_end_it() -> None:
     """Where the wait ended and the visit began again at once, the server would be flooded."""
-    run = SimulatedRun(policy=Policy(max_hours=1.0))
+    run = SimulatedRun()
     run.until_agent()
     run.plan("a", "b", "c", "d")
     for _ in range(3):
         run.until_agent()
         run.tries(failed())
     assert run.state.phase is Phase.DIAGNOSE
-    run.clock_off += 7_200
+    run.must(cmd.ChangePolicy(Policy(max_rounds=1)))
     assert stop_reasons(run.state, run.now)
     assert not fx.wait_over(run.state, run.now)
     assert run.next() == fx.RunAgent(Phase.DIAGNOSE)

@@ -580,4 +580,4 @@ def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
             run.perform(effect, measurements[turn % len(measurements)])
     cut = min(cut, len(run.records))
     assert fold(run.records[cut:], fold(run.records[:cut])) == run.state
-    assert run.state.settled == 5
+    assert run.state.rounds == 5

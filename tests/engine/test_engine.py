@@ -47,7 +47,7 @@ def check_whole(run: RunFolder) -> None:
     assert refs["refs/heads/best"] == best.commit
     for attempt in run.state.attempts:
         assert refs[f"refs/akg/attempts/{attempt.number}"] == attempt.commit
-    assert f"rounds: {run.state.settled}/" in (run.path / "PLAN.md").read_text()
+    assert f"rounds: {run.state.rounds}/" in (run.path / "PLAN.md").read_text()
 
 
 async def test_a_run_ends_with_its_best_kernel_in_git_work_tree_and_plan(tmp_path: Path) -> None:

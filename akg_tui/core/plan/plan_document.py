@@ -98,7 +98,7 @@ def _front_matter(state: RunState) -> list[str]:
         f"target: {state.task.target.backend}",
         f"dsl: {state.task.target.dsl}",
         f"phase: {state.phase}",
-        f"rounds: {state.settled}/{state.task.policy.max_rounds}",
+        f"rounds: {state.rounds}/{state.task.policy.max_rounds}",
         f"items: {len(state.items)}",
         f"best_attempt: {best.attempt if best else '-'}",
         f"best_commit: {best.commit if best else '-'}",

@@ -34,7 +34,7 @@ def least_items(state: RunState) -> int:
     policy = state.task.policy
     least = policy.min_plan_items
     least = LEAST_ITEMS if least is None else least
-    return min(least, max(1, policy.max_rounds - state.settled))
+    return min(least, max(1, policy.max_rounds - state.rounds))
 
 
 def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from akg_tui.core.state import RunState
+    from akg_tui.core.state import Attempt, RunState
     from akg_tui.core.task import Policy
 
 Unit = Literal["rounds", "number", "tokens", "USD", "hours", "seconds"]
 WHOLE: tuple[Unit, ...] = ("rounds", "number", "tokens")
 """The units without fractions."""
+
+SECONDS: dict[Unit, float] = {"hours": 3600.0, "seconds": 1.0}
+"""The seconds of the units of time."""
 
 
 class Limit(NamedTuple):
@@ -70,18 +73,23 @@ def experiments_done(state: RunState) -> int:
 
     policy = state.task.policy.automation
     if policy is None or policy.count == "settled":
-        return state.settled
-    return sum(1 for a in state.attempts if a.number and a.verdict is not Verdict.FAIL)
+        return state.rounds
+    return sum(1 for a in state.attempts if _counts(a) and a.verdict is not Verdict.FAIL)
 
 
 def rounds_without_keep(state: RunState) -> int:
     """Return the number of rounds settled since the last KEEP that was not undone."""
-    kept = [
-        attempt.round
-        for attempt in state.attempts
-        if attempt.advanced and attempt.number not in state.undone
-    ]
-    return state.settled - max(kept, default=0)
+    since = 0
+    for attempt in reversed(state.attempts):
+        if attempt.advanced and attempt.number not in state.undone:
+            return since
+        since += _counts(attempt)
+    return state.rounds
+
+
+def _counts(attempt: Attempt) -> bool:
+    """Return whether an attempt is the agent's: neither the seed, nor a kernel measured again."""
+    return bool(attempt.number) and attempt.again_of is None
 
 
 def _cost(state: RunState) -> float:
@@ -94,7 +102,7 @@ ROUNDS = Limit(
     "rounds", "rounds", "max_rounds", "--max-rounds", "rounds",
     "settled rounds; by default 20",
     "max rounds reached ({limit})",
-    lambda state, now: state.settled,
+    lambda state, now: state.rounds,
     automated=False,
 )  # fmt: skip
 TOKENS = Limit(
@@ -109,6 +117,13 @@ COST = Limit(
     "cost budget reached (${used:.2f}/${limit:g})",
     lambda state, now: _cost(state),
 )  # fmt: skip
+WORKED = Limit(
+    "hours", "time worked", "max_hours", "--max-hours", "hours",
+    "worked time, without pauses and waits",
+    "time budget reached ({limit:g} h)",
+    lambda state, now: state.worked(now) / 3600,
+    automated=False,
+)  # fmt: skip
 LIMITS = (
     ROUNDS,
     Limit(
@@ -119,13 +134,7 @@ LIMITS = (
     ),
     TOKENS,
     COST,
-    Limit(
-        "hours", "time worked", "max_hours", "--max-hours", "hours",
-        "worked time, without pauses",
-        "time budget reached ({limit:g} h)",
-        lambda state, now: state.worked(now) / 3600,
-        automated=False,
-    ),
+    WORKED,
     Limit(
         "wall", "time in all", "max_wall_clock", "--max-wall-clock", "seconds",
         "time since the run was created, worked or not",

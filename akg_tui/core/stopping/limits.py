@@ -17,7 +17,16 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal, Metrics, Range, goal_met, goals_met
-from akg_tui.core.stopping.limit_table import COST, LIMITS, QUEUE_EXHAUSTED, ROUNDS, TOKENS, Limit
+from akg_tui.core.stopping.limit_table import (
+    COST,
+    LIMITS,
+    QUEUE_EXHAUSTED,
+    ROUNDS,
+    SECONDS,
+    TOKENS,
+    WORKED,
+    Limit,
+)
 from akg_tui.core.stopping.reply_signals import looks_like_failure, looks_like_input_request
 from akg_tui.core.task import Policy
 
@@ -39,6 +48,27 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     if reasons and _queue_empty(state) and _has_policy(state):
         reasons.append(QUEUE_EXHAUSTED)
     return tuple(reasons)
+
+
+def time_left(state: RunState, now: float) -> float | None:
+    """Return the seconds until a limit of time is reached, if nothing changes; None: never."""
+    left = [
+        (most - limit.used(state, now)) * SECONDS[limit.unit]
+        for limit in LIMITS
+        if limit.unit in SECONDS and (most := limit.value(state.task.policy)) is not None
+        if limit is not WORKED or not state.resting
+    ]
+    return min(left, default=None)
+
+
+def time_is_up(state: RunState, now: float) -> bool:
+    """Return whether a limit of time is reached."""
+    return any(limit.reason(state, now) for limit in LIMITS if limit.unit in SECONDS)
+
+
+def ends_unmeasured(state: RunState) -> bool:
+    """Return whether the run ends without what the agent has finished: its end was wanted."""
+    return bool(state.stop_reason) or goals_reached(state)
 
 
 def _queue_empty(state: RunState) -> bool:
@@ -116,7 +146,7 @@ def more_rounds(state: RunState, number: int) -> int:
     """Return the limit of rounds that gives the run `number` more: of a run that is over, more
     than it has settled; else more than its limit.
     """
-    return number + (state.settled if state.finished else state.task.policy.max_rounds)
+    return number + (state.rounds if state.finished else state.task.policy.max_rounds)
 
 
 def _completed(state: RunState) -> list[Attempt]:

@@ -66,7 +66,7 @@ class Notice:
             "op": state.task.op,
             "agent": state.agent,
             "phase": state.phase.value,
-            "round": state.settled,
+            "round": state.rounds,
             "max_rounds": state.task.policy.max_rounds,
             "best_attempt": best.attempt if best else None,
             "best_over_seed": best.over_seed.ratio if best else None,

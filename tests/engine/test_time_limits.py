@@ -1,0 +1,185 @@
+"""Limits of time in a real run: what is cut off, what is no work, what is evaluated at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.agent.chat import ChatReply, ChatRequest
+from akg_tui.agent.models.sweep import Sweep
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import Kernel
+from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
+from akg_tui.core.task import CompileBaseline, Policy
+from akg_tui.engine.engine import Engine
+from akg_tui.store.run_folder import RunFolder
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import KERNEL, create, decisions
+from tests.engine.test_engine import check_whole
+
+HOUR, NIGHT = 3600.0, 8 * 3600.0
+MOMENT = 0.2
+"""A limit in seconds, for which a test waits in fact."""
+
+
+class Hand:
+    """A clock that a test moves, and what the machine slept by it."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+        self.slept = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Model(Sweep):
+    """The sweep, which does something at its first call in EDIT."""
+
+    def __init__(self, first: Callable[[], Any]) -> None:
+        super().__init__(0)
+        self._first: Callable[[], Any] | None = first
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        first = self._first
+        if first is not None and "Phase EDIT" in request.messages[0].text:  # type: ignore[union-attr]
+            self._first = None
+            await first()
+        return await super().complete(request, on_delta)
+
+
+def begun(
+    folder: Path, clock: Hand, first: Callable[[], Any], judge: type = FakeJudge, **policy: Any
+) -> Engine:
+    run = create(folder / "task", rounds=2)
+    path = run.path
+    run.close()
+    run = RunFolder.open(path, clock=clock)
+    work = Engine(run, Model(first), judge, clock=clock, suspended=lambda: clock.slept)
+    assert work.send(cmd.ChangePolicy(Policy(max_rounds=2, **policy))) is None
+    return work
+
+
+def told(work: Engine, kind: type) -> list[Any]:
+    return [record.event for record in work.records if isinstance(record.event, kind)]
+
+
+async def silent() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_model_that_does_not_answer_holds_no_run_beyond_its_hours(tmp_path: Path) -> None:
+    clock = Hand()
+
+    async def stalls() -> None:
+        clock.now += MOMENT
+        await silent()
+
+    work = begun(tmp_path, clock, stalls, max_hours=MOMENT / HOUR)
+    await work.run()
+    assert work.state.finished.startswith("time budget reached")
+    assert work.state.settled == 0
+    await work.close()
+
+
+async def test_a_limit_that_a_person_lowers_cuts_a_call_off_as_well(tmp_path: Path) -> None:
+    clock = Hand()
+
+    async def stalls() -> None:
+        clock.now += HOUR
+        policy = replace(work.state.task.policy, max_hours=0.5)
+        assert work.send(cmd.ChangePolicy(policy)) is None
+        await silent()
+
+    work = begun(tmp_path, clock, stalls, max_hours=8.0)
+    await work.run()
+    assert work.state.finished == "time budget reached (0.5 h)"
+    await work.close()
+
+
+async def test_a_trial_that_was_proved_is_evaluated_when_the_time_cuts_the_agent_off(
+    tmp_path: Path,
+) -> None:
+    clock = Hand()
+
+    async def tries() -> None:
+        kernel = work.kernel(work.state.work_blob)
+        fast = kernel.having({kernel.main: KERNEL.replace('"A"  #', '"C"  #')})
+        found = Measurement(outcome=Outcome.CORRECT, ratio=Interval(4.0, 3.9, 4.1, 0.99))
+        assert work.send(cmd.RecordTrial(work.keep_kernel(fast), "an edit", found)) is None
+        clock.now += MOMENT
+        await silent()
+
+    work = begun(tmp_path, clock, tries, max_hours=MOMENT / HOUR)
+    await work.run()
+    assert work.state.finished.startswith("time budget reached")
+    (edited,) = told(work, ev.KernelEdited)
+    assert (edited.note, edited.added, edited.removed) == (
+        "trial 1, which was not submitted", 1, 1,
+    )  # fmt: skip
+    assert [(d[2], d[3]) for d in decisions(work._folder)] == [("p1", "KEEP")]
+    check_whole(work._folder)
+    await work.close()
+
+
+async def test_a_night_in_which_the_machine_slept_is_no_work(tmp_path: Path) -> None:
+    clock = Hand()
+
+    async def sleeps() -> None:
+        clock.now += NIGHT
+        clock.slept += NIGHT
+
+    work = begun(tmp_path, clock, sleeps, max_hours=1.0)
+    await work.run()
+    assert work.state.finished == "max rounds reached (2)"
+    assert [each.seconds for each in told(work, ev.MachineSlept)] == [NIGHT]
+    assert work.state.worked_s == 0.0
+    await work.close()
+
+
+async def test_a_wait_for_the_right_to_time_is_no_work(tmp_path: Path) -> None:
+    clock = Hand()
+
+    class Queued(FakeJudge):
+        async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **how: Any) -> Any:
+            self.on_progress(Progress("time", message="waiting", waits=True))
+            clock.now += NIGHT
+            return await super().evaluate(kernel, incumbent, **how)
+
+    async def nothing() -> None:
+        return None
+
+    work = begun(tmp_path, clock, nothing, Queued, max_hours=1.0)
+    await work.run()
+    assert work.state.finished == "max rounds reached (2)"
+    waits = [each.waits for each in told(work, ev.TimingQueued)]
+    assert waits == [True, False] * (len(waits) // 2)
+    assert len(waits) >= 6
+    assert work.state.worked_s == 0.0
+    await work.close()
+
+
+async def test_torch_compile_is_given_up_when_the_time_is_up(tmp_path: Path) -> None:
+    clock = Hand()
+
+    class Slow(FakeJudge):
+        async def measure_compiled(self, baseline: CompileBaseline) -> Measurement:
+            clock.now += MOMENT
+            await silent()
+            raise AssertionError
+
+    async def nothing() -> None:
+        return None
+
+    work = begun(tmp_path, clock, nothing, Slow, max_hours=MOMENT / HOUR)
+    task = replace(work.state.task, baselines=("compile",))
+    work._folder.state = replace(work.state, task=task)
+    await work.run()
+    assert work.state.compiled is not None
+    assert work.state.compiled.message == "the time of the run was up"
+    await work.close()
