@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.phases import TUNE, WORKFLOWS, Phase, Verdict
+from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
     measured_before,
@@ -57,6 +57,11 @@ _DUTY = {
 
 
 def _duty(state: RunState) -> str:
+    asked = state.row.duty
+    return _own_duty(state) + (f" The workflow asks besides: {asked}" if asked else "")
+
+
+def _own_duty(state: RunState) -> str:
     if state.phase is not Phase.DIAGNOSE:
         return _DUTY[state.phase]
     ask = "and call report_diagnosis with the cause, what to avoid, and directions to try."
@@ -151,7 +156,7 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         "thread(s)."
     )
     edits, phases = _TAGGED if _is_tagged(task) else _PLAIN, []
-    rows = WORKFLOWS[task.workflow or TUNE.name].rows
+    rows = task.phases.rows
     if Phase.WRITE in rows:
         phases.append(_WRITING)
     if tunes := Phase.PLAN in rows:

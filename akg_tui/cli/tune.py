@@ -32,7 +32,6 @@ from akg_tui.cli.usage_error import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     UsageError,
-    task_word,
 )
 from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 
@@ -67,9 +66,10 @@ def add_tune(add: Callable[..., Any]) -> None:
     )
     tune.add_argument(
         "--workflow",
-        type=task_word("WorkflowName"),
+        type=_workflow,
         metavar="W",
-        help="tune, write, or write_then_tune (docs/workflows.md); default: the task's, or tune "
+        help="tune, write, write_then_tune, or a phase table of the task's folder, as lean.toml "
+        "(docs/workflows.md); default: the task's, or tune "
         "for sweep and write_then_tune for a model",
     )
     _with_key(tune)
@@ -89,6 +89,14 @@ def add_tune(add: Callable[..., Any]) -> None:
         help="N rounds more: the limit rises; a run that is over goes on",
     )
     add_watching(resume)
+
+
+def _workflow(text: str) -> str:
+    from akg_tui.store.task_toml import is_workflow, unknown_workflow
+
+    if not is_workflow(text):
+        raise argparse.ArgumentTypeError(unknown_workflow(text))
+    return text
 
 
 def _with_key(command: argparse.ArgumentParser) -> None:

@@ -8,6 +8,8 @@ continues exactly where the journal ends. Nothing in this module has a side effe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,7 +42,6 @@ from akg_tui.core.stopping.limits import (
 from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
-SETTLED_ALL = "the shortlist is settled"
 
 
 class Hold(Struct, frozen=True):
@@ -218,10 +219,10 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return Phase.DONE, stops[0]
     if state.best is None:
         return None
-    if Phase.EDIT in state.row.to:
-        return Phase.EDIT, "baseline measured"
-    tunes = Phase.EVAL in state.workflow.rows
-    return (Phase.PLAN, "baseline measured") if tunes else (Phase.DONE, "the kernel is correct")
+    for phase in (Phase.EDIT, Phase.PLAN):
+        if phase in state.row.to:
+            return phase, "baseline measured"
+    return Phase.DONE, "the kernel is correct"
 
 
 def _last_measured(state: RunState, now: float) -> Item | None:
@@ -263,17 +264,27 @@ def _due_in_decide(state: RunState, now: float, stops: tuple[str, ...]) -> tuple
         return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
-    if Phase.PLAN not in state.row.to:
-        return (Phase.EDIT, "next kernel") if state.pending else (Phase.DONE, SETTLED_ALL)
+    wished = (each for each in _wished_after_a_round(state) if each[0] in state.row.to)
+    return next(wished, (Phase.DONE, _settled_all(state)))
+
+
+def _wished_after_a_round(state: RunState) -> Iterator[tuple[Phase, str]]:
+    """Yield the phases that may follow, the most urgent first; a workflow need not allow each."""
     policy = state.task.policy
     if state.fail_streak >= policy.fail_streak:
-        return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
+        yield Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
     if state.discard_limit and state.discard_streak >= state.discard_limit:
         why = f"{state.discard_streak} attempts were discarded since the last gain"
-        return (Phase.DIAGNOSE if policy.on_discards == "diagnose" else Phase.PLAN), why
+        yield (Phase.DIAGNOSE if policy.on_discards == "diagnose" else Phase.PLAN), why
     if state.demand:
-        return demanded(state.demand)
-    return (Phase.EDIT, "next item") if state.pending else (Phase.PLAN, "plan settled")
+        yield demanded(state.demand)
+    if state.pending:
+        yield Phase.EDIT, "next item"
+    yield Phase.PLAN, "plan settled"
+
+
+def _settled_all(state: RunState) -> str:
+    return "the shortlist is settled" if state.settles else "the workflow ends with its plan"
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
@@ -288,8 +299,8 @@ def _due_in_plan(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[P
         return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
-    if state.demand and state.demand.kind == "diagnosis":
-        return demanded(state.demand)
+    if state.demand and (wish := demanded(state.demand))[0] in state.row.to:
+        return wish
     if not state.pending:
         return None
     if not state.plan_owed:
@@ -307,11 +318,12 @@ def _due_in_edit(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[P
     if stops:
         return Phase.DONE, stops[0]
     # A person also asked for the pinned item, and work on it has begun: it is settled first.
-    if state.demand and not (state.active and state.item(state.active).pinned):
-        return demanded(state.demand)
+    pinned = state.active is not None and state.item(state.active).pinned
+    if state.demand and not pinned and (wish := demanded(state.demand))[0] in state.row.to:
+        return wish
     if state.active is None and not state.pending:
         if Phase.PLAN not in state.row.to:
-            return Phase.DONE, SETTLED_ALL
+            return Phase.DONE, _settled_all(state)
         return Phase.PLAN, "no item left"
     return None
 

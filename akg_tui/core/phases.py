@@ -8,8 +8,9 @@ Run phases
 
 Workflows
     `tune` makes a correct kernel faster, `write` makes a kernel correct and then ends,
-    `write_then_tune` does both, and `settle` measures the shortlist of an estimate run.
-    A run keeps the workflow that it began with.
+    `write_then_tune` does both, and `settle` measures the shortlist of an estimate run. A task
+    may bring a table of its own (`user_workflow`), with fewer steps. A run keeps the workflow
+    that it began with.
 
         tune    INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
                                                                 DIAGNOSE → PLAN
@@ -50,10 +51,11 @@ a gate or a question without an answer, a model's server that does not answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, cast, get_args
+from typing import Annotated, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class Phase(StrEnum):
@@ -122,7 +124,15 @@ class Overlay(StrEnum):
 
 
 class BadWorkflow(ValueError):
-    """A workflow in which a run could be lost: a phase without a way in, out, or to its work."""
+    """A workflow in which a run could be lost: a phase without a way in, out, or to its work.
+
+    `at` are the phase and the faulty field of its row, and `why` is what is wrong with it.
+    """
+
+    def __init__(self, workflow: str, phase: str, why: str, field: str = "to") -> None:
+        super().__init__(f"workflow {workflow}: {phase} {why}")
+        self.at = (phase, field) if field else (phase,)
+        self.why = why
 
 
 class Row(Struct, frozen=True):
@@ -130,16 +140,19 @@ class Row(Struct, frozen=True):
 
     `agent` is the run's own agent (`agent`), a `subagent` with fresh context, or none (""): the
     harness works. `by` are the tools that do the agent's work in the phase; the tools declare
-    all phases in which they may be called.
+    all phases in which they may be called. If `tools` has any, the agent may call no other tool.
+    `duty` is what a user's table asks of the agent besides.
     """
 
     to: tuple[Phase, ...]
     agent: Literal["", "agent", "subagent"] = ""
     by: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    duty: str = ""
 
 
 WorkflowName = Literal["tune", "write", "write_then_tune"]
-"""The workflows that a task can name."""
+"""The workflows of the program that a task can name."""
 
 
 class Workflow(Struct, frozen=True):
@@ -151,7 +164,7 @@ class Workflow(Struct, frozen=True):
         If a run could be lost in it; the message names the workflow and the phase.
     """
 
-    name: WorkflowName
+    name: str
     rows: dict[Phase, Row]
 
     def __post_init__(self) -> None:
@@ -162,6 +175,7 @@ class Workflow(Struct, frozen=True):
             for follower in row.to:
                 if follower not in self.rows:
                     raise self._bad(phase, f"leads to {follower}, which has no row")
+        for phase, row in self.rows.items():
             if bool(row.agent) is not bool(row.by):
                 raise self._bad(phase, "needs both an agent and the tools that do its work")
             if phase is Phase.DONE and row.to:
@@ -181,7 +195,7 @@ class Workflow(Struct, frozen=True):
         return reached
 
     def _bad(self, phase: Phase, why: str) -> BadWorkflow:
-        return BadWorkflow(f"workflow {self.name}: {phase} {why}")
+        return BadWorkflow(self.name, phase, why)
 
 
 _BEGIN = {Phase.INIT: Row((Phase.BASELINE,))}
@@ -215,14 +229,14 @@ WRITE_THEN_TUNE = Workflow(
         **_END,
     },
 )
-WORKFLOWS: dict[WorkflowName, Workflow] = {
+WORKFLOWS: dict[str, Workflow] = {
     "tune": TUNE,
     "write": WRITE,
     "write_then_tune": WRITE_THEN_TUNE,
 }
 assert set(WORKFLOWS) == set(get_args(WorkflowName))
 SETTLE = Workflow(
-    cast("WorkflowName", "settle"),  # of a run that takes a shortlist: no task can name it
+    "settle",  # of a run that takes a shortlist: no task can name it
     {
         **_BEGIN,
         Phase.BASELINE: Row((Phase.EDIT, Phase.DONE)),
@@ -234,9 +248,57 @@ SETTLE = Workflow(
 )
 
 
-def writes(name: str | None) -> bool:
-    """Return whether the agent writes the kernel in this workflow, if the seed is not correct."""
-    return any(name == each.name and Phase.WRITE in each.rows for each in WORKFLOWS.values())
+class StatedPhase(Struct, frozen=True, forbid_unknown_fields=True):
+    """A phase of a user's table; the fields are those of `Row`. Who works in it is given."""
+
+    to: tuple[str, ...] = ()
+    tools: Annotated[tuple[str, ...], Meta(max_length=64)] = ()
+    duty: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+OPTIONAL: dict[Phase, tuple[Phase, ...]] = {
+    Phase.BASELINE: (Phase.PLAN, Phase.WRITE),
+    Phase.PLAN: (Phase.DIAGNOSE,),
+    Phase.EDIT: (Phase.PLAN, Phase.DIAGNOSE),
+    Phase.DECIDE: (Phase.EDIT, Phase.PLAN, Phase.DIAGNOSE),
+}
+"""The steps of `write_then_tune` that a user's table may leave out."""
+
+
+def user_workflow(name: str, stated: Mapping[str, StatedPhase]) -> Workflow:
+    """Return the workflow of a user's table: the steps of `write_then_tune`, or some of them.
+
+    INIT and DONE may be left out. Raises `BadWorkflow`.
+    """
+    table = {Phase.INIT: StatedPhase((Phase.BASELINE,))}
+    for phase, each in stated.items():
+        if phase not in WRITE_THEN_TUNE.rows:
+            raise BadWorkflow(name, phase, f"is no phase, expected some of: {', '.join(Phase)}", "")
+        table[Phase(phase)] = each
+    table[Phase.DONE] = table.pop(Phase.DONE, StatedPhase())  # it stands last in the rail
+    rows = {phase: _stated_row(name, phase, each) for phase, each in table.items()}
+    return Workflow(name, rows)
+
+
+def _stated_row(workflow: str, phase: Phase, stated: StatedPhase) -> Row:
+    known, to = WRITE_THEN_TUNE.rows[phase], stated.to
+    for follower in to:
+        if not known.to:
+            raise BadWorkflow(workflow, phase, "is the end, and cannot be left")
+        if follower not in known.to or to.count(follower) > 1:
+            why = f"leads to {follower}, expected some of {', '.join(known.to)}, each once"
+            raise BadWorkflow(workflow, phase, why)
+    needed = [one for one in known.to if one not in OPTIONAL.get(phase, ())]
+    if lacks := next((one for one in needed if one not in to), None):
+        raise BadWorkflow(workflow, phase, f"does not lead to {lacks}, which a run may need")
+    field = "tools" if stated.tools else "duty"
+    if not known.agent and (stated.tools or stated.duty):
+        raise BadWorkflow(workflow, phase, "has no agent: the harness works in it", field)
+    if stated.tools and known.by[0] not in stated.tools:
+        why = f"lacks the tool {known.by[0]}, which does its work"
+        raise BadWorkflow(workflow, phase, why, field)
+    followers = tuple(Phase(follower) for follower in to)
+    return Row(followers, known.agent, known.by, stated.tools, stated.duty)
 
 
 SETTLED: dict[Verdict, ItemState] = {

@@ -123,7 +123,7 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
         return replace(blocked, leads_to="question"), question
     # A diagnosis needs an attempt, and a second diagnosis does not unblock the first.
     tried = any(attempt.number for attempt in state.attempts)
-    if tried and state.phase is not Phase.DIAGNOSE:
+    if tried and Phase.DIAGNOSE in state.row.to:
         return replace(blocked, leads_to="diagnosis")
     return blocked
 

@@ -28,8 +28,6 @@ from akg_tui.core.model_info import Capabilities, Usage
 from akg_tui.core.phases import (
     ADVANCES,
     SETTLE,
-    TUNE,
-    WORKFLOWS,
     Gate,
     ItemState,
     Mode,
@@ -353,7 +351,7 @@ class RunState(Struct, frozen=True, kw_only=True):
         """The phase table of the run."""
         if self.settles is not None:
             return SETTLE
-        return WORKFLOWS[self.task.workflow or TUNE.name]
+        return self.task.phases
 
     @property
     def row(self) -> Row:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
-from akg_tui.core.phases import WorkflowName
+from akg_tui.core.phases import TUNE, WORKFLOWS, Workflow
 from akg_tui.core.sanitize import Said, check_name, one_line
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 from akg_tui.core.stopping.goals import METRICS
@@ -27,6 +27,9 @@ INPUT_NAME = r"[^\W\d]\w*(\.\w+|\[\d+\])*"
 
 InputName = Annotated[str, Meta(pattern=rf"^{INPUT_NAME}\Z", max_length=200)]
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=64)]
+
+WORKFLOW_FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.toml"
+"""The pattern of the name of a file with a phase table."""
 
 MetricName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^[^\s<>=]([^<>=\n]*[^\s<>=])?\Z")
@@ -405,8 +408,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """One task: the operator `op` to tune, its files, its target, and the rules of the run.
 
     Without `cases` a kernel is verified and timed on the sizes of the reference alone.
-    `workflow` names the phase table. Without it a run of a model is `write_then_tune`, one of the
-    sweep agent `tune`; the task of a run says which. Older journals do not: they are `tune`.
+    `workflow` names the phase table, of the program or in a file of the folder. Without it a run of
+    a model is `write_then_tune`, one of the sweep agent `tune`; the task of a run says which. Older
+    journals do not: they are `tune`.
     `baselines` are measured once a run, besides the seed against the reference. With `eager` the
     best kernel is timed against the reference when the run ends. With `compile` the reference under
     `torch.compile` is timed after the first KEEP, or at the end; with `max-autotune` also in that
@@ -430,7 +434,11 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: Sandbox = field(default_factory=Sandbox)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)
-    workflow: WorkflowName | None = None
+    workflow: (
+        Annotated[str, Meta(pattern=rf"^({'|'.join(WORKFLOWS)}|{WORKFLOW_FILE})\Z")] | None
+    ) = None
+    table: Workflow | None = None
+    """The phase table in the file that `workflow` names: the reader of the folder adds it."""
     estimate: Annotated[str, Meta(max_length=32, pattern=r"^[A-Za-z0-9_-]*\Z")] = ""
     check_source: str = ""
     """The text of the file that `correctness.check` names, if that is not the reference: the reader
@@ -454,6 +462,11 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
             cases=(),
             correctness=Correctness(),
         )
+
+    @property
+    def phases(self) -> Workflow:
+        """The phase table of the task."""
+        return self.table or WORKFLOWS.get(self.workflow or "", TUNE)
 
     def constants(self, case: Case | None = None) -> dict[str, int | float]:
         """Return the values that replace numbers of the reference, in a case or without one."""

@@ -369,11 +369,17 @@ def _force_replan(state: RunState, command: cmd.ForceReplan, now: float) -> Made
         raise Refusal("a plan is being made already")
     if state.demand:
         raise Refusal("a {what} is called for already", what=state.demand.kind)
+    rows = state.workflow.rows
+    again = any(Phase.PLAN in rows[phase].to for phase in (Phase.EDIT, Phase.DECIDE))
+    if not again and state.phase is not Phase.PLAN:
+        raise Refusal("the workflow {name} plans once", name=state.workflow.name)
     return ev.ReplanForced(reason=_words(command.reason))
 
 
 def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -> Made:
     _with_a_plan(state)
+    if Phase.DIAGNOSE not in state.workflow.rows:
+        raise Refusal("the workflow {name} has no diagnosis", name=state.workflow.name)
     if state.phase is Phase.DIAGNOSE:
         raise Refusal("a diagnosis is under way already")
     if not any(attempt.number for attempt in state.attempts):

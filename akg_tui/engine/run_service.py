@@ -23,7 +23,7 @@ from msgspec import defstruct
 from msgspec.structs import replace
 
 from akg_tui import __version__
-from akg_tui.core.phases import TUNE, WRITE, WRITE_THEN_TUNE, Mode, WorkflowName, writes
+from akg_tui.core.phases import TUNE, WRITE_THEN_TUNE, BadWorkflow, Mode, Phase
 from akg_tui.core.sanitize import Said
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.export_guard import Channel
@@ -41,7 +41,7 @@ from akg_tui.core.task import (
     is_makers,
 )
 from akg_tui.engine.trust import Untrusted, acts_in, allow, insist, may_have_own_key
-from akg_tui.store.errors import RunFolderError, StoreError
+from akg_tui.store.errors import BadTask, RunFolderError, StoreError
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
 from akg_tui.store.task_toml import BadAgent, stated_agent
 
@@ -122,7 +122,7 @@ class RunRequest:
     sample: str = ""
     mode: str = "auto"
     limits: Limits = field(default_factory=Limits)
-    workflow: WorkflowName | None = None
+    workflow: str | None = None
     agent: Agent | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     require_sandbox: bool = False
@@ -190,7 +190,8 @@ def prepare(request: RunRequest) -> PreparedRun:
     tools = _check_tools(texts, task.agent)
     if task.agent.model == MCP and not request.driven:
         raise RunFault("driver", DRIVEN, place)
-    task = replace(task, workflow=_workflow(request.workflow or task.workflow, task.agent))
+    task = replace(task, workflow=_workflow(task))
+    _check_table(folder, task, texts)
     _check_estimate(task)
     check_agent(task, folder, allowed, with_key=not request.replayed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
@@ -198,13 +199,28 @@ def prepare(request: RunRequest) -> PreparedRun:
     return PreparedRun(folder, task, Mode(request.mode), place, allowed)
 
 
-def _workflow(stated: WorkflowName | None, agent: Agent) -> WorkflowName:
+def _workflow(task: Task) -> str:
     """Return the workflow of a new run: the stated one, or the one that fits the agent."""
-    searches = agent.model == SWEEP
-    if searches and writes(stated):
-        why = Said("{name}: the sweep agent cannot write a kernel; name a model", name=stated)
+    searches = task.agent.model == SWEEP
+    if searches and Phase.WRITE in task.phases.rows:
+        name = task.workflow
+        why = Said("{name}: the sweep agent cannot write a kernel; name a model", name=name)
         raise RunFault("workflow", why)
-    return stated or (TUNE.name if searches else WRITE_THEN_TUNE.name)
+    return task.workflow or (TUNE.name if searches else WRITE_THEN_TUNE.name)
+
+
+def _check_table(folder: TaskFolder, task: Task, texts: tuple[tuple[Path, str], ...]) -> None:
+    """Raise `BadTask` if the task's own phase table names tools that a phase does not have."""
+    if task.table is None or not any(row.tools for row in task.table.rows.values()):
+        return
+    from akg_tui.agent.tools.registry import check_tools, tools_with
+    from akg_tui.store.user_files.reader import toml_at
+
+    try:
+        check_tools(task.table, tools_with(texts))
+    except BadWorkflow as error:
+        file = toml_at(folder.path / task.table.name, BadTask)
+        raise file.bad(error.at, error.why) from None
 
 
 def begin(prepared: PreparedRun) -> RunFolder:
@@ -410,7 +426,7 @@ def check_target(task: Task, path: Path) -> None:
     if why := dsl.lacking(target.name):
         raise RunFault("dsl", why)
     # A kernel that is only to be correct needs no times.
-    if task.workflow != WRITE.name and (why := dsl.untimed(target.name)):
+    if Phase.EVAL in task.phases.rows and (why := dsl.untimed(target.name)):
         raise RunFault("times", why, path)
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import CaseTiming, InputError, Interval, Metric
+from akg_tui.core.phases import Workflow
 from akg_tui.core.summary import Ratios
 from akg_tui.core.task import Editable
 
@@ -48,6 +49,7 @@ class About(Struct, frozen=True, kw_only=True):
     ended_ok: bool
     ended_why: str
     held_why: str = ""
+    table: Workflow | None = None
     started_utc: str
     last_event_utc: str
     worked_s: float

@@ -60,7 +60,7 @@ from akg_tui.store.run_list import JOURNAL
 from akg_tui.view.event_words import reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
-_NOT_JUDGE = ("op", "files", "target", "policy", "agent", "check_source")
+_NOT_JUDGE = ("op", "files", "target", "policy", "agent", "check_source", "table")
 MAX_REASONS = 3  # per direction
 MAX_VALUES = 5  # per fact about the machine
 
@@ -236,6 +236,7 @@ def _about(state: RunState, created: ev.RunCreated) -> About:
         agent=state.agent,
         mode=state.mode.value,
         workflow=state.workflow.name,
+        table=state.task.table,
         made_by_version=created.version,
         phase=state.phase.value,
         ended=bool(state.finished),

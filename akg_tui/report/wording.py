@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import InputError, Interval, nearest_errors
-from akg_tui.core.phases import ADVANCES, WRITE
+from akg_tui.core.phases import ADVANCES, TUNE, WORKFLOWS, Phase
 from akg_tui.core.plan.submission import SEARCHERS
 from akg_tui.core.summary import doubt_told
 from akg_tui.core.task import names_of
@@ -122,7 +122,7 @@ def headline(report: Report) -> tuple[str, str]:
         if report.baseline_problem:
             return "no figure", "the seed or the reference could not be measured"
         return "no figure", "the baseline has not been measured yet"
-    if report.about.workflow == WRITE.name:
+    if Phase.EVAL not in (report.about.table or WORKFLOWS.get(report.about.workflow, TUNE)).rows:
         return "correct", "the kernel computes what the reference computes; it was not to be tuned"
     name, found = best.headline
     over = "the seed" if name == "seed" else name

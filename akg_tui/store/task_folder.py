@@ -20,7 +20,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.phases import WorkflowName, writes
+from akg_tui.core.phases import (
+    WORKFLOWS,
+    BadWorkflow,
+    Phase,
+    StatedPhase,
+    Workflow,
+    user_workflow,
+)
 from akg_tui.core.task import Case, Task
 from akg_tui.store.context_files import BadContext, Texts, find_context
 from akg_tui.store.errors import BadFile, BadTask, Field
@@ -33,7 +40,7 @@ from akg_tui.store.reference_constants import (
     with_gradients,
 )
 from akg_tui.store.task_toml import parse_task
-from akg_tui.store.user_files.reader import UserFile, toml_line
+from akg_tui.store.user_files.reader import UserFile, toml_file, toml_line
 
 Bound = dict[str, ast.stmt]
 Check = Callable[[Path, bytes], None]
@@ -221,7 +228,8 @@ def load_task(
 ) -> TaskFolder:
     """Read and check a task folder.
 
-    `workflow` overrides the task's own: where the agent writes, the kernel may lack ModelNew.
+    `workflow` overrides the task's own: where the agent writes, the kernel may lack ModelNew. The
+    task has the phase table, if it is in a file.
     `agent` are settings that name other files of tools than the task's agent does.
 
     Raises
@@ -265,7 +273,10 @@ def load_task(
             texts[name] = source("editable", name, check_helper)
         return KernelFiles(texts)
 
-    check = check_unwritten if writes(workflow or task.workflow) else check_kernel
+    name = workflow or task.workflow
+    table = _table(folder, name, task, bad) if name and name not in WORKFLOWS else None
+    task = replace(task, workflow=name, table=table)
+    check = check_unwritten if Phase.WRITE in task.phases.rows else check_kernel
     reference = source("reference", task.files.reference, check_reference)
     check_metrics(folder / task.files.reference, reference, task.metrics)
     _check_constants(task, reference, bad)
@@ -313,6 +324,22 @@ def _check_constants(task: Task, reference: str, bad: Bad) -> None:
                 check_value(known, name, value)
             except UnknownConstant as error:
                 raise bad((*place, name), error.why) from None
+
+
+def _table(folder: Path, name: str, task: Task, bad: Bad) -> Workflow:
+    """Return the phase table in a file of the folder."""
+    path = folder / name
+    if not is_file(path):
+        raise bad(("workflow",), f"{name} is not a file in this folder")
+    if name == TASK_FILE or name in task.files.names:
+        raise bad(("workflow",), f"{name} has another purpose in this folder")
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise BadTask(path, None, "", "is a link that leads out of the folder")
+    file = toml_file(path, file_text(path), BadTask)
+    try:
+        return user_workflow(name, file.read(dict[str, StatedPhase]))
+    except BadWorkflow as error:
+        raise file.bad(error.at, error.why) from None
 
 
 def tool_files(task: Task) -> dict[str, str]:
@@ -452,7 +479,7 @@ def task_text(
     editable: Sequence[str] = ("kernel.py",),
     min_gain: float = 0.01,
     max_rounds: int = 20,
-    workflow: WorkflowName | None = None,
+    workflow: str | None = None,
 ) -> str:
     """Return the text of task.toml, with the settings that a person most often changes."""
     # A JSON string of printable characters is a TOML string.

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
 
+from akg_tui.core.phases import WORKFLOWS
 from akg_tui.core.stopping.automation import AutomationPolicy, doubts
-from akg_tui.core.task import DEFAULT_CLAUDE, Agent, Task
+from akg_tui.core.task import DEFAULT_CLAUDE, WORKFLOW_FILE, Agent, Task
 from akg_tui.store.errors import BadFile, BadTask, Fault, reading
 from akg_tui.store.user_files.reader import Unsound, UserFile, convert, toml_file, yaml_line
 
@@ -28,12 +29,28 @@ def parse_task(path: Path, text: str) -> Task:
         If the text is no TOML, or a field has a wrong or an ambiguous value.
     """
     file = toml_file(path, text, BadTask)
+    workflow = file.plain.get("workflow")
+    if isinstance(workflow, str) and not is_workflow(workflow):
+        raise file.bad(("workflow",), unknown_workflow(workflow))
     task = file.read(Task)
     _check_files(task, file)
+    if task.table:
+        raise file.bad(("table",), "is no setting, expected `workflow` with the name of a file")
     if task.check_source:
         raise file.bad(("check_source",), "is no setting, expected `check` under [correctness]")
     _check_automation(file)
     return task
+
+
+def is_workflow(name: str) -> bool:
+    """Return whether a task can name its workflow so: one of ours, or a file of the folder."""
+    return name in WORKFLOWS or re.fullmatch(WORKFLOW_FILE, name) is not None
+
+
+def unknown_workflow(name: str) -> str:
+    """Return the fault of a name that is no workflow's."""
+    ours = ", ".join(WORKFLOWS)
+    return f"{name!r} is unknown, expected one of: {ours}, or a .toml file of the task's folder"
 
 
 MOST_PARALLEL = 16

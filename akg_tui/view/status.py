@@ -248,7 +248,8 @@ def upcoming(state: RunState, now: float) -> Phase | None:
         return state.row.to[0]
     if state.rounds + 1 >= state.task.policy.max_rounds:
         return Phase.DONE
-    return Phase.EDIT if state.pending else Phase.PLAN
+    expected = Phase.EDIT if state.pending else Phase.PLAN
+    return expected if expected in state.row.to else state.row.to[0]
 
 
 def status(

@@ -10,7 +10,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
 from akg_tui.core.measurement import Estimate, FailureKind, Interval, Measurement, Outcome
-from akg_tui.core.phases import Mode, Phase, WorkflowName
+from akg_tui.core.phases import Mode, Phase, Workflow, WorkflowName
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Baseline, Policy, Task
 
@@ -81,6 +81,7 @@ class SimulatedRun:
     baselines: tuple[Baseline, ...] = ()
     clock_off: float = 0.0  # what jumps of the clock add up to
     workflow: WorkflowName | None = None
+    table: Workflow | None = None  # instead of `workflow`
     agent: str = "sweep"
 
     def __post_init__(self) -> None:
@@ -91,7 +92,8 @@ class SimulatedRun:
                 op="op",
                 policy=self.policy,
                 baselines=self.baselines,
-                workflow=self.workflow,
+                workflow=self.table.name if self.table else self.workflow,
+                table=self.table,
             ),
             mode=self.mode,
             agent=self.agent,

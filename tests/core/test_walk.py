@@ -18,12 +18,17 @@ from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.phases import (
     ITEM_TABLE,
     MAX_MEASUREMENTS,
+    OPTIONAL,
+    WRITE_THEN_TUNE,
     Gate,
     ItemState,
     Mode,
     Phase,
+    StatedPhase,
     Verdict,
+    Workflow,
     WorkflowName,
+    user_workflow,
 )
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
@@ -329,20 +334,40 @@ def check_invariants(before: RunState, after: RunState) -> None:
         assert after.phase is before.phase
 
 
+@st.composite
+def tables(draw: st.DrawFn) -> Workflow:
+    """A phase table that a user may write: the widest one without some of its steps and phases."""
+    rows = {phase: list(row.to) for phase, row in WRITE_THEN_TUNE.rows.items()}
+    for phase, may in OPTIONAL.items():
+        rows[phase] = [to for to in rows[phase] if to not in may or draw(st.booleans())]
+    reached = [Phase.INIT]
+    for phase in reached:  # it grows
+        reached += [to for to in rows[phase] if to not in reached]
+    stated = {phase: StatedPhase(tuple(to)) for phase, to in rows.items() if phase in reached}
+    return user_workflow("own.toml", stated)
+
+
 class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
     workflow: WorkflowName = "tune"
     settles: bool = False
+    tables: st.SearchStrategy[Workflow | None] = st.none()
 
     @initialize(
+        data=st.data(),
         mode=st.sampled_from(list(Mode)),
         rounds=st.integers(1, 12),
         gates=st.sets(st.sampled_from(list(Gate))),
         baselines=st.sampled_from([(), ("compile",), ("eager", "compile", "max-autotune")]),
     )
     def begin(
-        self, mode: Mode, rounds: int, gates: set[Gate], baselines: tuple[Baseline, ...]
+        self,
+        data: st.DataObject,
+        mode: Mode,
+        rounds: int,
+        gates: set[Gate],
+        baselines: tuple[Baseline, ...],
     ) -> None:
         policy = Policy(max_rounds=rounds)
         self.run = SimulatedRun(
@@ -350,6 +375,7 @@ class Walk(RuleBasedStateMachine):
             mode=mode,
             baselines=baselines,
             workflow=self.workflow,
+            table=data.draw(self.tables),
         )
         if self.settles:
             self.run.tell(shortlist("k1", "k2", "k3"))
@@ -521,13 +547,17 @@ class WalkOfWriteThenTune(Walk):
     workflow = "write_then_tune"
 
 
+class WalkOfATable(Walk):
+    tables = tables()
+
+
 class WalkOfSettling(Walk):
     settles = True
 
 
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
 for _walk, _examples in (
-    *((each, 60) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune)),
+    *((each, 60) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfATable)),
     (WalkOfSettling, 30),
 ):
     _walk.TestCase.settings = settings(
@@ -547,6 +577,10 @@ class TestNoneBreaksARunThatSettles(WalkOfSettling.TestCase):  # type: ignore[mi
 
 
 class TestNoneBreaksARunThatWrites(WalkOfWrite.TestCase):  # type: ignore[misc,name-defined]
+    pass
+
+
+class TestNoneBreaksARunOfAUsersTable(WalkOfATable.TestCase):  # type: ignore[misc,name-defined]
     pass
 
 

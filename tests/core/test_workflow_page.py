@@ -24,7 +24,7 @@ def rows() -> list[str]:
     in_all = WORKFLOWS["write_then_tune"].rows
     told: list[str] = []
     for phase in in_all:
-        # In `settle` EDIT has no agent, which its own section says.
+        # In `settle` EDIT has no agent, which the first table says.
         every = (*WORKFLOWS.values(), SETTLE)
         of = ", ".join(f"`{each.name}`" for each in every if phase in each.rows)
         row = found[phase]

@@ -45,12 +45,27 @@ def own_tools() -> Tools:
 def check_tools(workflow: Workflow, known: Tools) -> None:
     """Raise `BadWorkflow` if a phase is to be done by a tool that it does not have."""
     for phase, row in workflow.rows.items():
-        for name in row.by:
-            if name not in known or phase not in known[name].phases:
-                why = "may not be called in it" if name in known else "does not exist"
-                raise BadWorkflow(
-                    f"workflow {workflow.name}: {phase} is done by the tool {name}, which {why}"
-                )
+        for name in (*row.by, *row.tools):
+            if name not in known:
+                raise _bad_tool(workflow, phase, name, "does not exist")
+            if known[name].kind != "call_workflow" and phase not in known[name].phases:
+                raise _bad_tool(workflow, phase, name, "may not be called in it")
+
+
+def _bad_tool(workflow: Workflow, phase: Phase, name: str, why: str) -> BadWorkflow:
+    does = "is done by" if name in workflow.rows[phase].by else "names"
+    return BadWorkflow(workflow.name, phase, f"{does} the tool {name}, which {why}", "tools")
+
+
+def in_phases(known: Tools, workflow: Workflow) -> Tools:
+    """Return the tools with none but the phases in which the workflow lets them be called."""
+    only = {phase: row.tools for phase, row in workflow.rows.items() if row.tools}
+    return {
+        name: replace(
+            tool, phases=frozenset(p for p in tool.phases if p not in only or name in only[p])
+        )
+        for name, tool in known.items()
+    }
 
 
 def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
@@ -90,7 +105,7 @@ def offered(folder: Path, task: Task, host: Host) -> Tools:
     files = task_files(folder, task)
     known = for_target(tools_with(files), task.target)
     known = in_format(known, task.agent.edits_in, " or ".join(task.files.names))
-    known = in_files(known, task.files.names)
+    known = in_phases(in_files(known, task.files.names), task.phases)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
 
