@@ -1,8 +1,9 @@
 """Kernels in the manner of published ones: `python -m benchmarks published_kernels [NAME …]`.
 
-Each file of `published_triton/` has a reference, a kernel in bfloat16 and a fault. The judge
-verifies the kernel with every configuration of its tuner, finds the fault, and the compiler says
-what it makes of each launch for sm_90. Prints a JSON object for each kernel.
+Each file of `published_triton/` has a reference, a kernel in bfloat16 and a fault; its folder names
+the library whose manner it has. The judge verifies the kernel with every configuration of its
+tuner, finds the fault, and the compiler says what it makes of each launch for sm_90. Prints a JSON
+object for each kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from akg_tui.core.task import Correctness, Guard, Target, Task
 from akg_tui.evaluate import Judge
 from akg_tui.evidence import asking
 
-FOLDER = Path(__file__).parent / "published_triton"
+PATHS = {path.stem: path for path in sorted(Path(__file__).parent.glob("published_triton/*/*.py"))}
+"""The files of kernels by their names."""
 FAULT = re.compile(r'^FAULT = \(?"(.*)", "(.*)"\)?$|^FAULT = \(?\'(.*)\', "(.*)"\)?$', re.M)
 
 
@@ -30,7 +32,9 @@ def faulty(text: str) -> str:
     if found is None:
         raise ValueError("the kernel states no fault")
     old, new = (each for each in found.groups() if each is not None)
-    start = text.index("@triton.jit")
+    start = found.end()
+    if old not in text[start:]:
+        raise ValueError("the kernel has no place for its fault")
     return text[:start] + text[start:].replace(old, new, 1)
 
 
@@ -43,7 +47,7 @@ async def judged(task: Task, text: str, scratch: Path) -> tuple[Measurement, Mea
 
 def figures(name: str) -> dict[str, Any]:
     """Return what judge and compiler say of one kernel."""
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
+    text = PATHS[name].read_text("utf-8")
     task = Task(
         op=name,
         target=Target(backend="cpu", dsl="triton"),
@@ -70,7 +74,7 @@ def main(words: list[str]) -> bool:
     if importlib.util.find_spec("triton") is None:
         raise SystemExit("published_kernels needs Triton: pip install 'akg-tui[triton]'")
     rows = []
-    for name in words or sorted(path.stem for path in FOLDER.glob("*.py")):
+    for name in words or PATHS:
         rows.append(figures(name))
         print(json.dumps(rows[-1]), flush=True)
     return all(

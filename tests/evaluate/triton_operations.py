@@ -11,10 +11,10 @@ import json
 import linecache
 import sys
 import types
-from pathlib import Path
 from typing import Any
 
-PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published_triton"
+from benchmarks.published_kernels import PATHS
+
 SIZE = 64
 
 _F = ".to(tl.float32)"
@@ -245,15 +245,13 @@ def k(x_ptr, y_ptr, z_ptr, o_ptr, s, flag, N: tl.constexpr):
 
 def names() -> list[str]:
     """Return the names of all that is compared."""
-    kernels = [path.stem for path in PUBLISHED.glob("*.py")]
     return [
         *EXPRESSIONS,
         *BODIES,
         *REFUSED,
         "CUDA",
         "tuners",
-        *kernels,
-        *(f"{name}: a fault" for name in kernels),
+        *PATHS,
     ]
 
 
@@ -314,18 +312,13 @@ def tuners() -> str:
     return ", ".join(name for name, is_wrong in wrong.items() if is_wrong)
 
 
-def published(name: str, *, faulty: bool = False) -> float:
+def published(name: str) -> float:
     """Return the largest error of a published kernel as a share of 1 or of the result."""
     import torch
 
     from akg_tui.dsl.interpretation import CONFIGURATIONS
 
-    text = (PUBLISHED / f"{name}.py").read_text("utf-8")
-    made = module(f"{name}_{faulty}", text)
-    if faulty:
-        old, new = made.FAULT
-        start = text.index("@triton.jit")
-        made = module(f"{name}_faulty", text[:start] + text[start:].replace(old, new, 1))
+    made = module(name, PATHS[name].read_text("utf-8"))
     torch.manual_seed(0)
     given, init = made.get_inputs(), made.get_init_inputs()
     wanted, kernel = made.Model(*init)(*given), made.ModelNew(*init)
@@ -357,9 +350,8 @@ def main() -> None:
     found["tuners"] = tuners()
     module("wrapper", WRAPPER)
     found["CUDA"] = "" if torch.zeros(1).is_cpu else "it does not mean the host"
-    for path in PUBLISHED.glob("*.py"):
-        found[path.stem] = published(path.stem)
-        found[f"{path.stem}: a fault"] = published(path.stem, faulty=True)
+    for name in PATHS:
+        found[name] = published(name)
     print(json.dumps(found))
 
 

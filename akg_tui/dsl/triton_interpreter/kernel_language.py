@@ -167,6 +167,9 @@ def correct_text() -> None:
         setattr(interpreter, PREFIX + function.__name__, function)
     interpreter.FunctionRewriter.ast_transformer = Rewriter()
     interpreter.FunctionRewriter._find_def = _find_def
+    interpreter.FunctionRewriter._compile_and_exec = _in_its_scope(
+        interpreter.FunctionRewriter._compile_and_exec
+    )
     interpreter._patch_lang = patched
 
 
@@ -174,6 +177,29 @@ def _find_def(_: Any, lines: list[str]) -> int:
     """Return the number of the line of the function, whatever its text says later."""
     starts = (n for n, line in enumerate(lines, 1) if line.lstrip().startswith("def "))
     return next(starts, 0)
+
+
+def _in_its_scope(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a kernel that was defined in a function see that function's names."""
+
+    def executed(rewriter: Any, tree: ast.Module) -> Any:
+        function = rewriter.fn
+        around = function.__code__.co_freevars
+        if not around:
+            return execute(rewriter, tree)
+        names = [ast.arg(arg=name) for name in around]
+        given = ast.arguments(
+            posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[]
+        )
+        name = ast.Name(function.__name__, ast.Load())
+        outer = ast.parse(f"def {function.__name__}(): pass")
+        made = outer.body[0]
+        assert isinstance(made, ast.FunctionDef)
+        made.args, made.body = given, [*tree.body, ast.Return(name)]
+        cells = [each.cell_contents for each in function.__closure__]
+        return execute(rewriter, ast.fix_missing_locations(outer))(*cells)
+
+    return executed
 
 
 class _Patched:
@@ -336,11 +362,26 @@ class Launched:
         return {name: value for name, value in self._constants.items() if name not in again}
 
 
+class Interpreted(interpreter.InterpretedFunction, jit.JITFunction):  # type: ignore[misc]
+    """An interpreted kernel, which launchers ask for its parameters as they do a compiled one."""
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        return jit.JITFunction(self.fn, **self.kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what only the compiled function has."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
+
+
 def refuse_compiled(function: Any, *_: Any, **__: Any) -> Any:
     """Refuse to launch what only a compiler can run, such as Gluon."""
     raise CannotRunHere(f"{type(function).__name__} {function.__name__} has no interpreter")
 
 
 def refuse_others() -> None:
-    """Refuse functions that no interpreter runs."""
+    """Refuse functions that no interpreter runs, and have wrappers see the others as compiled."""
     jit.JITFunction.run = refuse_compiled
+    interpreter.InterpretedFunction = Interpreted

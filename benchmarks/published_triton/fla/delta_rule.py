@@ -163,7 +163,6 @@ class Fn(torch.autograd.Function):
 
 
 class ModelNew(torch.nn.Module):
-    @torch.compiler.disable
     def forward(self, q, k, v, g, beta):
         return Fn.apply(q, k, v, g, beta)
 
