@@ -194,12 +194,14 @@ class Roofline(Struct, frozen=True, gc=False):
 
     `moved_bytes` counts the inputs and outputs of one call, each once; `bandwidth` is this
     machine's measured rate in bytes a second at `level`, the nearest level that holds all of them.
+    `bounds`: no kernel of this task moves them faster, so that `share` is how near its end is.
     """
 
     moved_bytes: int
     level: str
     bandwidth: float
     share: float
+    bounds: bool = False
 
 
 class CaseEstimate(Struct, frozen=True, gc=False):
@@ -336,6 +338,12 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
         if not total or min(share for _, share in known) <= 0:
             return None
         return math.exp(math.fsum(w * math.log(share) for w, share in known) / total)
+
+    @property
+    def bound_share(self) -> float | None:
+        """`memory_share`, if memory bounds every kernel of the task, else None."""
+        roofs = [self.roofline] if self.roofline else [each.roofline for each in self.cases]
+        return self.memory_share if all(roof and roof.bounds for roof in roofs) else None
 
     @property
     def excluded_gain(self) -> float | None:

@@ -213,8 +213,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """The limits of a run, the size of a plan, and the failures in a row that force a diagnosis.
 
     `max_rounds_without_keep` counts settled rounds since the last KEEP that was not undone.
-    `max_hours` counts worked time. The agent's `finish` is refused until `min_rounds` rounds
-    (at most `max_rounds`) are settled. Without `min_plan_items` the agent's default applies
+    `max_hours` counts worked time. A best kernel that reaches `max_bound_share` of the rate of
+    memory, where that bounds it, ends the run. The agent's `finish` is refused until `min_rounds`
+    rounds (at most `max_rounds`) are settled. Without `min_plan_items` the agent's default applies
     (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the refused reports and failed
     visits of one diagnosis; then a diagnosis made from the last failures replaces it.
     `trials` bounds the kernels that the agent may try for one item without settling it, and
@@ -228,6 +229,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     max_rounds: Positive = 20
     max_rounds_without_keep: Positive | None = None
     max_hours: Seconds | None = None
+    max_bound_share: Annotated[float, Meta(gt=0)] | None = 0.85
     min_rounds: Positive = 1
     fail_streak: Positive = 3
     discard_streak: Positive | None = None

@@ -430,9 +430,13 @@ class TimingStage:
         if not self.levels:
             return None
         known = case.judged.reference.description
-        moved = known.inputs.size + known.outputs.size
-        seconds, threads = median(case.candidate_s), self._timing.threads
-        return roofline.share(self.levels, moved=moved, seconds=seconds, threads=threads)
+        return roofline.share(
+            self.levels,
+            read=known.inputs.size,
+            written=known.outputs.size,
+            seconds=median(case.candidate_s),
+            threads=self._timing.threads,
+        )
 
     @contextlib.contextmanager
     def _runners(self, idle: Sequence[IdleProcess], *, strict: bool) -> Iterator[Runners]:

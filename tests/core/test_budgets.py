@@ -11,12 +11,14 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder
+from akg_tui.core.measurement import Measurement, Roofline
 from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.recovery import opening
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.stopping.limits import stop_reasons, time_left
 from akg_tui.core.task import Policy
+from akg_tui.view.controls.policy_words import settings
 from tests.core.simulated import SimulatedRun, failed, faster, planned, unproved
 
 HOUR, NIGHT = 3600.0, 8 * 3600.0
@@ -120,6 +122,43 @@ def test_a_diagnosis_ends_when_the_time_is_up() -> None:
     assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
 
 
+# The bound of memory
+
+
+def at_share(share: float, *, bounds: bool = True, ratio: float = 1.5) -> Measurement:
+    roof = Roofline(1 << 20, "L2", 1e11, share, bounds)
+    return replace(faster(ratio), roofline=roof)
+
+
+def test_a_best_kernel_near_the_bound_of_memory_ends_the_run_and_says_so() -> None:
+    run = planned("a", "b", "c", "d")
+    run.tries(at_share(0.84))
+    run.tries(at_share(0.99, ratio=1.0))  # is not the best
+    assert stop_reasons(run.state, run.now) == ()
+    run.tries(at_share(0.91))
+    reason = "bound of memory reached (91% of it; the limit is 85%)"
+    assert run.state.finished == reason
+    row = next(each for each in settings(run.state, run.now) if each.word == "bound")
+    assert row.told == "91% / 85%"
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit"),
+    [
+        (faster(1.5), 0.85),  # nothing is known of its memory
+        (at_share(0.91, bounds=False), 0.85),
+        (at_share(0.91), 0.95),
+        (at_share(3.0), None),
+    ],
+)
+def test_where_memory_is_no_bound_or_not_near_the_run_goes_on(
+    measured: Measurement, limit: float | None
+) -> None:
+    run = planned("a", "b", policy=Policy(max_bound_share=limit))
+    run.tries(measured)
+    assert run.state.phase is Phase.EDIT
+
+
 # What the harness measures again is no round of the agent
 
 
@@ -139,8 +178,8 @@ def test_a_kernel_measured_again_is_no_round_no_experiment_and_no_round_without_
     assert [a.round for a in run.state.attempts] == [0, 1, 2, 3, 4, 5]
 
 
-def until_over(run: SimulatedRun, *measurements: object) -> list[tuple[str, Verdict]]:
-    run.until_agent(*measurements)  # type: ignore[arg-type]
+def until_over(run: SimulatedRun, *measurements: Measurement) -> list[tuple[str, Verdict]]:
+    run.until_agent(*measurements)
     assert run.state.finished
     return [(a.item, a.verdict) for a in run.state.attempts if a.number]
 

@@ -53,9 +53,25 @@ def test_nothing_to_write_has_no_floor() -> None:
 
 
 def test_the_share_is_moved_bytes_over_time_over_bandwidth() -> None:
-    found = roofline.share(LEVELS, moved=20 << 20, seconds=0.002, threads=1)
+    found = roofline.share(LEVELS, read=12 << 20, written=8 << 20, seconds=0.002, threads=1)
     assert (found.level, found.moved_bytes) == ("memory", 20 << 20)
     assert found.share == pytest.approx((20 << 20) / 0.002 / 20e9)
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "threads", "bounds"),
+    [
+        (10 << 20, 10 << 20, 1, True),
+        (10 << 20, 10 << 20, 4, False),  # the rate of memory is one core's
+        (10 << 10, 10 << 10, 4, True),
+        (10 << 20, 1 << 20, 1, False),  # reads alone are faster than a copy
+    ],
+)
+def test_the_rate_of_a_copy_bounds_what_writes_as_a_copy_does(
+    read: int, written: int, threads: int, bounds: bool
+) -> None:
+    found = roofline.share(LEVELS, read=read, written=written, seconds=0.002, threads=threads)
+    assert found.bounds is bounds
 
 
 def test_this_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

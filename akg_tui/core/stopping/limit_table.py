@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from akg_tui.core.state import Attempt, RunState
     from akg_tui.core.task import Policy
 
-Unit = Literal["rounds", "number", "tokens", "USD", "hours", "seconds"]
+Unit = Literal["rounds", "number", "tokens", "USD", "hours", "seconds", "share"]
 WHOLE: tuple[Unit, ...] = ("rounds", "number", "tokens")
 """The units without fractions."""
 
@@ -92,6 +92,13 @@ def _counts(attempt: Attempt) -> bool:
     return bool(attempt.number) and attempt.again_of is None
 
 
+def _bound_share(state: RunState) -> float:
+    """Return the share of the bound of its memory that the best kernel reaches; 0: unknown."""
+    if state.best is None:
+        return 0.0
+    return state.attempts[state.best.attempt].measurement.bound_share or 0.0
+
+
 def _cost(state: RunState) -> float:
     from akg_tui.core.model_info import cost_usd
 
@@ -147,6 +154,13 @@ LIMITS = (
         "rounds since the last KEEP that was not undone",
         "no KEEP in {limit} rounds",
         lambda state, now: rounds_without_keep(state),
+        automated=False,
+    ),
+    Limit(
+        "bound", "of memory's bound", "max_bound_share", "--max-bound-share", "share",
+        "what the best kernel reaches of the rate of memory, where that bounds it; by default 0.85",
+        "bound of memory reached ({used:.0%} of it; the limit is {limit:.0%})",
+        lambda state, now: _bound_share(state),
         automated=False,
     ),
 )  # fmt: skip

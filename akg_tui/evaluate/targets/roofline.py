@@ -66,11 +66,26 @@ def refusal(levels: Sequence[Level], *, must_move: int, seconds: float, threads:
     )
 
 
-def share(levels: Sequence[Level], *, moved: int, seconds: float, threads: int) -> Roofline:
-    """Return the share of the bandwidth that a call of `seconds` with `moved` bytes reaches."""
+LIKE_A_COPY = 1 / 3
+"""The least share of results in the moved bytes at which the rate of a copy bounds a kernel.
+
+Reads alone are faster: a sum reaches half more than the rate of a copy."""
+
+
+def share(
+    levels: Sequence[Level], *, read: int, written: int, seconds: float, threads: int
+) -> Roofline:
+    """Return the share of the bandwidth that a call of `seconds` reaches.
+
+    It moves `read` bytes of inputs and `written` bytes of results. The rate of the last level is
+    one core's, and no bound of several.
+    """
+    moved = read + written
     level = level_for(levels, moved)
-    bandwidth = level.bandwidth * (threads if level is not levels[-1] else 1)
-    return Roofline(moved, level.name, bandwidth, moved / seconds / bandwidth)
+    last = level is levels[-1]
+    bandwidth = level.bandwidth * (1 if last else threads)
+    bounds = written >= LIKE_A_COPY * moved and not (last and threads > 1)
+    return Roofline(moved, level.name, bandwidth, moved / seconds / bandwidth, bounds)
 
 
 def measured_levels(sizes: Mapping[str, int]) -> list[Level]:

@@ -200,6 +200,7 @@ _UNITS: dict[Unit, tuple[Callable[[Any], str], Callable[[Any], str]]] = {
     "USD": (lambda used: f"${used:.2f}", lambda most: f"${most:g}"),
     "hours": (lambda used: formatting.short_time(used * 3600), formatting.hours),
     "seconds": (formatting.short_time, formatting.short_time),
+    "share": (lambda used: f"{used:.0%}" if used else tr("unknown"), lambda most: f"{most:.0%}"),
 }
 """The words of a used amount and of a limit in each unit."""
 
