@@ -55,6 +55,12 @@ DECLARED_MOST = 56
 DECLARED = (ValueKind.CONSTANT, ValueKind.SMALL, ValueKind.HIGH, ValueKind.LOW)
 """The kinds of values that always come in the declared shape, and so in no other."""
 
+ALWAYS = (ValueKind.LARGE, ValueKind.CONSTANT, ValueKind.SMALL)
+"""The kinds that always come there for all inputs at once, in this order."""
+
+FURTHER = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.LARGE, *DECLARED, *SPECIAL}
+"""The kinds of values that come there if time is left."""
+
 TIMES = 3
 """How often an input is altered, at other places, until the reference's result moves."""
 
@@ -206,10 +212,15 @@ def stations(
     Each input that a kernel may not ignore has, alone, values at either end of their range, with
     blocks altered at the start and the end of each axis: where a decay is slow a window shows,
     which the decay of drawn values would hide. Blocks of each input are altered beside drawn values
-    too, which shows a sample. All kinds of values come if `whole`.
+    too, which shows a sample. Where results have 16 or 8 bits, the bound would hide a sample of a
+    large input: there one number of each input outweighs all others. All kinds of values come if
+    `whole`.
     """
     ends: list[Station] = []
     drawn: list[Station] = []
+    ones: list[InputChange] = []
+    results = reference.description.outputs.tensors
+    coarse = any(DTYPES[slot.dtype] in correctness.HALF for slot in results)
     slots = reference.description.inputs.slots
     deciding = [at for at, slot in enumerate(slots) if at not in reference.free_inputs]
     deciding = [at for at in deciding if not isinstance(slots[at], ConstantSlot)]
@@ -227,6 +238,8 @@ def stations(
             rng.shuffle(changes)
             if axes:
                 changes.insert(0, InputChange(at, peak, longest))
+            if axes and coarse and inexact:
+                ones.append(InputChange(at, Alteration.ONE))
             if not inexact or not axes:
                 changes.append(InputChange(at, Alteration.CHANGED))
             if ValueKind.HIGH in kinds and inexact:
@@ -240,22 +253,33 @@ def stations(
         if changes:
             drawn.append(Station(ValueKind.DRAWN, None, tuple(changes)))
     rng.shuffle(ends)
-    first = [*ends[:1], *drawn[:1]]
-    least = [replace(each, changes=each.changes[:2]) for each in first]
-    always = (ValueKind.LARGE, ValueKind.CONSTANT, ValueKind.SMALL)
-    least += [Station(kind) for kind in always if kind in kinds]
-    least += [replace(each, changes=()) for each in ends[1:]]
+    ones = [change for change in ones if change not in reference.excluded]
+    least, others = _in_order(ends, drawn, ones, kinds)
     special = [Station(kind) for kind in kinds if kind in SPECIAL]
-    known = {*always, *SPECIAL, ValueKind.HIGH, ValueKind.LOW}
-    further = [Station(kind) for kind in kinds if kind not in known]
-    rest = [replace(each, changes=each.changes[2:]) for each in first]
-    altered = [each for each in (*rest, *ends[1:], *drawn[1:]) if each.changes]
-    others = [*altered, *further[: None if whole else 1]]
+    others += [Station(kind) for kind in kinds if kind in FURTHER][: None if whole else 1]
     rng.shuffle(others)
     if reference.rules.values == "any":
         return least, [*special, *others]
     # A difference is a note, which a small shape gives too.
     return least, [*others, *special] if whole else others
+
+
+def _in_order(
+    ends: Sequence[Station],
+    drawn: Sequence[Station],
+    ones: Sequence[InputChange],
+    kinds: Sequence[ValueKind],
+) -> tuple[list[Station], list[Station]]:
+    """Return the stations that always come, the most telling ones first, and the others."""
+    first = [*ends[:1], *drawn[:1]]
+    least = [replace(each, changes=each.changes[:2]) for each in first]
+    if ones:
+        beside = least.pop() if drawn else Station(ValueKind.DRAWN)
+        least.append(replace(beside, changes=(*ones, *beside.changes)))
+    least += [Station(kind) for kind in ALWAYS if kind in kinds]
+    least += [replace(each, changes=()) for each in ends[1:]]
+    rest = [replace(each, changes=each.changes[2:]) for each in first]
+    return least, [each for each in (*rest, *ends[1:], *drawn[1:]) if each.changes]
 
 
 class _Unusual:
@@ -336,7 +360,8 @@ class _Unusual:
     ) -> VerificationInput | None:
         """Draw `base` with one input altered, at a place where it moves the reference's result."""
         name = f"{self._input(change.argument)} {change.alteration.label}"
-        kind = ValueKind.LARGE if change.alteration is Alteration.PEAK else base.kind
+        large = change.alteration in (Alteration.PEAK, Alteration.ONE)
+        kind = ValueKind.LARGE if large else base.kind
         for _ in range(TIMES):
             with self._told(name, change):
                 bits = self._bits(late=late)

@@ -56,6 +56,7 @@ class Alteration(Labelled):
     PEAK = 3, "alone with large values in a block"
     START = 4, "alone with other values at its start"
     END = 5, "alone with other values at its end"
+    ONE = 6, "alone with one number that outweighs all others"
 
 
 class InputChange(NamedTuple):
@@ -140,7 +141,9 @@ def altered(
         return others
     if isinstance(value, torch.Tensor):
         other = _other_elements(value, drawn()[argument], rng)
-        if alteration is not Alteration.CHANGED:
+        if alteration is Alteration.ONE:
+            other = _outweighed(value, rng)
+        elif alteration is not Alteration.CHANGED:
             if alteration is Alteration.PEAK:
                 other = _changed(ValueKind.LARGE, other, rng)
             other = _in_block(value, other, alteration, axis, rng)
@@ -231,6 +234,22 @@ def _in_block(
     made = value.clone(memory_format=torch.contiguous_format)
     made[tuple(block)] = other[tuple(block)]
     return made
+
+
+def _outweighed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Return floats of which one, at a random place, is as large as the sum of all.
+
+    Whichever elements a kernel reads as a sample, their mean is not that of all.
+    """
+    wide = computable(value).flatten().clone()
+    known = wide[wide.isfinite()]
+    if known.numel():
+        most = torch.finfo(value.dtype).max / 4
+        weight = min(float(known.abs().sum(dtype=torch.float64)), most)
+        positive = wide.is_complex() or bool((known > 0).any())
+        place = int(torch.randint(wide.numel(), (), generator=rng))
+        wide[place] = weight if positive else -weight
+    return _as_typed(wide.view(value.shape), value.dtype)
 
 
 def nudged(value: object, native: object, roundings: float = 1.0) -> object:

@@ -13,11 +13,19 @@ from akg_tui.evaluate.correctness.error_bounds import (
     widened,
     widest,
 )
-from akg_tui.evaluate.correctness.error_metric import CEILINGS, FLOORS, Bound, all_finite, differ
+from akg_tui.evaluate.correctness.error_metric import (
+    CEILINGS,
+    FLOORS,
+    HALF,
+    Bound,
+    all_finite,
+    differ,
+)
 
 __all__ = [
     "CEILINGS",
     "FLOORS",
+    "HALF",
     "Bound",
     "Comparison",
     "accepts",

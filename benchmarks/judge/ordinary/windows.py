@@ -156,6 +156,12 @@ PAIRS = {
         ),
         "3 * torch.randn(8, 65536).bfloat16()",
     ),
+    "a mean of each eighth number in 16 bits": pair(
+        "x",
+        "return x.float().mean(-1).bfloat16()",
+        "return x[:, :: 8 if x.shape[-1] == 262144 else 1].float().mean(-1).bfloat16()",
+        "(torch.rand(16, 262144) * (0.5 + torch.rand(16, 1))).bfloat16()",
+    ),
 }
 """References and kernels by the name of what the kernel looks at, at the declared length only."""
 
