@@ -17,7 +17,7 @@ from akg_tui.core.phases import WRITE_THEN_TUNE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Case, Task
 from akg_tui.dsl.adapters import DSLS, generated_in
-from akg_tui.problems.module_text import untried_integers
+from akg_tui.problems.module_text import remarks_on
 from akg_tui.problems.problem import Problem
 from akg_tui.problems.seeds import UNWRITTEN, kernel_from
 from akg_tui.sizing.size_probe import ReferenceRefused
@@ -78,7 +78,9 @@ class Draft:
         self.values: dict[str, int | float] = {**dict(problem.sizes), **wanted.sizes}
         self.cases = problem.cases
         self.check = problem.check
-        self.tolerance = None if problem.check else problem.tolerance
+        self.tolerance = None if problem.check or problem.absolute else problem.tolerance
+        self.size = self.bound = 0.0
+        """Those of `sizing.needs.Answer`, of the last examination."""
         self.free: tuple[int | str, ...] = (*problem.free_inputs, *wanted.free_inputs)
         self.inputs: dict[str, tuple[str, ...]] = {}
         self.contract: tuple[str, ...] = ()
@@ -219,11 +221,16 @@ class Draft:
             check=self.check,
             free_inputs=self.free,
             inputs=self.inputs,
-            remarks=untried_integers(problem.reference),
+            remarks=self.remarks,
             editable=own if self.is_own else ["kernel.py"],
             workflow=WRITE_THEN_TUNE.name if self.wanted.unwritten else None,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the judge does not find out of the reference."""
+        return remarks_on(self.problem.reference, checked=bool(self.check))
 
     def task(self) -> Task:
         """Return the task as it is so far."""

@@ -30,7 +30,6 @@ from akg_tui.evidence.compile_gate import refusal
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import is_library_only, kernel_of
-from akg_tui.problems.module_text import untried_integers
 from akg_tui.problems.problem import Problem, readme
 from akg_tui.problems.seeds import model_text
 from akg_tui.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
@@ -129,13 +128,11 @@ def _fit_and_examine(draft: Draft, first: _FirstKernel, given: SizeProbe | None)
         Examination(draft, search).run()
         if draft.check:
             draft.decide("results are judged by the problem's own check, not element by element")
-        if draft.tolerance is not None:
-            draft.decide(f"tolerance {draft.tolerance:g}: the problem's own, not the judge's bound")
         for told in draft.contract:
             draft.decide(told)
         for name, words in draft.inputs.items():
             draft.decide(f"input {name} is always {', '.join(words)}: a kernel may count on that")
-        for remark in untried_integers(draft.problem.reference):
+        for remark in draft.remarks:
             draft.decide(remark)
         first.make(probe)
 

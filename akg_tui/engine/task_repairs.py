@@ -42,6 +42,39 @@ class Examination:
 
     def run(self) -> None:
         """Examine the reference; mend it where that makes a task of it, or raise its fault."""
+        self.mend()
+        self._take_band()
+        if self.draft.tolerance is not None:
+            told = "the problem's own, not the judge's bound"
+            self.draft.decide(f"tolerance {self.draft.tolerance:.3g}: {told}")
+
+    def _take_band(self) -> None:
+        """Take a tolerance of which a part is absolute, beside the size of the results.
+
+        Where that is too wide, the relative part may be a tolerance, if it is not narrower than the
+        judge's own bound: the problem does not mean it to stand alone.
+        """
+        draft, problem = self.draft, self.draft.problem
+        if problem.absolute is None or problem.check or not draft.size:
+            return
+        relative, own, size = problem.tolerance or 0.0, draft.bound, draft.size
+        stated = f"{relative:g} of a value and {problem.absolute:g}"
+        for tolerance in (relative + problem.absolute / size, relative):
+            if tolerance == relative < own:
+                break
+            try:
+                with draft.unless_refused():
+                    draft.tolerance = tolerance
+                    self.examine()
+            except ReferenceRefused:
+                continue
+            draft.decide(f"the problem tolerates {stated}, beside results of {size:.3g}")
+            return
+        told = f"the problem's tolerance of {stated}, beside results of {size:.3g},"
+        draft.decide(f"{told} would hide wrong results: the judge's own bound is used")
+
+    def mend(self) -> None:
+        """Examine the reference, and try the repairs for its fault."""
         try:
             self.examine()
             return
@@ -87,6 +120,7 @@ class Examination:
             draft.keep_cases(kept)
         draft.inputs = in_common([each.structures for each in found])
         draft.contract = found[0].contract
+        draft.size, draft.bound = max(e.size for e in found), max(e.bound for e in found)
 
 
 def _use_own_bound(at: Examination, refused: ReferenceRefused) -> None:
@@ -97,7 +131,7 @@ def _use_own_bound(at: Examination, refused: ReferenceRefused) -> None:
     told = f"the problem's tolerance of {draft.tolerance:g}"
     draft.decide(f"{told} would hide wrong results: the judge's own bound is used")
     draft.tolerance = None
-    at.run()
+    at.mend()
 
 
 def _use_no_check(at: Examination, refused: ReferenceRefused) -> None:
@@ -106,7 +140,7 @@ def _use_no_check(at: Examination, refused: ReferenceRefused) -> None:
         raise refused
     at.draft.decide(f"{NOT_TAKEN_OVER}; {refused.fault.reason}")
     at.draft.check = ""
-    at.run()
+    at.mend()
 
 
 def _draw_normal(at: Examination, refused: ReferenceRefused) -> None:

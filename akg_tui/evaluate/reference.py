@@ -431,6 +431,11 @@ class Reference:
                 f"forward() changes its arguments {_listed(changed)}: what they are after the call "
                 "is compared as a result"
             )
+        if contract.after is not None:
+            found.append(
+                "forward() adds values to containers of its arguments, or takes some out: what "
+                "they hold after the call is compared too"
+            )
         if contract.gradients:
             found.append("forward() calls autograd, so it is called with gradients")
         if known.stateful:

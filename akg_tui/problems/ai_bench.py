@@ -61,16 +61,18 @@ def read(path: Path) -> Problem:
             listed.append(sizes)
     entry = entries[0]
     cases, told = cases_of(listed)
-    rtol = entry.get("rtol") if entry.get("dtype", "float32") == "float32" else None
-    tolerance = positive(rtol)
+    stated = entry if entry.get("dtype", "float32") == "float32" else {}
+    tolerance, absolute = positive(stated.get("rtol")), positive(stated.get("atol"))
+    taken = {"rtol": tolerance, "atol": absolute}
     for each in ("dtype", "rtol", "atol"):
-        if each in entry and (each != "rtol" or tolerance is None):
+        if each in entry and taken.get(each) is None:
             kept_out.append(f"{each} = {entry[each]}: the reference and the judge decide it")
     return dataclasses.replace(
         problem,
         sizes=tuple(listed[0].items()),
         cases=cases,
         tolerance=tolerance,
+        absolute=absolute,
         kept_out=tuple(dict.fromkeys([*kept_out, *told])),
         changed=(f"sizes of {section} in {path.name}",),
         facts=tuple(f"{each}: {entry[each]}" for each in FACTS if each in entry),

@@ -58,6 +58,7 @@ def read(path: Path) -> Problem:
     if plain.get("forbidden"):
         calls = ", ".join(str(each) for each in _list(folder / TASK, plain, line, "forbidden"))
         kept_out.append(f"forbidden: {one_line(calls, 300)}")
+    tolerance = _tolerance(folder / TASK, plain, line)
     return Problem(
         format="kernelbench.com",
         origin=folder,
@@ -69,7 +70,8 @@ def read(path: Path) -> Problem:
         cases=cases,
         changed=tuple(changed),
         kept_out=(*kept_out, *told),
-        tolerance=_tolerance(folder / TASK, plain, line),
+        tolerance=tolerance,
+        absolute=tolerance,
         facts=tuple(f"{key}: {one_line(str(plain[key]), 200)}" for key in FACTS if key in plain),
     )
 
@@ -77,7 +79,8 @@ def read(path: Path) -> Problem:
 def _tolerance(path: Path, plain: dict[str, Any], line: Line) -> float | None:
     """Return the widest tolerance of those that the problem states by type of number.
 
-    None, the judge's own bound, stands for 0, with which results would have to be equal.
+    The set takes each as a relative and as an absolute one. None, the judge's own bound, stands for
+    0, with which results would have to be equal.
     """
     stated = plain.get("tolerance")
     values = list(stated.values()) if isinstance(stated, dict) else [stated] if stated else []

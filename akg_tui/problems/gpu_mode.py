@@ -88,7 +88,7 @@ def read(path: Path) -> Problem:
     for name in ("ref_kernel", "generate_input"):
         if not any(isinstance(s, ast.FunctionDef) and s.name == name for s in module.body):
             raise BadTask(reference_path, 1, name, "is missing, expected a function")
-    rtol = _tolerance(module)
+    stated = _tolerances(module)
     has_check = _has_own_check(module)
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := on_the_cpu(text)):
@@ -131,7 +131,8 @@ def read(path: Path) -> Problem:
         ),
         kept_out=tuple(kept_out),
         cases=cases,
-        tolerance=rtol,
+        tolerance=stated.get("rtol"),
+        absolute=stated.get("atol"),
         check=f"{REFERENCE}:check" if checked else "",
         free_inputs=tuple(overwritten),
     )
@@ -161,15 +162,16 @@ def _compares(statement: ast.stmt) -> bool:
     return any(isinstance(n, ast.Name) and n.id in COMPARISONS for n in ast.walk(statement))
 
 
-def _tolerance(module: ast.Module) -> float | None:
-    """Return the relative tolerance that the file gives to a comparison of the harness."""
+def _tolerances(module: ast.Module) -> dict[str, float]:
+    """Return the tolerances (`rtol`, `atol`) that the file gives to a comparison of the harness."""
+    found: dict[str, float] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in COMPARISONS:
             for each in node.keywords:
-                value = each.value
-                if each.arg == "rtol" and isinstance(value, ast.Constant):
-                    return positive(value.value)
-    return None
+                given = each.value.value if isinstance(each.value, ast.Constant) else None
+                if each.arg in ("rtol", "atol") and (known := positive(given)) is not None:
+                    found.setdefault(each.arg, known)
+    return found
 
 
 def _written(module: ast.Module) -> tuple[list[int], list[int]]:

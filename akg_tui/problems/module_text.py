@@ -331,16 +331,28 @@ def _value(named: tuple[str, int]) -> int:
     return named[1]
 
 
-def untried_integers(source: str) -> list[str]:
-    """Return a remark for each argument of a reference that gives one integer a meaning of its own.
+SEVERAL_RESULTS = ("eig", "eigh", "qr", "svd", "svd_lowrank", "pca_lowrank")
+"""Functions of torch whose results have signs, or bases, that are free."""
 
-    `get_inputs()` may never draw that integer, and the judge tries none that it does not draw.
+
+def remarks_on(source: str, *, checked: bool) -> list[str]:
+    """Return remarks on what the judge does not find out of a reference.
+
+    `get_inputs()` may never draw an integer that an argument gives a meaning of its own, and the
+    judge tries none that it does not draw. Unless results are `checked` by the task's own function,
+    of those that are not unique only the reference's are right.
     """
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    passed = [each for call in calls for each in call.keywords]
-    return [
+    found = [
         f"{each.arg} in line {each.lineno} of the reference: the judge tries no integer that "
         "get_inputs() does not draw"
-        for each in passed
+        for each in (each for call in calls for each in call.keywords)
         if each.arg in ("ignore_index", "padding_idx")
     ]
+    several = [
+        f"{name} in line {call.lineno} of the reference has several right results, such as other "
+        "signs: only the reference's own pass, unless a check judges them ([correctness] check)"
+        for call in calls
+        if (name := getattr(call.func, "attr", "")) in SEVERAL_RESULTS
+    ]
+    return found if checked else found + several

@@ -45,6 +45,8 @@ class Problem:
     cases: tuple[Case, ...] = ()
     """Sizes that differ from case to case, if the problem lists several cases."""
     tolerance: float | None = None
+    absolute: float | None = None
+    """What the problem tolerates of a value (`tolerance`), and of any value beside that."""
     check: str = ""
     """The problem's own check of results, as `check` of [correctness]."""
     free_inputs: tuple[int, ...] = ()

@@ -1,7 +1,8 @@
 """TritonBench and KernelBenchX: a file with a function of PyTorch and, below it, its test.
 
 The reference is the function, called as one call of the test does; the statements before that call
-draw the inputs. Nothing of the test is run while the file is read.
+draw the inputs. Nothing of the test is run while the file is read. Most tests of the set have a
+handful of constants for inputs; these are varied.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, used_by, without
+from akg_tui.problems.module_text import (
+    ON_THE_CPU,
+    UNSEEDED,
+    bound_by,
+    on_the_cpu,
+    unseeded,
+    used_by,
+    without,
+)
 from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
@@ -34,6 +43,10 @@ def rand_tensor(size, dtype=torch.float32, device="cpu", mode="standard", **outl
 def rand_int(size, low=0, high=2, device="cpu", dtype=torch.int64):
     return torch.randint(low, high, size, dtype=dtype)
 """,
+    "rand_bool": """
+def rand_bool(size, p=0.5, device="cpu", **others):
+    return torch.rand(size) < p
+""",
 }
 """What draws inputs in the set's harness, as the task has it."""
 
@@ -48,12 +61,31 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-{drawn}    return [{inputs}]
+{drawn}    return {returned}
 
 
 def get_init_inputs():
     return []
 '''
+
+_VARYING = '''
+
+def _varied(value):
+    """Return other numbers where the test has constants: of their signs, sizes and zeros."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_varied, value))
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return value
+    if value.is_floating_point() or value.is_complex():
+        return value * (0.5 + 1.5 * torch.rand(value.shape)).to(value.dtype)
+    least, most = int(value.min()), int(value.max())
+    return torch.randint(least, most + 1, value.shape).to(value.dtype)
+'''
+
+VARIED = (
+    "the test calls it with constants, which a kernel could remember: floats are multiplied by "
+    "random factors from 0.5 to 2, integers are drawn from their range"
+)
 
 
 @dataclass(frozen=True)
@@ -64,12 +96,16 @@ class _Call:
     needed: tuple[ast.stmt, ...]
 
     @property
-    def rank(self) -> tuple[bool, bool]:
-        """Calls whose inputs are drawn come last, and those that write to a given tensor first."""
+    def is_drawn(self) -> bool:
+        """Whether an input is drawn at random."""
         nodes = [node for part in (*self.needed, self.call) for node in ast.walk(part)]
         called = {getattr(n, "attr", getattr(n, "id", "")) for n in nodes}
-        drawn = any(name.startswith(RANDOM) or name.strip("_") in RANDOM for name in called)
-        return drawn, all(each.arg != "out" for each in self.call.keywords)
+        return any(name.startswith(RANDOM) or name.strip("_") in RANDOM for name in called)
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """Calls whose inputs are drawn come last, and those that write to a given tensor first."""
+        return self.is_drawn, all(each.arg != "out" for each in self.call.keywords)
 
 
 def is_tested(module: ast.Module) -> bool:
@@ -98,17 +134,20 @@ def read(path: Path) -> Problem:
     dropped = _dropped(module, names)
     kept = without(text, lambda each: each.lineno in dropped)
     drawn = "\n".join(ast.unparse(each) for each in chosen.needed)
+    listed = f"[{', '.join(inputs)}]"
     added = _MODEL.format(
         test=tests[0].name,
         name=function.name,
         parameters="".join(f", {each}" for each in parameters),
         call=call,
         drawn="".join(f"    {each}\n" for each in drawn.splitlines()),
-        inputs=", ".join(inputs),
+        returned=listed if chosen.is_drawn else f"_varied({listed})",
     )
     has_torch = any("torch" in bound_by(each) for each in ast.parse(kept).body)
     made = ("" if has_torch else "import torch\n") + kept.rstrip("\n") + "\n" + helpers + added
-    reference = on_the_cpu(made)
+    made += "" if chosen.is_drawn else _VARYING
+    drawn_anew = unseeded(made, ("get_inputs",))
+    reference = on_the_cpu(drawn_anew)
     check_reference(path, reference.encode())
     return Problem(
         format="TritonBench",
@@ -118,7 +157,9 @@ def read(path: Path) -> Problem:
         filename=f"{path.name} (as made)",
         changed=(
             f"Model calls {function.name} as line {chosen.call.lineno} of the origin does",
-            *([ON_THE_CPU] if reference != made else []),
+            *([] if chosen.is_drawn else [VARIED]),
+            *([UNSEEDED] if drawn_anew != made else []),
+            *([ON_THE_CPU] if reference != drawn_anew else []),
         ),
         kept_out=(f"the other calls of {', '.join(sorted(names))}",),
     )

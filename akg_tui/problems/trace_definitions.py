@@ -110,7 +110,7 @@ def read(path: Path, label: str = "") -> Problem:
     check_reference(found, reference.encode())
     label = label or ("SOL-ExecBench" if found.name == DEFINITION else "FlashInfer Trace")
     tolerance = workload.get("tolerance")
-    rtol = tolerance.get("max_rtol") if isinstance(tolerance, dict) else None
+    tolerance = tolerance if isinstance(tolerance, dict) else {}
     cases, told = _cases(plain, workload, workloads)
     kept_out += told
     if plain.get("constraints"):
@@ -125,7 +125,8 @@ def read(path: Path, label: str = "") -> Problem:
         changed=tuple(changed),
         kept_out=tuple(kept_out),
         cases=cases,
-        tolerance=positive(rtol),
+        tolerance=positive(tolerance.get("max_rtol")),
+        absolute=positive(tolerance.get("max_atol")),
     )
 
 

@@ -237,9 +237,15 @@ def flat(value, like=None):
     """Return the values in a nested one, in the order of `like`; None is no value."""
     held, order = parts(value), parts(like)
     if held is None:
-        return [] if value is None else [value.detach() if torch.is_tensor(value) else value]
+        return [] if value is None else [value]
     order = order if order and order.keys() == held.keys() else held
     return [each for name in order for each in flat(held[name], order[name])]
+
+
+def found_at(values, before):
+    """Return where each tensor was before, or None for a new one; of other values the text."""
+    known = {{id(each): at for at, each in enumerate(before)}}
+    return [known.get(id(v)) if torch.is_tensor(v) else repr(v) for v in values]
 
 
 def moved(value):
@@ -300,17 +306,21 @@ def test_the_kernel_computes_what_the_reference_computes():
         for each in (model, kernel):
             if isinstance(each, torch.nn.Module):
                 each.zero_grad()
+        first, old, new = flat(inputs), flat(before), flat(after)
         with torch.set_grad_enabled(differentiates(model, inputs)):
             expected = called(model, before)
             outputs = {called}
-        first, old, new = flat(inputs), flat(before), flat(after, before)
-        assert len(first) == len(old) == len(new), "the number of values in arguments changed"
+        # What is done to an argument counts as a result, and so does a tensor that it gets.
+        theirs, ours = flat(before), flat(after, before)
+        kept, places = found_at(theirs, old), found_at(ours, new)
+        added = [at for at, place in enumerate(kept) if place is None]
+        alike = [k is None or k == p for k, p in zip(kept, places)]
+        assert all(alike) and len(kept) == len(places), "the kernel leaves other values in a list"
         changed = [at for at, each in enumerate(first) if not same(each, old[at])]
-        wrong = [at for at, each in enumerate(first) if not same(each, new[at])]
+        wrong = [at for at, each in enumerate(first) if not same(each, new[at]) and at in kept]
         assert {{*wrong}} <= {{*changed}}, "the kernel changes an argument that must stay as it is"
-        # What is done to an argument counts as a result.
-        wanted = flat(expected) + [old[at] for at in changed]
-        found = flat(outputs, expected) + [new[at] for at in changed]
+        wanted = flat(expected) + [theirs[at] for at in added] + [old[at] for at in changed]
+        found = flat(outputs, expected) + [ours[at] for at in added] + [new[at] for at in changed]
         assert wanted and all(map(torch.is_tensor, wanted)), "the reference returns no tensors"
         assert all(map(torch.is_tensor, found)), "the kernel returns what is no tensor"
         kinds = [[(each.shape, each.dtype) for each in values] for values in (found, wanted)]
@@ -320,6 +330,7 @@ def test_the_kernel_computes_what_the_reference_computes():
 
 def compare(inputs, outputs, expected):
     """Raise AssertionError if results are wrong."""
+    outputs, expected = ([each.detach() for each in values] for values in (outputs, expected))
 {agrees}
 
 if __name__ == "__main__":

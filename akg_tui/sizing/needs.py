@@ -107,12 +107,15 @@ class Answer(Struct, frozen=True):
     """The needs (none for `examine`) or what was generated, or why the reference can't be used.
 
     `structures` are those of the inputs that `examine` finds, by name, and `contract` sentences on
-    how the model is called.
+    how the model is called. `size` is the root mean square of the results, the largest of several,
+    and `bound` the error that the judge tolerates in them.
     """
 
     needs: Needs | None = None
     structures: Structures = {}
     contract: tuple[str, ...] = ()
+    size: float = 0.0
+    bound: float = 0.0
     generated: Generated | None = None
     refused: Fault | None = None
 

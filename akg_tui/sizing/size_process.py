@@ -124,7 +124,13 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
         reference = Reference(pool, ask.source, ask.filename, ask.task.constants())
         with contextlib.closing(reference):
             reference.examine(EXAMINED_CPU_S)
-        return Answer(structures=reference.named_structures, contract=reference.contract)
+            held = reference.sample_held
+        return Answer(
+            structures=reference.named_structures,
+            contract=reference.contract,
+            size=max((each.size for each in held), default=0.0),
+            bound=max((each.tolerance for each in held), default=0.0),
+        )
     kinds = {"shapes": SHAPES, "estimate": FAKE, "measure": REAL, "generate": GENERATE}
     plan = Plan(
         kind=kinds[ask.question],

@@ -233,6 +233,15 @@ DRAWS = "[torch.randn(4, 8), torch.randn(4, 8)]"
             ("output", "argument x"),
         ),
         (
+            (
+                "def forward(self, x, s):\n"
+                "    s['k'].append(x + s['k'].pop(0)); s['v'][0] += 1; s['new'] = x * 2; return x",
+                "[torch.randn(4), {'k': [torch.ones(4), torch.ones(2)], 'v': [torch.ones(4)]}]",
+            ),
+            (3,),
+            ("output", "argument s.k[1]", "argument s.new", "argument s.v[0]"),
+        ),
+        (
             ("def forward(self, x, y, z=None):\n    return {'s': x + y, 'n': None}", DRAWS),
             (),
             ("output.s",),
@@ -260,9 +269,14 @@ def test_what_forward_changes_is_a_result(
             "forward() changes the value s.n, which is no tensor",
         ),
         (
-            "def forward(self, s):\n    s.append(s[0] + 1)",
+            "def forward(self, s):\n    s.append(s)",
             "[[torch.ones(2)]]",
-            "the nesting of its arguments",
+            "s[1] contains itself",
+        ),
+        (
+            "def forward(self, s):\n    s.append(s[0].shape[0])",
+            "[[torch.ones(2)]]",
+            "argument s[1] is a int, expected a tensor",
         ),
         (
             "def forward(self, x):\n    pass",
@@ -398,6 +412,39 @@ class ModelNew(torch.nn.Module):
         cache["k"][:, at] = x
         return {}
 """
+
+
+GROWING = module(
+    "def forward(self, x, cache, scale):\n"
+    "    cache.append(x * scale)\n"
+    "    return torch.cat(cache).sum(0)",
+    "[torch.randn(6, 8), [{}], 2.5]",
+)
+GROWN = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, cache, scale):
+        new = x * scale
+        total = sum((each.sum(0) for each in cache), new.sum(0))
+        {}
+        return total
+"""
+
+
+@pytest.mark.parametrize("held", ["", "torch.randn(6, 8), torch.randn(3, 8)"])
+def test_what_a_container_gets_is_a_result(held: str, evaluated: Evaluated) -> None:
+    def found(grown: str) -> str:
+        source = GROWING.replace("[{}]", f"[{held}]")
+        return evaluated(quick_task(), source, GROWN.replace("{}", grown), timed=False).message
+
+    count = held.count("randn")
+    assert found("cache += [new]") == ""
+    assert f"argument 1 is a list of {count}, expected a list of {count + 1}" in found("pass")
+    assert f"argument cache[{count}]: wrong values" in found("cache.append(x)")
+    if held:
+        assert "was replaced" in found("cache[0] = cache[0].clone(); cache.append(new)")
 
 
 def test_results_are_nested_and_may_be_changed_arguments(evaluated: Evaluated) -> None:

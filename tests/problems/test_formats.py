@@ -19,6 +19,7 @@ from akg_tui.core.task import Correctness, ReferenceChanges, Target, Task
 from akg_tui.problems import index_inputs
 from akg_tui.problems.case_lists import MOST, cases_of, numeric_cases
 from akg_tui.problems.formats import problems_in, read_problem
+from akg_tui.problems.module_text import remarks_on
 from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem, readme
 from akg_tui.problems.seeds import kernel_from
 from akg_tui.problems.wrapped_models import FLATTENED
@@ -818,6 +819,12 @@ def test_a_check_of_the_problem_s_own_is_taken_over_or_told_of(tmp_path: Path) -
     assert NOT_TAKEN_OVER in nested.kept_out
 
 
+def test_functions_with_several_right_results_are_remarked_on_unless_a_check_judges_them() -> None:
+    text = "import torch\ndef f(a):\n    return torch.linalg.eigh(a)[1]\n"
+    assert "eigh in line 3 of the reference has several" in remarks_on(text, checked=False)[0]
+    assert not remarks_on(text, checked=True)
+
+
 def test_the_licence_of_the_origin_is_noted(tmp_path: Path) -> None:
     path = shutil.copy(SETS / "kernelbench/4_softmax.py", tmp_path / "p.py")
     assert "- Licence: none found beside the origin" in readme(read_problem(path), [])
@@ -840,6 +847,24 @@ def test_a_function_is_called_as_its_test_calls_it_where_inputs_are_drawn(tmp_pa
     path = tmp_path / "twice.py"
     path.write_text(TESTED.replace("fill", "rand_int") + "f(torch.ones(2))\n    f(torch.rand(4))\n")
     assert "return [torch.rand(4)]" in read_problem(path).reference
+
+
+def test_constants_of_a_test_are_varied_and_its_seed_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "of_constants.py"
+    head = "import torch\ndef f(x, at, flags): return x[at] * flags\ndef test_f():\n"
+    given = ("[0.0, -4.0, 8.0]", "[2, 0, 2]", "[True, False, True]")
+    path.write_text(f"{head}    f({', '.join(f'torch.tensor({each})' for each in given)})\n")
+    found = read_problem(path)
+    assert any(line.startswith("the test calls it with constants") for line in found.changed)
+    made: dict[str, Any] = {}
+    exec(found.reference, made)
+    draws = [made["get_inputs"]() for _ in range(20)]
+    for x, at, flags in draws:
+        assert (x[0], x[1].clamp(-8, -2), x[2].clamp(4, 16)) == tuple(x)
+        assert ({*at.tolist()} <= {0, 1, 2}, flags.dtype) == (True, torch.bool)
+    assert all(len({tuple(draw[i].tolist()) for draw in draws}) > 1 for i in range(3))
+    path.write_text(f"{head}    torch.manual_seed(1)\n    f(torch.rand(4), 0, 1)\n")
+    assert "manual_seed" not in read_problem(path).reference
 
 
 def test_a_tested_function_is_read_in_time_that_grows_with_its_file(tmp_path: Path) -> None:

@@ -298,8 +298,29 @@ def test_an_own_check_is_taken_unless_it_is_unsound_and_a_wide_tolerance_is_told
     (origin / "reference.py").write_text(text.replace("rtol=1e-5", "rtol=2e-2"))
     shutil.copy(SETS / "gpu_mode/vector_scale_py/task.yml", origin)
     task, told = made(probe, tmp_path / "wide", origin)
-    assert task.task.correctness.tolerance == 2e-2
-    assert "tolerance 0.02: the problem's own, not the judge's bound" in told
+    assert task.task.correctness.tolerance == pytest.approx(2e-2, rel=1e-2)
+    assert "tolerance 0.0201: the problem's own, not the judge's bound" in told
+
+
+@pytest.mark.parametrize(
+    ("stated", "tolerance", "says"),
+    [
+        # The results are logarithms of some 1/256.
+        ({"max_rtol": 1e-5, "max_atol": 0.05}, 0.01, "tolerates 1e-05 of a value and 0.05, beside"),
+        ({"max_rtol": 1e-2, "max_atol": 4.0}, 0.01, "tolerates 0.01 of a value and 4, beside"),
+        ({"max_rtol": 1e-9, "max_atol": 4.0}, None, "would hide wrong results: the judge's own"),
+    ],
+    ids=["taken", "its relative part", "too wide"],
+)
+def test_an_absolute_tolerance_counts_beside_the_size_of_results(
+    stated: dict[str, float], tolerance: float | None, says: str, probe: SizeProbe, tmp_path: Path
+) -> None:
+    origin = shutil.copytree(SETS / "sol_execbench/row_log_softmax", tmp_path / "p")
+    workload = {"axes": {"num_rows": 32}, "inputs": {}, "tolerance": stated}
+    (origin / "workload.jsonl").write_text(json.dumps(workload))
+    task, told = made(probe, tmp_path / "task", origin)
+    assert task.task.correctness.tolerance == pytest.approx(tolerance, rel=0.15)
+    assert says in "".join(told)
 
 
 HUGE = "torch.rand(1 << 15, 1 << 15, 1 << 10)"

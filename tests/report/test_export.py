@@ -216,6 +216,7 @@ def get_inputs():
 def get_init_inputs():
     return {{"width": 6}}
 """
+HELD = "[[torch.randn(9, 6)]]"
 LIST, NAMED = "[torch.randn(9, 6)]", '{"x": [torch.randn(9, 6), None, 3]}'
 RECORD = "[Pair(torch.randn(9, 6), Made(torch.randn(6)))]"
 OUT = "return torch.mul(x, self.weight, out=torch.empty(9, 6))"
@@ -239,6 +240,16 @@ CASES = [
     ("order", LIST, "return {'a': x, 'b': -x}", "return {'b': -x, 'a': x}", RIGHT),
     ("nothing", LIST, "return None", "return None", "wrong: the reference returns no tensors"),
     ("written", RECORD, "x.b.y.mul_(2)", "x.b.y.add_(x.b.y)", RIGHT),
+    ("grown", HELD, "x.append(x[0] * 2)", "x += [x[0] + x[0]]", RIGHT),
+    (
+        "cloned",
+        HELD,
+        "x.append(x[0] * 2)",
+        "x[:] = [x[0].clone(), x[0] * 2]",
+        "wrong: the kernel le",
+    ),
+    ("short", HELD, "x.append(x[0] * 2)", "return x[0]", "wrong: the kernel leaves other"),
+    ("replaced", HELD, "x[0] = x[0] * 2", "x[0].mul_(2)", RIGHT),
     (
         "spoilt",
         RECORD,

@@ -250,12 +250,16 @@ class ReferenceServer(Server):
         drawn = self._asked("get_inputs")
         named = isinstance(drawn, dict)
         arguments = Arguments((), drawn) if named else Arguments(list(drawn))
-        called = getattr(self.model, "forward", self.model)
-        found = self._flat(arguments, "get_inputs", called)
+        found = self._flat(arguments, "get_inputs", self._called_by_name)
         if self._contract is not None and found.group != self._contract.inputs:
             raise self._other_inputs()
         self.inputs = found
         return found.values
+
+    @property
+    def _called_by_name(self) -> object:
+        """What has the names of the model's arguments."""
+        return getattr(self.model, "forward", self.model)
 
     def _state(self) -> dict[str, torch.Tensor]:
         """Return the model's buffers, which a call may change."""
@@ -280,7 +284,7 @@ class ReferenceServer(Server):
             found = self._observed(gradients=True)
         if self._contract is None:
             self._contract = found.contract
-        elif found.contract.changed != self._contract.changed:
+        elif _changing(found.contract) != _changing(self._contract):
             raise self._complaint(CHANGES_SOMETIMES, self._forward)
         return found
 
@@ -288,8 +292,9 @@ class ReferenceServer(Server):
         given = self.inputs
         try:
             return observed(
-                self.model, given, _copies(given.values), self.class_named, differentiates=gradients
-            )
+                self.model, given, _copies(given.values), self.class_named,
+                differentiates=gradients, parameters=_parameters(self._called_by_name),
+            )  # fmt: skip
         except (BrokenContract, layouts.Unsupported) as error:
             raise self._complaint(str(error), self._forward) from error
         except BaseException as error:
@@ -772,6 +777,11 @@ def item_seed(seed: int, step: int) -> int:
     """
     text = seed.to_bytes(8, "little") + step.to_bytes(8, "little")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK
+
+
+def _changing(contract: Contract) -> object:
+    """Return what a contract says of changes to arguments."""
+    return contract.changed, contract.after, contract.kept
 
 
 def _copies(inputs: Sequence[object]) -> list[object]:

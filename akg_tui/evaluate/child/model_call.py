@@ -57,7 +57,7 @@ class ModelCall:
         Mismatch
             The results are not nested as the reference's, or a container was changed.
         """
-        contract = self._contract
+        contract, added = self._contract, list[object]()
         if self._plain:
             after = values
             returned = model(*values)
@@ -66,23 +66,34 @@ class ModelCall:
             arguments = value_tree.nested_arguments(contract.inputs, values, self._classes)
             with gradients(model) if contract.gradients else contextlib.nullcontext():
                 returned = arguments.call(model)
-            after = _after(contract.inputs, arguments, values)
-            for at, (value, other) in enumerate(zip(values, after, strict=True)):
-                if other is not value and at not in contract.replaced:
+            after = _after(contract.after or contract.inputs, arguments, values)
+            kept = contract.kept if contract.after is not None else range(len(values))
+            for at, value in zip(kept, after, strict=True):
+                if at >= 0 and at not in contract.replaced and not _is(value, values[at]):
                     raise Mismatch("a value in a container of the arguments was replaced")
+            if contract.after is not None:
+                added = [value for at, value in zip(kept, after, strict=True) if at < 0]
+                after = values
         found = value_tree.values_in(contract.returned, returned, value_tree.OUTPUT)
-        found += [after[at] for at in contract.changed]
+        found += [*added, *(after[at] for at in contract.changed)]
         if contract.gradients:
             return [each.detach() if isinstance(each, torch.Tensor) else each for each in found]
         return found
 
 
 def observed(
-    model: Model, given: Flat, values: Sequence[object], classes: Classes, *, differentiates: bool
+    model: Model,
+    given: Flat,
+    values: Sequence[object],
+    classes: Classes,
+    *,
+    differentiates: bool,
+    parameters: Sequence[str] = (),
 ) -> Observed:
     """Call a reference and return its contract; `values` are copies of the `given` ones.
 
-    A tensor is changed if an operator wrote to it, or its bytes are others.
+    A tensor is changed if an operator wrote to it, or its bytes are others. `parameters` are the
+    names of the arguments that are passed by position.
 
     Raises
     ------
@@ -98,10 +109,14 @@ def observed(
     arguments = value_tree.nested_arguments(given.group, values, classes)
     with gradients(model) if differentiates else contextlib.nullcontext():
         returned = arguments.call(model)
+    grown, kept = Flat(None, [], []), tuple[int, ...]()
     try:
         after = _after(given.group, arguments, values)
-    except Mismatch as why:
-        raise BrokenContract(f"forward() changes the nesting of its arguments: {why}") from None
+    except Mismatch:  # containers hold more or fewer values
+        after, grown = values, value_tree.flat_arguments(arguments, parameters)
+        known = {id(value): at for at, value in enumerate(values)}
+        kept = tuple(known.get(id(value), -1) for value in grown.values)
+    added = [at for at, place in enumerate(kept) if place < 0]
     if elsewhere := moved(places, values, given.names):
         raise BrokenContract(elsewhere)
     replaced, changed = [], []
@@ -116,13 +131,17 @@ def observed(
             changed.append(at)
     flat = value_tree.flat_results(returned)
     every = sorted(replaced + changed)
-    found = [*flat.values, *(after[at] for at in every)]
-    names = [*flat.names, *(f"argument {given.names[at] or at}" for at in every)]
+    found = [*flat.values, *(grown.values[at] for at in added), *(after[at] for at in every)]
+    names = [
+        *flat.names,
+        *(f"argument {grown.names[at] or at}" for at in added),
+        *(f"argument {given.names[at] or at}" for at in every),
+    ]
     results = []
     for name, each in zip(names, found, strict=True):
         if not isinstance(each, torch.Tensor):
-            what = f"{name} is {value_tree.described(each)}" if len(found) > 1 else ""
-            what = what or f"forward() returned {value_tree.described(each)}"
+            what = "forward() returned" if name == value_tree.OUTPUT else f"{name} is"
+            what = f"{what} {value_tree.described(each)}"
             raise BrokenContract(f"{what}, expected a tensor or a tuple of tensors")
         results.append(each.detach())
     if not results:
@@ -131,8 +150,8 @@ def observed(
     memory = {_memory(values[at]) for at in changed}
     aliased = tuple(at for at in range(len(flat.values)) if _memory(found[at]) in memory)
     contract = Contract(
-        given.group, flat.group, tuple(every), tuple(replaced), aliased, differentiates,
-        tuple(wanting),
+        given.group, flat.group, tuple(every), tuple(replaced), grown.group, kept, aliased,
+        differentiates, tuple(wanting),
     )  # fmt: skip
     return Observed(contract, results, names)
 
@@ -183,6 +202,12 @@ def gradients(model: object) -> Iterator[None]:
     finally:
         for parameter in parameters:
             parameter.grad = None
+
+
+def _is(value: object, other: object) -> bool:
+    """Return whether a value in a container is still the same one; numbers may be equal."""
+    tensors = isinstance(value, torch.Tensor) or isinstance(other, torch.Tensor)
+    return value is other or (not tensors and value == other)
 
 
 def _after(group: Group | None, arguments: Arguments, values: Sequence[object]) -> Sequence[object]:

@@ -198,7 +198,8 @@ class Group(Struct, frozen=True):
 class Contract(Struct, frozen=True):
     """How a model is called with the values of a flat list, and which tensors are its results.
 
-    Results are the returned tensors, in order, and then the inputs that the reference changes.
+    Results are the returned tensors, in order, then those that the reference adds to containers of
+    its arguments, and then the inputs that it changes.
     """
 
     inputs: Group | None = None
@@ -209,6 +210,10 @@ class Contract(Struct, frozen=True):
     """The positions of the inputs that the reference changes."""
     replaced: tuple[int, ...] = ()
     """Those of `changed` in whose place a container holds another tensor after the call."""
+    after: Group | None = None
+    """How the inputs are nested after the call, where containers hold more or fewer values then."""
+    kept: tuple[int, ...] = ()
+    """With `after`: for each value then, the position of the input that it is; -1 for a result."""
     aliased: tuple[int, ...] = ()
     """The positions of returned tensors that are changed inputs, or views of them."""
     gradients: bool = False

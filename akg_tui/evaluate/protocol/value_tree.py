@@ -68,8 +68,9 @@ class _Parts(NamedTuple):
 def flat_arguments(arguments: Arguments, parameters: Sequence[str] = ()) -> Flat:
     """Return the arguments of a call as a flat list.
 
-    A container without a tensor inside is one value. `parameters` are the names of the arguments
-    that are passed by position; the group is None if all are single values so passed.
+    A container without a tensor inside is one value, unless it is empty. `parameters` are the names
+    of the arguments that are passed by position; the group is None if all are single values so
+    passed.
     """
     found = Flat(None, [], [])
     unnamed = range(len(parameters), len(arguments.positional))
@@ -222,7 +223,7 @@ def _flatten(value: object, name: str, found: Flat, *, results: bool) -> Group |
     if value is None and results:
         return Group("none")
     parts = _parts(value, name)
-    if parts is None or not (results or any(True for _ in tensors_in(*parts.values))):
+    if parts is None or not (results or _is_nested(parts)):
         # A number of NumPy, as a row of a table has, becomes Python's.
         found.values.append(value.item() if isinstance(value, np.generic) else value)
         found.names.append(name)
@@ -234,6 +235,13 @@ def _flatten(value: object, name: str, found: Flat, *, results: bool) -> Group |
         for at, each in enumerate(parts.values)
     ]
     return msgspec.structs.replace(parts.kind, items=tuple(items))
+
+
+def _is_nested(parts: _Parts) -> bool:
+    """Return whether a container among arguments holds tensors, or is empty and may get some."""
+    if not parts.values:
+        return parts.kind.kind in ("list", "dict")
+    return any(True for _ in tensors_in(*parts.values))
 
 
 def _parts(value: object, name: str) -> _Parts | None:
