@@ -205,6 +205,30 @@ def summed(configs, **options):
 two = [triton.Config({"N": 4}), triton.Config({"N": 8})]
 warps = [triton.Config({"N": 4}, num_warps=warps, num_stages=warps) for warps in (2, 4)]
 """
+THREADS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import torch, triton, triton.language as tl
+
+together = threading.Barrier(4)
+
+
+@triton.jit
+def filled(o_ptr, value, N: tl.constexpr):
+    tl.store(o_ptr + tl.program_id(0) * N + tl.arange(0, N), value)
+
+
+def launched(value):
+    out = torch.zeros(1024, device="cuda")
+    together.wait()
+    filled[(256,)](out, value, N=4)
+    return out.unique().tolist()
+
+
+with ThreadPoolExecutor(4) as pool:
+    found = list(pool.map(launched, range(1, 9)))
+"""
 REFUSED = {
     "inline_asm": (
         "tl.inline_asm_elementwise('', '=r,r', [at], dtype=tl.int32, is_pure=True, pack=1)",
@@ -251,6 +275,7 @@ def names() -> list[str]:
         *REFUSED,
         "CUDA",
         "tuners",
+        "threads",
         *PATHS,
     ]
 
@@ -348,6 +373,9 @@ def main() -> None:
     found |= {name: outcome(*each) for name, each in BODIES.items()}
     found |= {name: outcome(text, "") for name, (text, _) in REFUSED.items()}
     found["tuners"] = tuners()
+    sys.setswitchinterval(1e-5)
+    results = module("threads", THREADS).found
+    found["threads"] = "" if results == [[value] for value in range(1, 9)] else str(results)
     module("wrapper", WRAPPER)
     found["CUDA"] = "" if torch.zeros(1).is_cpu else "it does not mean the host"
     for name in PATHS:

@@ -15,6 +15,7 @@ import functools
 import re
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -286,7 +287,7 @@ _mode: list[HostMode] = []
 
 
 def install(answering: HostDriver | None = None) -> None:
-    """Have CUDA mean the host in this thread, and in processes forked from it."""
+    """Have CUDA mean the host in this thread, those that start later, and forked processes."""
     if _mode:
         return
     driver.set_active(answering or HostDriver())
@@ -306,6 +307,13 @@ def install(answering: HostDriver | None = None) -> None:
     triton.testing.do_bench = triton.testing.do_bench_cudagraph = _benched
     _mode.append(HostMode())
     _mode[0].__enter__()
+    run = threading.Thread.run
+
+    def on_host_too(thread: threading.Thread) -> None:
+        with _mode[0] if _mode else contextlib.nullcontext():
+            run(thread)
+
+    threading.Thread.run = on_host_too  # type: ignore[method-assign]
 
 
 def _serve_operators() -> None:

@@ -14,6 +14,7 @@ import ast
 import functools
 import importlib
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -29,6 +30,9 @@ OUTSIDE = tuple(
     for name in ("libdevice", "cuda", "cuda.libdevice", "cuda.utils", "cuda.gdc")
 )
 """Modules with functions for one vendor's devices."""
+
+LAUNCHING = threading.RLock()
+"""Held for each launch: the interpreter knows one program at a time, whichever thread runs it."""
 
 STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)
 PREFIX = "_as_the_compiler_"
@@ -325,10 +329,11 @@ def correct_arguments() -> None:
 
     def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if not warmup:
-            executor = interpreter.GridExecutor(
-                function.rewrite(), function.arg_names, grid, function.pre_run_hooks
-            )
-            executor(*args, **kwargs)
+            with LAUNCHING:
+                executor = interpreter.GridExecutor(
+                    function.rewrite(), function.arg_names, grid, function.pre_run_hooks
+                )
+                executor(*args, **kwargs)
         return Launched(function, kwargs)
 
     interpreter._implicit_cvt = converted

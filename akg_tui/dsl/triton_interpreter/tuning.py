@@ -31,6 +31,11 @@ def correct_tuners() -> None:
 
 def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
     """Launch the kernel with the configuration `CONFIGURATIONS.number` of those left by pruning."""
+    with kernel_language.LAUNCHING:
+        return _tuned(tuner, args, kwargs)
+
+
+def _tuned(tuner: Any, args: Any, kwargs: Any) -> Any:
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     name = tuner.base_fn.__name__
     several = len(tuner.configs) > 1
