@@ -92,6 +92,7 @@ BODIES = {
         "h = N // 2\n    store(o_ptr + tl.arange(0, h), tl.zeros([h], tl.float32) + 1)",
         "torch.ones(32)",
     ),
+    "a constant's value": ("store(o_ptr + at, x * (N.value // 32))", "x * 2"),
     "a variable is a tensor": (
         "n = 0.0\n    for i in range(4):\n        n += i.to(tl.float32)\n"
         "    store(o_ptr + at, x * 0 + n.to(tl.bfloat16))",

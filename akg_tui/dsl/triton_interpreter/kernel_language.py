@@ -87,6 +87,12 @@ class Rewriter(interpreter.ASTTransformer):  # type: ignore[misc]
         plain = named and not node.keywords
         return _call("extreme", node, node.func, *node.args) if plain else node
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Have a constant, which the interpreter passes as it is, be its own value."""
+        self.generic_visit(node)
+        reads = node.attr == "value" and isinstance(node.ctx, ast.Load)
+        return _call("value", node, node.value) if reads else node
+
     def visit_For(self, node: ast.For) -> ast.AST:
         """Have the variable of a loop be a tensor, unless the loop is unrolled."""
         self.generic_visit(node)
@@ -128,6 +134,11 @@ def chained() -> Any:
     raise NotCompiled("simultaneous multiple comparison is not supported: use (a < b) & (b < c)")
 
 
+def value(constant: Any) -> Any:
+    """Return `constant.value`."""
+    return getattr(constant, "value", constant)
+
+
 def extreme(function: Callable[..., Any], *values: Any) -> Any:
     """Return `min` or `max` of values: of constants as in Python, of tensors for each element."""
     language = {min: "minimum", max: "maximum"}.get(function)
@@ -167,7 +178,7 @@ def _range(arg1: Any, arg2: Any = None, step: Any = None, **_: Any) -> range:
 
 def correct_text() -> None:
     """Rewrite kernels by `Rewriter`; patch the language once a launch, and completely."""
-    for function in (joined, negated, chained, extreme, counted):
+    for function in (joined, negated, chained, extreme, counted, value):
         setattr(interpreter, PREFIX + function.__name__, function)
     interpreter.FunctionRewriter.ast_transformer = Rewriter()
     interpreter.FunctionRewriter._find_def = _find_def

@@ -16,12 +16,12 @@ FAULT = "b_y * tl.sigmoid(b_y)", "tl.sigmoid(b_y)"
 )
 @triton.jit
 def forward_kernel(
-    x, y, weight, bias, residual, T, D: tl.constexpr, W: tl.constexpr, BT: tl.constexpr,
+    x, y, weight, bias, residual, T, D: tl.constexpr, W: tl.constexpr, BW: tl.constexpr, BT: tl.constexpr,
     BD: tl.constexpr, ACTIVATION: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
 ):  # fmt: skip
     i_d, i_t, i_b = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     o_d = i_d * BD + tl.arange(0, BD)
-    o_w = tl.arange(0, 4)
+    o_w = tl.arange(0, BW)
     m_d = o_d < D
     b_w = tl.load(weight + o_d[:, None] * W + o_w, mask=m_d[:, None] & (o_w < W), other=0)
     b_w = b_w.to(tl.float32)
@@ -49,9 +49,11 @@ def forward_kernel(
 
 
 @triton.jit
-def states_kernel(x, state, T, D: tl.constexpr, W: tl.constexpr, BD: tl.constexpr):
+def states_kernel(
+    x, state, T, D: tl.constexpr, W: tl.constexpr, BW: tl.constexpr, BD: tl.constexpr
+):
     i_d, i_b = tl.program_id(0), tl.program_id(1)
-    o_t = T - W + tl.arange(0, 4)
+    o_t = T - W + tl.arange(0, BW)
     o_d = i_d * BD + tl.arange(0, BD)
     mask = (o_t >= 0) & (o_t < T) & (o_d[:, None] < D)
     b_x = tl.load(x + (i_b * T + o_t) * D + o_d[:, None], mask=mask, other=0)
@@ -63,11 +65,12 @@ class ModelNew(torch.nn.Module):
     def forward(self, x, weight, bias):
         x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
         (B, T, D), W = x.shape, weight.shape[1]
+        BW = triton.next_power_of_2(W)
         y = torch.empty_like(x)
         grid = lambda meta: (triton.cdiv(D, meta["BD"]), triton.cdiv(T, 16), B)
-        forward_kernel[grid](x, y, weight, bias, x, T, D=D, W=W, BT=16, ACTIVATION="swish")
+        forward_kernel[grid](x, y, weight, bias, x, T, D=D, W=W, BW=BW, BT=16, ACTIVATION="swish")
         state = torch.empty(B, D, W, dtype=x.dtype, device=x.device)
-        states_kernel[(triton.cdiv(D, 16), B)](x, state, T, D=D, W=W, BD=16)
+        states_kernel[(triton.cdiv(D, 16), B)](x, state, T, D=D, W=W, BW=BW, BD=16)
         return y, state
 
 

@@ -48,8 +48,9 @@ class LibEntry(triton.KernelInterface):
                 if isinstance(fn, triton.runtime.Autotuner):
                     chosen |= {"num_warps": fn.best_config.num_warps, **fn.best_config.kwargs}
                 elif isinstance(fn, triton.runtime.Heuristics):
-                    given = {**dict(zip(self.arg_names, args)), **kwargs, **chosen}
-                    chosen |= {name: value(given) for name, value in fn.values.items()}
+                    for name, value in fn.values.items():
+                        given = {**dict(zip(self.arg_names, args)), **kwargs, **chosen}
+                        chosen[name] = value(given)
                 else:
                     raise RuntimeError("Invalid Runtime Function")
                 fn = fn.fn
