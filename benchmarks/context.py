@@ -24,11 +24,11 @@ from akg_tui.core import events as ev
 from akg_tui.core.usage import Totals, usage_report
 from akg_tui.resources import sample_kernels
 from akg_tui.store.run_folder import RunFolder
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import Block, call
+from benchmarks.lab.runs import create, engine, of, play
+from benchmarks.lab.server import Lab
 from tests.engine.runs import KERNEL
-from tests.lab.player import Direction, Player
-from tests.lab.replies import Block, call
-from tests.lab.runs import create, engine, of, play
-from tests.lab.server import Lab
 
 ROUNDS = 300
 CALL_S = 20.0  # between two calls, on the cache's clock

@@ -28,11 +28,11 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.usage import usage_report
 from akg_tui.resources import sample_kernels
 from akg_tui.store.run_folder import RunFolder
+from benchmarks.lab import runs
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import Block, call
+from benchmarks.lab.server import Lab
 from tests.engine.fake_judge import FakeJudge
-from tests.lab import runs
-from tests.lab.player import Direction, Player
-from tests.lab.replies import Block, call
-from tests.lab.server import Lab
 
 TASKS = ("row_softmax", "rms_norm", "hybrid_attention_mask")
 LEAST_EDITS = 30

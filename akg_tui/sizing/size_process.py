@@ -110,7 +110,10 @@ def _serve(
         except EvaluationFailure as failure:
             # A failure of the judge's own process is no fault of the reference.
             own = failure.kind is FailureKind.JUDGE
-            answer = Answer(refused=Fault(reason=failure.message) if own else failure.fault)
+            fault = Fault(reason=failure.message) if own else failure.fault
+            if fault.file == ask.filename:
+                fault = replace(fault, file="")
+            answer = Answer(refused=fault)
         finally:
             pool.clear()
             shutil.rmtree(scratch, ignore_errors=True)

@@ -25,11 +25,11 @@ from unittest import mock
 from akg_tui import cli
 from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK
 from akg_tui.suite.gain_by_cost import Spent, rates
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import Reply
+from benchmarks.lab.runs import KEY
+from benchmarks.lab.server import Lab, Request
 from tests.engine.runs import copy_sample
-from tests.lab.player import Direction, Player
-from tests.lab.replies import Reply
-from tests.lab.runs import KEY
-from tests.lab.server import Lab, Request
 
 SAMPLE = "row_softmax"
 ROWS = (64, 256, 1024)

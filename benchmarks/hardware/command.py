@@ -75,7 +75,7 @@ def _hardware(arguments: argparse.Namespace) -> int:
 
     target = TARGETS[arguments.target]
     if why := target.lacking():
-        raise UsageError(f"{why}; `python -m tests.lab.device.hardware` runs on a test device")
+        raise UsageError(f"{why}; `python -m benchmarks.lab.device.hardware` runs on a test device")
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

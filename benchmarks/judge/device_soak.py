@@ -23,7 +23,7 @@ from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, SOFTMAX, TASK, Honest, Refused
 from benchmarks.judge.soak import PROGRESS, SLOPE_BYTES, Trace, figures
-from tests.lab.device import target
+from benchmarks.lab.device import target
 
 EVALUATIONS = 300
 HONEST_EVERY = 3

@@ -17,12 +17,12 @@ from akg_tui.core import events as ev
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Agent
 from akg_tui.store.run_folder import RunFolder
-from tests.lab.family import Family, is_child
-from tests.lab.player import Player
-from tests.lab.replies import Block, Reply, Reset, Send, begin, call, message, refuse, stream
-from tests.lab.rules import parts
-from tests.lab.runs import check_sound, create, directions, engine, of, play, wrong
-from tests.lab.server import Lab, Request
+from benchmarks.lab.family import Family, is_child
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Reply, Reset, Send, begin, call, message, refuse, stream
+from benchmarks.lab.rules import parts
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play, wrong
+from benchmarks.lab.server import Lab, Request
 
 TOO_MANY = 60
 

@@ -22,8 +22,7 @@ from akg_tui.core.task import Agent
 from akg_tui.engine.run_service import RunFault, RunRequest, prepare
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_toml import BadAgent, stated_agent
-from tests.engine.runs import make_task
-from tests.lab.chat import (
+from benchmarks.lab.chat import (
     DONE,
     USAGE,
     ChatLab,
@@ -37,8 +36,8 @@ from tests.lab.chat import (
     stream,
     whole,
 )
-from tests.lab.replies import HalfClose, Hold, Reply, Reset, Send, call
-from tests.lab.runs import (
+from benchmarks.lab.replies import HalfClose, Hold, Reply, Reset, Send, call
+from benchmarks.lab.runs import (
     CHAT,
     KEY,
     QUICK,
@@ -51,7 +50,8 @@ from tests.lab.runs import (
     of,
     play,
 )
-from tests.lab.server import Request
+from benchmarks.lab.server import Request
+from tests.engine.runs import make_task
 
 PLAN = list(itertools.islice(directions(), 3))
 SUBMIT = call(

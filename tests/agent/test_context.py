@@ -18,13 +18,13 @@ from akg_tui.core.phases import Overlay
 from akg_tui.core.usage import usage_report
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.context import figures, held, scripted
+from benchmarks.lab.cache import PromptCache
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Reply, refuse
+from benchmarks.lab.rules import parts
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play, wrong
+from benchmarks.lab.server import Lab, Request
 from tests.engine.runs import Clock
-from tests.lab.cache import PromptCache
-from tests.lab.player import Player
-from tests.lab.replies import Reply, refuse
-from tests.lab.rules import parts
-from tests.lab.runs import check_sound, create, directions, engine, of, play, wrong
-from tests.lab.server import Lab, Request
 
 
 def texts(request: Request) -> str:

@@ -27,10 +27,10 @@ from benchmarks.edit_models.runner import table
 from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.session import run_session
 from benchmarks.edit_models.tasks import EditTask, task_of
-from tests.lab.repairer import Repairer
-from tests.lab.replies import Reply
-from tests.lab.runs import KEY
-from tests.lab.server import Lab, Request
+from benchmarks.lab.repairer import Repairer
+from benchmarks.lab.replies import Reply
+from benchmarks.lab.runs import KEY
+from benchmarks.lab.server import Lab, Request
 
 PYTHON = """\
 def weigh_{n}(rows, limit=3, fast=True):

@@ -16,11 +16,11 @@ from akg_tui.core.task import Agent, EditFormat
 from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import FORMATS, Guarded, Proposed, Refusal, open_format, open_reader
 from benchmarks.edit_formats.writers import CALLS
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, call
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play
+from benchmarks.lab.server import Lab
 from tests.agent.live import held
-from tests.lab.player import Player
-from tests.lab.replies import Block, call
-from tests.lab.runs import check_sound, create, directions, engine, of, play
-from tests.lab.server import Lab
 
 TEXT_FORMATS = [form for form in FORMATS if form != "hashline"]
 ARGUMENT = {

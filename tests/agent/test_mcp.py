@@ -35,9 +35,9 @@ from akg_tui.store.lock import holder
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import find_runs, read_state
 from akg_tui.store.task_folder import load_task
+from benchmarks.lab.runs import of
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
-from tests.lab.runs import of
 
 TOKEN = "a-token-of-the-tests"
 PLAN = {"items": [{"text": "use the faster form B", "rationale": "the figures point this way"}]}

@@ -19,11 +19,11 @@ from akg_tui.core import events as ev
 from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
 from akg_tui.store.run_list import summarize_run
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Reply, Send, call, message, refuse, say
+from benchmarks.lab.runs import KEY, Held, create, directions, engine, of, play
+from benchmarks.lab.server import Lab, Request, able
 from tests.fresh_interpreter import printed
-from tests.lab.player import Player
-from tests.lab.replies import Reply, Send, call, message, refuse, say
-from tests.lab.runs import KEY, Held, create, directions, engine, of, play
-from tests.lab.server import Lab, Request, able
 
 LIMITS = Limits(connect_s=2.0, first_s=2.0, stall_s=2.0)
 

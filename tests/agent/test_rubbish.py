@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from akg_tui.core import events as ev
-from tests.lab.player import Player
-from tests.lab.replies import Reply, Send, call, events, message, stream
-from tests.lab.runs import check_sound, create, directions, engine, of, play
-from tests.lab.server import Lab, Request
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Reply, Send, call, events, message, stream
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play
+from benchmarks.lab.server import Lab, Request
 
 RUNS = 3
 REPLIES = 100  # over all runs

@@ -21,11 +21,11 @@ from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
 from akg_tui.headless.watched_run import narrate
 from akg_tui.store.run_folder import RunFolder
-from tests.lab.family import Family, is_child, prompt_of, says
-from tests.lab.player import Player
-from tests.lab.replies import Block, Hold, Reply, Send, call, events, stream
-from tests.lab.runs import check_sound, create, directions, engine, of, play, wrong
-from tests.lab.server import Lab, Request
+from benchmarks.lab.family import Family, is_child, prompt_of, says
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Hold, Reply, Send, call, events, stream
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play, wrong
+from benchmarks.lab.server import Lab, Request
 
 
 async def played(

@@ -16,11 +16,11 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.fork import fork_run
 from akg_tui.store.run_folder import TASK
 from akg_tui.store.task_folder import load_task
+from benchmarks.lab.player import Player
+from benchmarks.lab.runs import create, engine, play, wrong
+from benchmarks.lab.server import Lab
 from tests.agent.test_tools import FAST, calling
 from tests.engine.runs import KERNEL, make_task
-from tests.lab.player import Player
-from tests.lab.runs import create, engine, play, wrong
-from tests.lab.server import Lab
 
 
 def task_with(folder: Path, context: str, **files: str) -> Path:

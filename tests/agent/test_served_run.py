@@ -6,9 +6,9 @@ from pathlib import Path
 
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
-from tests.lab.player import Player
-from tests.lab.runs import check_sound, create, directions, engine, of, play, wrong
-from tests.lab.server import Lab
+from benchmarks.lab.player import Player
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play, wrong
+from benchmarks.lab.server import Lab
 
 
 async def test_a_competent_model_plans_edits_and_keeps(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.write import read_report
 from akg_tui.store.run_folder import RunFolder
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, call
+from benchmarks.lab.runs import check_sound, create, directions, engine, of, play
+from benchmarks.lab.server import Lab
 from tests.engine.runs import KERNEL
-from tests.lab.player import Player
-from tests.lab.replies import Block, call
-from tests.lab.runs import check_sound, create, directions, engine, of, play
-from tests.lab.server import Lab
 
 WRONG = KERNEL.replace('"A"', '"WRONG"', 1)
 

@@ -24,13 +24,9 @@ from akg_tui.core.phases import Phase
 from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
-from tests.agent.test_seed004 import parents, result_of
-from tests.agent.test_wire_faults import BAD_CALLS, ERRORS, STALL, STOPS, cut
-from tests.engine.fake_judge import FakeJudge
-from tests.engine.runs import Clock
-from tests.lab.family import Family, is_child, prompt_of, says
-from tests.lab.player import Player
-from tests.lab.replies import (
+from benchmarks.lab.family import Family, is_child, prompt_of, says
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import (
     PING,
     Block,
     Hold,
@@ -44,8 +40,22 @@ from tests.lab.replies import (
     say,
     stream,
 )
-from tests.lab.runs import Held, brave, check_sound, create, directions, engine, of, play, wrong
-from tests.lab.server import Lab, Request
+from benchmarks.lab.runs import (
+    Held,
+    brave,
+    check_sound,
+    create,
+    directions,
+    engine,
+    of,
+    play,
+    wrong,
+)
+from benchmarks.lab.server import Lab, Request
+from tests.agent.test_seed004 import parents, result_of
+from tests.agent.test_wire_faults import BAD_CALLS, ERRORS, STALL, STOPS, cut
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import Clock
 
 WHOLE = ["user", "assistant", "tools", "assistant"]
 

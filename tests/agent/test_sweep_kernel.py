@@ -14,12 +14,12 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, Verdict
 from akg_tui.core.plan.trial_budget import trials_left
 from akg_tui.core.task import Policy
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Reply, call, message
+from benchmarks.lab.runs import check_sound, create, directions, engine, play
+from benchmarks.lab.server import Lab, Request
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
-from tests.lab.player import Player
-from tests.lab.replies import Reply, call, message
-from tests.lab.runs import check_sound, create, directions, engine, play
-from tests.lab.server import Lab, Request
 
 TWO = KERNEL.replace('"A"  # tune: ["A", "B", "C", "WRONG"]', '"B"  # tune: ["B", "C"]')
 WIDE = KERNEL.replace("[1, 2]", str(list(range(1, 20))))

@@ -21,14 +21,14 @@ from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import Question
 from akg_tui.core.task import Target
+from benchmarks.lab.family import Family, says
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Reply, call, message
+from benchmarks.lab.runs import create, directions, engine, of, play
+from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
 from tests.agent.test_tools import FAST, Caller, calling, measured
-from tests.lab.family import Family, says
-from tests.lab.player import Player
-from tests.lab.replies import Block, Reply, call, message
-from tests.lab.runs import create, directions, engine, of, play
-from tests.lab.server import Lab, Request
 
 
 @dataclass

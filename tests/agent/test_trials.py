@@ -16,14 +16,14 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, Phase, Verdict
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Reply, call, message
+from benchmarks.lab.runs import check_sound, create, directions, engine, play
+from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_tools import Caller, calling
 from tests.core.simulated import SimulatedRun, failed, planned
 from tests.engine.runs import KERNEL
-from tests.lab.player import Player
-from tests.lab.replies import Block, Reply, call, message
-from tests.lab.runs import check_sound, create, directions, engine, play
-from tests.lab.server import Lab, Request
 
 FAST = KERNEL.replace('"A"  #', '"C"  #')
 SLOW = KERNEL.replace("WIDTH = 1", "WIDTH = 3")

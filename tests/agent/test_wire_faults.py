@@ -27,8 +27,8 @@ from akg_tui.engine.attach import LiveNow
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.live import Live
 from akg_tui.store.run_folder import RunFolder
-from tests.lab.player import Player
-from tests.lab.replies import (
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import (
     PING,
     HalfClose,
     Hold,
@@ -46,7 +46,7 @@ from tests.lab.replies import (
     sse,
     stream,
 )
-from tests.lab.runs import (
+from benchmarks.lab.runs import (
     KEY,
     QUICK,
     Held,
@@ -58,7 +58,7 @@ from tests.lab.runs import (
     of,
     play,
 )
-from tests.lab.server import Lab, Request
+from benchmarks.lab.server import Lab, Request
 
 EDIT_CALL = 2  # the first reply plans, the second edits
 STALL = Limits(connect_s=2.0, first_s=5.0, stall_s=0.15)

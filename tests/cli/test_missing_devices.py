@@ -110,7 +110,7 @@ def test_a_run_from_another_machine_is_not_resumed(made: Made, refused: Callable
 def test_a_machine_is_not_proved(refused: Callable[..., str], backend: str, tmp_path: Path) -> None:
     out = tmp_path / "proof"
     told = refused("bench", "hardware", "--target", backend, "--out", out)
-    assert told.endswith("`python -m tests.lab.device.hardware` runs on a test device\n")
+    assert told.endswith("`python -m benchmarks.lab.device.hardware` runs on a test device\n")
     assert not out.exists()
 
 

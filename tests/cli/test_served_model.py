@@ -20,13 +20,13 @@ from akg_tui.store.journal import read
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import write_texts
 from benchmarks.agents.equal_agents import served
+from benchmarks.lab.family import Family
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import call
+from benchmarks.lab.server import Lab
 from tests.cli.test_cli import here
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import copy_sample, make_task
-from tests.lab.family import Family
-from tests.lab.player import Direction, Player
-from tests.lab.replies import call
-from tests.lab.server import Lab
 
 KEY = "sk-lab-secret"
 

@@ -16,15 +16,15 @@ from akg_tui.evaluate.sandbox import protections
 from benchmarks.agents.equal_agents import served
 from benchmarks.edit_models.command import sample_documents
 from benchmarks.edit_models.tasks import draw_tasks
+from benchmarks.lab.chat import ChatLab, ChatPlayer
+from benchmarks.lab.family import Family
+from benchmarks.lab.player import Player
+from benchmarks.lab.repairer import Repairer
+from benchmarks.lab.replies import Reply, refuse, say
+from benchmarks.lab.runs import create, directions, engine, play
+from benchmarks.lab.server import Lab, Request
 from tests.cli.test_cli import here
 from tests.cli.test_served_model import KEY, akg, one_line
-from tests.lab.chat import ChatLab, ChatPlayer
-from tests.lab.family import Family
-from tests.lab.player import Player
-from tests.lab.repairer import Repairer
-from tests.lab.replies import Reply, refuse, say
-from tests.lab.runs import create, directions, engine, play
-from tests.lab.server import Lab, Request
 
 FORMATS = "hashline,str_replace,apply_patch,unified diff"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from akg_tui.core import events as ev
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.store.journal import read
+from benchmarks.lab.player import Player
+from benchmarks.lab.server import Lab
 from tests.cli.test_cli import here, refused
 from tests.cli.test_served_model import SMALL_KERNEL, akg, small_task
-from tests.lab.player import Player
-from tests.lab.server import Lab
 
 KERNEL = SMALL_KERNEL.replace("return torch.relu(x) * 2", "{body}\n        return y")
 RAISES, WRONG, RIGHT = (

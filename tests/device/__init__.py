@@ -1,1 +1,1 @@
-"""The judge on a device that is not the CPU: `tests/lab/device`."""
+"""The judge on a device that is not the CPU: `benchmarks/lab/device`."""

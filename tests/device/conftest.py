@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from akg_tui.evaluate import Judge
 from benchmarks.hardware.kernels import ROWS, SOFTMAX, TASK
-from tests.lab.device import target
+from benchmarks.lab.device import target
 
 Judges = Mapping[str, Judge]
 

@@ -23,8 +23,8 @@ from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, PLAIN, SOFTMAX, TASK, Refused
 from benchmarks.hardware.page import page
 from benchmarks.hardware.prove import Checked, Proof, Prover, Rate, proof_of
+from benchmarks.lab.device import hardware
 from tests.device.conftest import Judges
-from tests.lab.device import hardware
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
 

@@ -14,15 +14,15 @@ from akg_tui.dsl.compilers import find_compiler
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import seal
 from benchmarks.hardware.kernels import PLAIN, SOFTMAX, TASK
+from benchmarks.lab.device import target
 from tests.fresh_interpreter import printed
-from tests.lab.device import target
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="the device is built with a compiler")
 
 DRAWS = """
 import json, mmap, os, tempfile
 import torch
-import tests.lab.device.registered
+import benchmarks.lab.device.registered
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.evaluate.child import input_generator
 from akg_tui.evaluate.child.input_generator import ReferenceServer

@@ -18,7 +18,7 @@ from akg_tui.dsl.adapters import DSLS
 from akg_tui.dsl.cuda_calls import CudaError, CudaLibrary, read_functions
 from akg_tui.evaluate import static_guard
 from akg_tui.evaluate.child import faults
-from tests.lab import fake_bisheng
+from tests.dsl import fake_bisheng
 
 SOURCE = """\
 #include "acl/acl.h"

@@ -15,7 +15,7 @@ import torch
 from akg_tui.dsl import compilers
 from akg_tui.dsl.cuda_calls import BadDeclaration, CudaError, CudaLibrary, read_functions
 from akg_tui.evaluate.child import faults
-from tests.lab import fake_nvcc
+from tests.dsl import fake_nvcc
 
 REAL = compilers.find_nvcc()
 SOURCE = """\

@@ -12,7 +12,7 @@ import pytest
 
 from akg_tui.evaluate.noise import WARM_UP_S, Machine, Watch, warm_up
 from akg_tui.evaluate.targets.nvml import Gpu, GpuMonitor, arch_here, descends_from_us
-from tests.lab.fake_nvml import FakeNvml
+from tests.evaluate.fake_nvml import FakeNvml
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from akg_tui.evaluate.targets import TARGETS, adapters, ascend, cpu, cuda
 from akg_tui.evaluate.targets.ascend import Ascend, Npu, read_driver, read_npus
 from akg_tui.evaluate.targets.cuda import Cuda
 from tests.evaluate.ascend_records import NPU_SMI_A2, NPU_SMI_A3
+from tests.evaluate.fake_nvml import FakeNvml
 from tests.evaluate.kernels import PLAIN, REFERENCE
-from tests.lab.fake_nvml import FakeNvml
 
 
 def test_every_word_of_task_toml_has_its_adapter() -> None:

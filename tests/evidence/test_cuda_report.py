@@ -15,10 +15,10 @@ from akg_tui.evidence.compile_report import CompileFor, CompileReport, Launch
 from akg_tui.evidence.cuda import cuda_process
 from akg_tui.evidence.cuda.launch_recorder import Noted
 from akg_tui.evidence.gpu.assembly import Entry, Instructions, Resources, read_entries
+from tests.dsl import fake_nvcc
+from tests.dsl.fake_nvcc import RECORDED
 from tests.evaluate import cuda_kernels as kernels
 from tests.evidence.test_compile_report import REFERENCE
-from tests.lab import fake_nvcc
-from tests.lab.fake_nvcc import RECORDED
 
 REAL = compilers.find_nvcc()
 TASK = Task(op="softmax", target=Target(backend="cuda", dsl="cuda_cpp"))

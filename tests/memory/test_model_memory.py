@@ -14,11 +14,11 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
 from akg_tui.memory.shelf import PAGES, Shelf
 from akg_tui.store.run_folder import RunFolder
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import Block, call
+from benchmarks.lab.runs import create, directions, engine, of, play
+from benchmarks.lab.server import Lab
 from tests.agent.test_tools import calling
-from tests.lab.player import Direction, Player
-from tests.lab.replies import Block, call
-from tests.lab.runs import create, directions, engine, of, play
-from tests.lab.server import Lab
 from tests.memory.runs import learn, rounds_to
 
 _KERNEL = re.compile(r"^- (notes/remembered-\d+\.py): ", re.M)

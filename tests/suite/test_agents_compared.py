@@ -33,11 +33,11 @@ from akg_tui.suite.gain_by_cost import Spent
 from akg_tui.suite.suite_record import Suite
 from akg_tui.suite.suite_results import TaskResult, _task_result, together
 from benchmarks.agents.equal_agents import LEAST_EQUAL, RESAMPLES, served, shown
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import Reply
+from benchmarks.lab.runs import KEY, directions
+from benchmarks.lab.server import Request
 from tests.engine.fake_judge import COST
-from tests.lab.player import Direction, Player
-from tests.lab.replies import Reply
-from tests.lab.runs import KEY, directions
-from tests.lab.server import Request
 from tests.suite.fake_suite import patched, tasks_in
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """The Ascend target, written from the documentation of CANN, torch_npu and the driver.
 
 It was never run on hardware. Its path through the judge is the one that is tested on the device in
-`tests/lab/device`; only the names of device and seal, the files and the environment differ.
+`benchmarks/lab/device`; only the names of device and seal, the files and the environment differ.
 """
 
 from __future__ import annotations

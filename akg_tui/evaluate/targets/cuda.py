@@ -2,7 +2,7 @@
 it has run on a GPU.
 
 Its path through the judge, with sealed inputs and committed results, is the one that is tested on
-the device in `tests/lab/device`; only the names of device and seal differ.
+the device in `benchmarks/lab/device`; only the names of device and seal differ.
 """
 
 from __future__ import annotations

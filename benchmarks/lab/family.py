@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tests.lab.player import Player
-from tests.lab.replies import Block, Reply, call, message
-from tests.lab.server import Request
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Reply, call, message
+from benchmarks.lab.server import Request
 
 Child = Callable[[str, int], list[Block]]
 """The blocks of a subagent's reply, by its prompt and the number of its replies before."""

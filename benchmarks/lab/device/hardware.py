@@ -1,4 +1,4 @@
-"""`akg-tui bench hardware` on the device of the tests: `python -m tests.lab.device.hardware`."""
+"""`akg-tui bench hardware` on the test device: `python -m benchmarks.lab.device.hardware`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from akg_tui.cli import main
 from benchmarks.hardware import command
-from tests.lab.device import target
+from benchmarks.lab.device import target
 
 
 def run(words: list[str]) -> int:

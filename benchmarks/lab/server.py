@@ -12,8 +12,8 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any
 
-from tests.lab.cache import PromptCache
-from tests.lab.replies import (
+from benchmarks.lab.cache import PromptCache
+from benchmarks.lab.replies import (
     PING,
     USAGE,
     HalfClose,
@@ -27,7 +27,7 @@ from tests.lab.replies import (
     message,
     refuse,
 )
-from tests.lab.rules import Memory, canonical, header_fault, shape_fault
+from benchmarks.lab.rules import Memory, canonical, header_fault, shape_fault
 
 MESSAGES = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"

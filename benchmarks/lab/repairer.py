@@ -16,8 +16,8 @@ from akg_tui.agent.chat import (
 )
 from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.tasks import EditTask
-from tests.lab.replies import Block, Reply, call, message
-from tests.lab.server import Request
+from benchmarks.lab.replies import Block, Reply, call, message
+from benchmarks.lab.server import Request
 
 
 class Repairer:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.lab.rules import parts, plain
+from benchmarks.lab.rules import parts, plain
 
 LOOKBACK = 20
 LEAST_TOKENS = 1_024

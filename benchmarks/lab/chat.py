@@ -11,9 +11,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from tests.lab.player import Player
-from tests.lab.replies import Block, Reply, Send, call, pieces
-from tests.lab.server import Lab, Request
+from benchmarks.lab.player import Player
+from benchmarks.lab.replies import Block, Reply, Send, call, pieces
+from benchmarks.lab.server import Lab, Request
 
 COMPLETIONS = "/v1/chat/completions"
 DONE = b"data: [DONE]\n\n"

@@ -14,9 +14,9 @@ from akg_tui.evaluate.targets import TARGETS, Target
 from akg_tui.evaluate.targets.ascend import Ascend
 from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.targets.roofline import Level
-from tests.lab.device.library import built
+from benchmarks.lab.device.library import built
 
-MODULE = "tests.lab.device.in_judge"
+MODULE = "benchmarks.lab.device.in_judge"
 """The module that a judge imports to have this target."""
 
 
@@ -28,7 +28,7 @@ class _OnLab(Target):
     """What replaces a target's own device and seal."""
 
     device = "labdev"
-    sealing = "tests.lab.device.sealing"
+    sealing = "benchmarks.lab.device.sealing"
 
     def __init__(self, **more: str) -> None:
         self.more = more
@@ -47,7 +47,7 @@ class _OnLab(Target):
 
     def preloaded(self) -> tuple[str, ...]:
         """Return the module that registers the device, and that of the seal."""
-        return ("tests.lab.device.registered", self.sealing)
+        return ("benchmarks.lab.device.registered", self.sealing)
 
     def levels(self) -> list[Level]:
         """Return no levels, as no accelerator has."""

@@ -24,9 +24,9 @@ from akg_tui.engine.engine import Engine
 from akg_tui.store.context_files import context_listing
 from akg_tui.store.run_folder import TASK, RunFolder
 from akg_tui.store.task_folder import load_task
+from benchmarks.lab.player import Direction
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
-from tests.lab.player import Direction
 
 KEY = "sk-lab-secret"
 CHAT = replace(ANTHROPIC, cache_marks=False, count_tokens=False, thinking=False, diagnostics=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tests.lab.device.library import built
+from benchmarks.lab.device.library import built
 
 NAME = "labdev"
 CACHE_BYTES = 1 << 20

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.lab.replies import Block, Reply, call, message
-from tests.lab.server import Request
+from benchmarks.lab.replies import Block, Reply, call, message
+from benchmarks.lab.server import Request
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
