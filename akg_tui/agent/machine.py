@@ -38,13 +38,16 @@ def facts(threads: int) -> dict[str, str]:
 
     known = cpu.ADAPTER.fingerprint("", threads)
     sizes = cpu.caches()
+    levels = cpu.ADAPTER.levels()
+    copies = ", ".join(f"{each.name} {each.bandwidth / 1e9:.3g}" for each in levels)
     told = {
         "CPU": f"{known['cpu']}, {known['cpus']} CPUs",
         "instructions": instructions(_flags()),
         "caches": ", ".join(f"{name} {_size(size)}" for name, size in sizes.items()),
         "memory": known.get("memory", ""),
         "compiler": known["compiler"],
-        **_rates(sizes, threads),
+        "copies, one thread": f"{copies} GB/s, bytes read and written",
+        **_rates(threads),
     }
     return {name: text for name, text in told.items() if text}
 
@@ -66,17 +69,15 @@ def instructions(flags: list[str]) -> str:
     return ", ".join(found)
 
 
-def _rates(sizes: dict[str, int], threads: int) -> dict[str, str]:
-    """Return measured rates of one thread, and of all `threads` if they are more."""
+def _rates(threads: int) -> dict[str, str]:
+    """Return measured operations of one thread, and of all `threads` if they are more."""
     from akg_tui.evidence.machine_rates import NotMeasured, machine_rates
 
     told: dict[str, str] = {}
     try:
         for count in sorted({1, threads}):
             who = "one thread" if count == 1 else f"{count} threads"
-            rates = machine_rates(sizes, count, anew=True)
-            reads = ", ".join(f"{name} {rate / 1e9:.3g}" for name, rate in rates.reads.items())
-            told[f"reads, {who}"] = f"{reads} GB/s"
+            rates = machine_rates(count, anew=True)
             adds = f"float32 {rates.float32 / 1e9:.3g}, float64 {rates.float64 / 1e9:.3g}"
             told[f"multiply-adds, {who}"] = f"{adds} GFLOP/s"
     except NotMeasured as error:

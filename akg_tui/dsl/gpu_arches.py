@@ -66,32 +66,11 @@ ARCHES = {
 }
 
 
-class Rates(Struct, frozen=True):
-    """The rates of a GPU: its multiprocessors, clock in GHz, memory bandwidth in GB/s.
-
-    `half` and `single` are matrix products in 16 and 32 (TF32) bits, dense, in TFLOP/s.
-    """
-
-    gpu: str
-    processors: int
-    ghz: float
-    memory: float
-    half: float
-    single: float
-
-
-RATES = {
-    "sm_80": Rates("A100 40 GB", 108, 1.41, 1555, 312, 156),
-    "sm_86": Rates("RTX 3090", 82, 1.695, 936, 71, 35.6),
-    "sm_89": Rates("RTX 4090", 128, 2.52, 1008, 165, 82.6),
-    "sm_90": Rates("H100 SXM", 132, 1.83, 3350, 989, 494),
-    "sm_100": Rates("B200", 148, 1.965, 8000, 2250, 1125),
-    "sm_120": Rates("RTX 5090", 170, 2.407, 1792, 209, 104),
-    "gfx90a": Rates("MI250X, one of two dies", 110, 1.7, 1638, 191, 47.9),
-    "gfx942": Rates("MI300X", 304, 2.1, 5300, 1307, 653),
-    "gfx950": Rates("MI355X", 256, 2.4, 8000, 2517, 157),
-}
-"""From the makers' data sheets and architecture whitepapers of the GPU named."""
+PROCESSORS = {
+    "sm_80": 108, "sm_86": 82, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170,
+}  # fmt: skip
+"""The multiprocessors of an A100, RTX 3090, RTX 4090, H100 SXM, B200 and RTX 5090, by their arch;
+from NVIDIA's data sheets."""
 
 
 def is_ascend(arch: str) -> bool:

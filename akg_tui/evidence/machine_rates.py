@@ -1,8 +1,9 @@
-"""The measured rates of this machine: bytes read a second by level, and multiply-adds a second.
+"""The measured arithmetic of this machine: operations a second, in float32 and in float64.
 
-Measured by a small C++ program with the user's compiler, once for each number of threads, and kept
-beside the bandwidths. Computes for about a second, so it belongs into a process of its own
-(`python -m akg_tui.evidence.machine_rates THREADS`). Decides nothing.
+Rates of memory are those of `evaluate.targets.roofline`. Measured by a small C++ program with the
+user's compiler, once for each number of threads, and kept beside the bandwidths. Computes for about
+a second, so it belongs into a process of its own, which is `python -m` this module and a number of
+threads. Decides nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import ctypes
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,13 +23,9 @@ class NotMeasured(Exception):
 
 
 class Rates(Struct, frozen=True):
-    """What `threads` threads reach together: bytes read and operations a second.
-
-    A multiply-add counts as two operations.
-    """
+    """What `threads` threads reach together, in operations a second; a multiply-add counts as two."""
 
     threads: int
-    reads: dict[str, float]
     float32: float
     float64: float
 
@@ -38,8 +34,6 @@ _SOURCE = r"""
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -91,39 +85,17 @@ template <class V, class T> static double operations(int threads) {
   return 2.0 * 12 * rounds * (BYTES / sizeof(T)) * threads / s;
 }
 
-// Bytes a second that `threads` threads read together, each its own `bytes`.
-extern "C" double read_rate(int threads, long bytes) {
-  const long count = bytes / BYTES / 8 * 8, times = std::max(1L, (8L << 20) / bytes);
-  std::vector<char*> rooms;
-  std::vector<float> sums(threads * 64);
-  for (int t = 0; t < threads; ++t) {
-    rooms.push_back(static_cast<char*>(std::aligned_alloc(64, (bytes + 4095) / 4096 * 4096)));
-    std::memset(rooms.back(), 1, bytes);
-  }
-  double s = best(threads, 12, [&](int t) {
-    const vf* from = reinterpret_cast<const vf*>(rooms[t]);
-    vf sum[8] = {};
-    for (long n = 0; n < times; ++n) {
-      for (long i = 0; i < count; i += 8)
-        for (int k = 0; k < 8; ++k) sum[k] += from[i + k];
-      asm volatile("" ::: "memory");
-    }
-    for (int k = 0; k < 8; ++k) sums[t * 64] += sum[k][0];
-  });
-  for (char* room : rooms) std::free(room);
-  return double(count) * BYTES * times * threads / s;
-}
 extern "C" double float32_rate(int threads) { return operations<vf, float>(threads); }
 extern "C" double float64_rate(int threads) { return operations<vd, double>(threads); }
 """
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-pthread")
 
 
-def machine_rates(sizes: Mapping[str, int], threads: int, *, anew: bool = False) -> Rates:
+def machine_rates(threads: int, *, anew: bool = False) -> Rates:
     """Return the rates of this machine, measured if they are not kept. Raises `NotMeasured`.
 
     With `anew` they are measured in any case, and the best of old and new counts: the machine's
-    capability, not its rates beside other work. `sizes` are the bytes of the data caches.
+    capability, not its rates beside other work.
     """
     from akg_tui.dsl import CompileError, CompilerMissing, compile_cpp
 
@@ -134,17 +106,12 @@ def machine_rates(sizes: Mapping[str, int], threads: int, *, anew: bool = False)
         built = compile_cpp(_SOURCE, _FLAGS)
     except (CompileError, CompilerMissing, OSError) as error:
         raise NotMeasured(str(error)) from error
-    for name in ("read_rate", "float32_rate", "float64_rate"):
+    for name in ("float32_rate", "float64_rate"):
         getattr(built, name).restype = ctypes.c_double
-    reads = {
-        name: built.read_rate(threads, ctypes.c_long(size))
-        for name, size in _read_sizes(sizes, threads).items()
-    }
-    rates = Rates(threads, reads, built.float32_rate(threads), built.float64_rate(threads))
+    rates = Rates(threads, built.float32_rate(threads), built.float64_rate(threads))
     if kept is not None:
-        best = {name: max(rate, kept.reads.get(name, 0.0)) for name, rate in reads.items()}
-        adds = max(rates.float32, kept.float32), max(rates.float64, kept.float64)
-        rates = Rates(threads, best, *adds)
+        best = max(rates.float32, kept.float32), max(rates.float64, kept.float64)
+        rates = Rates(threads, *best)
     _keep(rates)
     return rates
 
@@ -175,25 +142,10 @@ def _path(threads: int) -> Path:
     return Path.home() / ".cache" / "akg_tui" / f"rates-{threads}-{key}.json"
 
 
-def _read_sizes(sizes: Mapping[str, int], threads: int) -> dict[str, int]:
-    """Return for each level how many bytes a thread reads, well inside it and beyond the nearer."""
-    ordered = sorted(sizes.items(), key=lambda item: item[1])
-    found: dict[str, int] = {}
-    for at, (name, size) in enumerate(ordered):
-        shared = threads if at == len(ordered) - 1 and at else 1
-        nearer = ordered[at - 1][1] if at else 0
-        found[name] = max(min(size // 2, 8 * nearer or size) // shared, 4096)
-    largest = ordered[-1][1] if ordered else 0
-    found["memory"] = min(max(4 * largest, 128 << 20), 512 << 20) // threads
-    return found
-
-
 def main(words: list[str]) -> None:
     """Print the `Rates` of as many threads as the first word says, or nothing."""
-    from akg_tui.evaluate.targets.cpu import caches
-
     try:
-        print(msgspec.json.encode(machine_rates(caches(), int(words[0]))).decode())
+        print(msgspec.json.encode(machine_rates(int(words[0]))).decode())
     except NotMeasured:
         return
 

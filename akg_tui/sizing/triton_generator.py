@@ -21,7 +21,7 @@ from unittest import mock
 import torch
 from msgspec.structs import replace
 
-from akg_tui.dsl.gpu_arches import ARCHES, RATES
+from akg_tui.dsl.gpu_arches import ARCHES, PROCESSORS
 from akg_tui.evaluate.targets.nvml import arch_here
 from akg_tui.problems.inductor.generated import Generated, TritonConfig, TritonFunction
 from akg_tui.problems.inductor.module import own_functions
@@ -51,7 +51,7 @@ _HELPER = re.compile(r"\btriton_helpers\.(\w+)")
 
 def arch_of(stated: str) -> str:
     """Return the arch to generate for: the stated one or the GPU's, if its properties are known."""
-    found = (each for each in (stated, arch_here()) if each in RATES and each.startswith("sm_"))
+    found = (each for each in (stated, arch_here()) if each in PROCESSORS)
     return next(found, USUAL)
 
 
@@ -131,7 +131,7 @@ def _gpu(arch: str) -> Iterator[None]:
         gcnArchName=arch,
         major=major,
         minor=minor,
-        multi_processor_count=RATES[arch].processors,
+        multi_processor_count=PROCESSORS[arch],
         regs_per_multiprocessor=65536,
         max_threads_per_multi_processor=limits.threads,
         max_threads_per_block=1024,

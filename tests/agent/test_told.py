@@ -254,12 +254,14 @@ async def test_a_model_that_writes_cuda_is_told_of_the_gpu_and_how_cuda_is_compi
 async def test_the_machine_is_described_by_measuring_it_and_once(tmp_path: Path) -> None:
     found = await describe(1, None)
     assert found is not None
-    assert {"CPU", "compiler", "reads, one thread", "multiply-adds, one thread"} <= set(found.facts)
-    assert re.search(r"memory [\d.]+ GB/s", found.facts["reads, one thread"])
+    assert {"CPU", "compiler", "copies, one thread", "multiply-adds, one thread"} <= set(
+        found.facts
+    )
+    assert re.search(r"memory [\d.]+ GB/s", found.facts["copies, one thread"])
     assert await describe(1, found) is None
     other = await describe(2, found)
     assert other is not None
-    assert "reads, 2 threads" in other.facts
+    assert "multiply-adds, 2 threads" in other.facts
 
 
 def test_instruction_sets_are_named_as_engineers_know_them() -> None:

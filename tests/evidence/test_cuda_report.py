@@ -122,11 +122,11 @@ async def test_launches_are_noted_without_a_gpu(
     """The whole way through the sandbox, with a contract fake of nvcc."""
     script = tmp_path / "bin" / "nvcc"
     script.parent.mkdir()
-    for name in ("lab/fake_nvcc.py", "recorded/nvcc/scale.ptx", "recorded/nvcc/scale.ptxas.txt"):
+    for name in ("dsl/fake_nvcc.py", "recorded/nvcc/scale.ptx", "recorded/nvcc/scale.ptxas.txt"):
         copied = tmp_path / "bin" / name
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_bytes((Path(fake_nvcc.__file__).parents[1] / name).read_bytes())
-    fake = tmp_path / "bin/lab/fake_nvcc.py"
+    fake = tmp_path / "bin/dsl/fake_nvcc.py"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{fake}" "$@"\n')
     script.chmod(0o755)
     monkeypatch.setenv("NVCC", str(script))

@@ -127,7 +127,7 @@ def test_remarks_are_told_once_at_the_lines_of_the_kernels_file() -> None:
 
 
 LEVELS = [Level("L2", 1 << 20, 40e9), Level("L3", 1 << 24, 50e9), Level("memory", 1 << 62, 10e9)]
-RATES = Rates(1, {}, 100e9, 50e9)
+RATES = Rates(1, 100e9, 50e9)
 
 
 def test_the_side_with_the_larger_least_time_binds() -> None:
