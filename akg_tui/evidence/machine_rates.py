@@ -23,7 +23,7 @@ class NotMeasured(Exception):
 
 
 class Rates(Struct, frozen=True):
-    """What `threads` threads reach together, in operations a second; a multiply-add counts as two."""
+    """What `threads` threads reach together, in operations a second; a multiply-add is two."""
 
     threads: int
     float32: float

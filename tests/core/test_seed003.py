@@ -189,13 +189,7 @@ def test_seed003_b08_a_single_evaluation_takes_no_policy(capsys) -> None:
     assert "unrecognized arguments: --max-tokens 5" in capsys.readouterr().err
 
 
-# Stop order
-
-
-def test_seed003_b09_a_blocking_guardrail_comes_first() -> None:
-    found = conditions(read(BUDGET), refused=MAX_PLAN_REFUSALS, rounds=20, tokens=10**9)
-    assert found[0] == "task_plan guardrail blocking"
-    assert len(found) == 3
+# Stop order; the oracle of `test_automation` knows it for all combinations of conditions
 
 
 def test_seed003_b09_plans_that_are_refused_again_and_again_block_the_guardrail() -> None:
@@ -218,14 +212,6 @@ def test_seed003_b10_rounds_stop_at_the_limit_which_is_twenty_unless_configured(
     assert Policy(automation=read('{"maxRounds": 35}')).max_rounds == 35
 
 
-def test_seed003_b11_b12_phrases_stop_only_a_strict_run_failure_first() -> None:
-    both = "Tool call failed.\n\nPlease confirm the next step."
-    matched = ("failure heuristic matched", "user-input heuristic matched")
-    assert conditions(None, reply=both) == matched
-    assert conditions(read('{"strictHeuristics": true}'), reply=both) == matched
-    assert conditions(read('{"strictHeuristics": false}'), reply=both) == ()
-
-
 def test_seed003_b12_only_a_closing_reply_is_read_for_phrases() -> None:
     run = SimulatedRun(policy=Policy(automation=read('{"strictHeuristics": true}')))
     run.until_agent()
@@ -236,17 +222,6 @@ def test_seed003_b12_only_a_closing_reply_is_read_for_phrases() -> None:
     assert stop_reasons(run.state, run.now) == ("user-input heuristic matched",)
     run.must(cmd.Hint("yes, go on"))
     assert stop_reasons(run.state, run.now) == ()
-
-
-def test_seed003_b13_b14_b15_goals_then_experiments_then_tokens() -> None:
-    policy = AutomationPolicy(goals=(SPEEDUP_2,), max_experiments=1, max_tokens=100)
-    run = planned("a", "b", policy=Policy(automation=policy))
-    run.tries(faster(3.0))
-    assert stop_reasons(replace(run.state, input_tokens=100, finish_reason=""), run.now) == (
-        "automation goals reached",
-        "max experiments reached (1/1)",
-        "token budget reached (100/100)",
-    )
 
 
 def test_seed003_b16_an_exhausted_queue_is_the_last_of_the_conditions() -> None:

@@ -84,5 +84,5 @@ def test_the_arrows_lead_to_the_neighbour() -> None:
 
 @pytest.mark.parametrize("pane", panes.PANES)
 def test_a_declared_pane_has_a_key_and_a_tab(pane: panes.PaneDeclaration) -> None:
-    assert key_of(f"pane.{pane.id}") == pane.key
+    assert (key_of(f"pane.{pane.id}") or "").lower() == pane.key
     assert pane.title in plain(tabs(pane.id, 200, {}))
