@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
@@ -30,8 +31,9 @@ SHAPES, FAKE, REAL = "shapes", "sizes", "measured sizes"
 """The kinds of plan that this server serves."""
 
 TORCH_OUT_OF_MEMORY = ("can't allocate", "size calculation overflowed")
-TRITON_NO_GPU = "active drivers"
-"""Parts of what torch and Triton say."""
+"""Parts of what torch says: on the host its error has no class of its own."""
+TRITON_DRIVER = "triton.runtime.driver"
+"""The module of Triton that looks for a GPU."""
 
 AGAIN_S = 1.0
 """A call shorter than this is repeated: the first one also allocates and starts threads."""
@@ -123,15 +125,13 @@ class SizeServer(ReferenceServer):
 
 
 def _kind(error: BaseException | None) -> FaultKind:
-    """Return the kind of a fault of a call.
-
-    On the host torch raises a RuntimeError of no class of its own where memory is short, and so
-    does Triton where there is no GPU.
-    """
+    """Return the kind of a fault of a call."""
     said = str(error)
     if isinstance(error, MemoryError) or any(part in said for part in TORCH_OUT_OF_MEMORY):
         return FaultKind.MEMORY
-    return FaultKind.NO_GPU if TRITON_NO_GPU in said else FaultKind.OTHER
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None)]
+    raised_in = frames[-1].f_globals.get("__name__") if frames else ""
+    return FaultKind.NO_GPU if raised_in == TRITON_DRIVER else FaultKind.OTHER
 
 
 def preload() -> None:

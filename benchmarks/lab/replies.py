@@ -99,6 +99,7 @@ def block_events(index: int, block: Block, size: int = 40) -> list[dict[str, Any
     def delta(**fields: Any) -> dict[str, Any]:
         return {"type": "content_block_delta", "index": index, "delta": fields}
 
+    empty: Block
     match block["type"]:
         case "text":
             empty = {"type": "text", "text": ""}

@@ -28,7 +28,7 @@ from benchmarks.lab.runs import create, directions, engine, of, play
 from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
-from tests.agent.test_tools import FAST, Caller, calling, measured
+from tests.agent.test_tools import FAST, REVIEWER, Caller, calling, measured
 
 
 @dataclass
@@ -112,25 +112,6 @@ async def test_the_yaml_of_the_specification_measures_for_the_runs_target(tmp_pa
         assert '"correct": true' in await caller.good("verify_kernel", **measured(FAST))
         why = await caller.refused("profile_kernel", **measured(FAST), backend="cuda")
         assert "this run's is 'cpu'" in why
-
-
-REVIEWER = """\
-agents:
-  critic:
-    prompt: You doubt {everything}.
-    tools: [read_kernel, read_file]
-tools:
-  reviewer:
-    type: call_agent
-    agent: critic
-    function:
-      name: reviewer
-      description: Ask for a second opinion.
-      parameters:
-        type: object
-        properties: {prompt: {type: string}}
-        required: [prompt]
-"""
 
 
 async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_path: Path) -> None:

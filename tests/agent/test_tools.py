@@ -643,10 +643,10 @@ async def test_a_workflow_is_allowed_where_all_of_its_steps_are(tmp_path) -> Non
         assert "verify_kernel is not allowed in phase PLAN" in why
 
 
-AGENT = """\
+REVIEWER = """\
 agents:
   critic:
-    prompt: You doubt everything, {braces} too.
+    prompt: You doubt {everything}.
     tools: [read_kernel, read_file]
 tools:
   reviewer:
@@ -673,7 +673,7 @@ class Critic:
 
 
 async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> None:
-    async with held(tmp_path, tools=AGENT) as engine:
+    async with held(tmp_path, tools=REVIEWER) as engine:
         critic = Critic("good")
         call = Caller(engine, Host(agents={"critic": critic}))
         assert "reviewer" in {spec.name for spec in call.executor.specs}
@@ -684,7 +684,7 @@ async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> Non
 
 
 async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None:
-    async with calling(tmp_path, tools=AGENT) as call:
+    async with calling(tmp_path, tools=REVIEWER) as call:
         offered = {spec.name for spec in call.executor.specs}
         assert not offered & {"reviewer", "write_report"}
         assert "there is no tool" in await call.refused("reviewer", prompt="look")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,20 +107,11 @@ async def test_a_resumed_run_does_not_measure_it_again(tmp_path: Path) -> None:
 
     class Dying(FakeJudge):
         async def evaluate(
-            self,
-            kernel: Kernel,
-            incumbent: Kernel | None,
-            *,
-            precise: float | None = None,
-            within_s: float | None = None,
-            whole: bool = False,
-            prior: tuple[float, ...] = (),
+            self, kernel: Kernel, incumbent: Kernel | None, **how: Any
         ) -> Measurement:
             if session.judge.compiled:
                 raise Killed
-            return await super().evaluate(
-                kernel, incumbent, precise=precise, within_s=within_s, prior=prior
-            )
+            return await super().evaluate(kernel, incumbent, **how)
 
     session = Session(run, Dying)
     with pytest.raises(Killed):

@@ -443,16 +443,22 @@ async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
         assert "in mode review" in stage.text()
 
 
-async def test_the_samples_tell_what_each_is_and_those_that_are_not_timed_come_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
+    """Begin no run; return the list that gets what each run was to be."""
     begun: list[RunRequest] = []
 
-    async def noted(start: RunRequest) -> object:
+    async def note(start: RunRequest) -> object:
         begun.append(start)
         raise ValueError("noted")
 
-    monkeypatch.setattr(run_start, "begun", noted)
+    monkeypatch.setattr(run_start, "begun", note)
+    return begun
+
+
+async def test_the_samples_tell_what_each_is_and_those_that_are_not_timed_come_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = noted(monkeypatch)
     async with listed(tmp_path, (120, 40)) as stage:
         await stage.press("n")
         await stage.shows("softmax_triton")
@@ -562,13 +568,7 @@ def test_words_of_a_row() -> None:
 async def test_the_first_screen_offers_a_demo_a_kernel_and_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[RunRequest] = []
-
-    async def noted(start: RunRequest) -> object:
-        begun.append(start)
-        raise ValueError("noted")
-
-    monkeypatch.setattr(run_start, "begun", noted)
+    begun = noted(monkeypatch)
     async with listed(tmp_path, (80, 24)) as stage:
         await stage.shows("d  try the demo: a bundled sample, without key or GPU")
         for offered in ("n  tune a kernel of mine", "o  open a run by its folder"):

@@ -20,8 +20,8 @@ def _register() -> types.ModuleType:
     # The device takes shapes from `meta`, which loads for seconds when it is first used.
     importlib.import_module("torch._dynamo")
     torch.empty(2, 2, device="meta").mul(2).softmax(-1)
-    torch.ops.load_library(str(built()))
-    torch.utils.rename_privateuse1_backend(NAME)
+    torch.ops.load_library(str(built()))  # type: ignore[no-untyped-call]
+    torch.utils.rename_privateuse1_backend(NAME)  # type: ignore[attr-defined]
     operators: Any = getattr(torch.ops, NAME)
     module = types.ModuleType(f"torch.{NAME}")
     module.__dict__.update(
@@ -40,7 +40,7 @@ def _register() -> types.ModuleType:
         set_clock=operators.set_clock,
         fail_launches=operators.fail_launches,
     )
-    torch._register_device_module(NAME, module)
+    torch._register_device_module(NAME, module)  # type: ignore[no-untyped-call]
     sys.modules[module.__name__] = module
     return module
 
