@@ -350,7 +350,7 @@ def test_a_reference_that_calls_triton_is_refused_where_there_is_no_gpu(
     probe: SizeProbe, tmp_path: Path
 ) -> None:
     path = tmp_path / "p.py"
-    called = 'raise RuntimeError("0 active drivers ([]). There should only be one.")'
+    called = 'exec("raise RuntimeError(0)", {"__name__": "triton.runtime.driver"})'  # as there
     text = SOFTMAX.read_text()
     head = "def forward(self, x):\n"
     assert head in text

@@ -39,7 +39,8 @@ class _OnLab(Target):
 
     def environment(self, threads: int) -> dict[str, str]:
         """Return the target's variables, and more."""
-        return super().environment(threads) | self.more
+        usual: dict[str, str] = super().environment(threads)  # type: ignore[safe-super]
+        return usual | self.more
 
     def devices(self) -> tuple[str, ...]:
         """Return no files: the device is made of memory and threads."""
