@@ -112,6 +112,7 @@ class Evaluator(Protocol):
         verified: bool,
         reference: str,
         device: int,
+        limit_s: float,
     ) -> Measurement: ...
 
     async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome: ...
@@ -237,6 +238,7 @@ class Engine:
         verified: bool = True,
         reference: str = "",
         device: int = 0,
+        limit_s: float = 0.0,
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._judging():
@@ -249,6 +251,7 @@ class Engine:
                 verified=verified,
                 reference=reference,
                 device=device,
+                limit_s=limit_s,
             )
 
     async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:

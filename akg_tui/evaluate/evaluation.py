@@ -47,6 +47,15 @@ from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
 NOT_OF_A_CANDIDATE = {FailureKind.REFERENCE, FailureKind.JUDGE}
 """Kinds of failure that a candidate's process can't have, although it may claim them."""
 
+STAGE_WORDS = {
+    "reference": "the reference",
+    "build": "the build",
+    "verify": "verification",
+    "time": "timing",
+    "confirm": "timing",
+}
+"""The stages, as a reason names them."""
+
 MAY_HARM_A_DEVICE = {FailureKind.CALL, FailureKind.CRASH, FailureKind.TIMEOUT}
 """Kinds of failure after which it is tried whether a device still works."""
 
@@ -64,6 +73,7 @@ class Evaluations:
         self.memory = Memory()
         self.lease = begin.lease
         self._spares = 0
+        self._last: Evaluation | None = None
         self._failed: KernelFiles | None = None
         """The candidate of the last evaluation, if it failed."""
 
@@ -83,12 +93,16 @@ class Evaluations:
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
-        evaluation = Evaluation(self, request, report, started)
+        self._last = evaluation = Evaluation(self, request, report, started)
         # One to build in, one to compare in, and those that are timed.
         self._spares = 2 + (SPARES if evaluation.timed else 0)
         found = evaluation.run()
         self._failed = request.kernel if found.outcome is Outcome.FAILED else None
         return found
+
+    def given_up(self, seconds: float) -> Measurement | None:
+        """Return what the last evaluation found in the seconds after which it was given up."""
+        return self._last.given_up(seconds) if self._last is not None else None
 
     def race(self, request: RaceRequest, report: Callable[[Progress], None]) -> RaceOutcome:
         """Time verified kernels in turns."""
@@ -159,6 +173,9 @@ class Evaluation:
         self._timing = TimingResult()
         self._verifications: list[Verification] = []
         """Those of the cases that are verified."""
+        self._at, self._inputs = "reference", 0
+        """The stage under way, and the inputs that were found right, of all cases."""
+        self._inputs_before = 0
 
     def run(self) -> Measurement:
         """Run all stages; return the measurement, failed or not."""
@@ -184,6 +201,17 @@ class Evaluation:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         told = ("" if self.request.verified else NOT_VERIFIED, self._untimed)
         return self._measurement(Outcome.CORRECT, message="; ".join(filter(None, told)))
+
+    def given_up(self, seconds: float) -> Measurement:
+        """Return what is known after an end in the middle: of a verified kernel, that it is right.
+
+        The message tells the stages that were reached.
+        """
+        build_s = 0.0 if self._at == "build" else self._build_s
+        told = stages_reached(self._at, build_s, self._inputs, self._timing, seconds)
+        if self._at in ("time", "confirm") and self.request.verified:
+            return self._measurement(Outcome.CORRECT, message=told)
+        return self._measurement(Outcome.FAILED, FailureKind.TIMEOUT, told)
 
     def _precompile_headers(self) -> None:
         """Precompile torch's headers for the builds that follow, at no kernel's cost."""
@@ -219,6 +247,7 @@ class Evaluation:
             if self.timed:
                 self._check_load(verification.load_s)
             self._verifications.append(verification)
+            self._inputs_before = self._inputs
             return TimedCase(case, verification.held, call_s, drawn.like_ordinary())
 
     def _complete(self) -> None:
@@ -285,6 +314,9 @@ class Evaluation:
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
     ) -> None:
         cases, verified = self.shared.cases, len(self._verifications)
+        self._at = name
+        if name == "verify":
+            self._inputs = self._inputs_before + done
         verifies = name == "verify" and verified < len(cases)
         self.report(
             Progress(
@@ -362,3 +394,16 @@ class Evaluation:
             timed=not self._untimed,
             **timed,
         )
+
+
+def stages_reached(
+    stage: str, build_s: float, inputs: int, timing: TimingResult, seconds: float
+) -> str:
+    """Return in words what an evaluation reached that was given up in `stage`."""
+    told = [f"built in {build_s:.0f} s"] if build_s else []
+    if inputs:
+        told.append(f"correct on {inputs} inputs")
+    if timing.candidate_ms and timing.baseline_ms:
+        ratio = timing.baseline_ms / timing.candidate_ms
+        told.append(f"about {ratio:.3g}x by {timing.samples} calls")
+    return ", ".join([*told, f"given up in {STAGE_WORDS[stage]} after {seconds:g} s"])

@@ -49,6 +49,14 @@ class Cancelled(Exception):
     """The engine cancelled the running evaluation."""
 
 
+class GivenUp(Cancelled):
+    """The engine gave the running evaluation up after these seconds, and wants what is known."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class EngineGone(Exception):
     """The engine closed its end."""
 
@@ -112,7 +120,7 @@ class EngineChannel:
             raise RequestArrived
         for message in self._waiting:
             if isinstance(message, Cancel) and message.number == self.current:
-                raise Cancelled
+                raise GivenUp(message.given_up_s) if message.given_up_s else Cancelled
 
     def _read(self) -> None:
         try:
@@ -194,9 +202,9 @@ def _evaluate(
             found = evaluations.race(request, report)
         else:
             found = evaluations.run(request, report, started)
-    except Cancelled:
+    except Cancelled as cancelled:
         evaluations.clean_up(keep=False)
-        return None
+        return evaluations.given_up(cancelled.seconds) if isinstance(cancelled, GivenUp) else None
     finally:
         channel.current = None
     changed = sources.difference()

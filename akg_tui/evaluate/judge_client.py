@@ -213,23 +213,11 @@ class Judge:
         """
         start = time.monotonic()
         limit = asyncio.timeout(most := compiled_reference.LIMITS_S[baseline])
-        left: list[float] = []
-
-        def told(progress: Progress) -> None:
-            """Stop the clock of the limit while another run times."""
-            self._on_progress(progress)
-            now, until = asyncio.get_running_loop().time(), limit.when()
-            if progress.waits and until is not None:
-                left.append(until - now)
-                limit.reschedule(None)
-            elif left:
-                limit.reschedule(now + left.pop())
-
         judge = Judge(
             compiled_reference.terms_of(self._task),
             self._begin.reference,
             self._scratch / "compiled",
-            on_progress=told,
+            on_progress=_stopping(limit, self._on_progress),
             prefetch=False,
             lease=Path(self._begin.lease) if self._begin.lease else None,
             modules=compiled_reference.PRELOADED,
@@ -262,6 +250,7 @@ class Judge:
         verified: bool = True,
         reference: str = "",
         device: int = 0,
+        limit_s: float = 0.0,
     ) -> Measurement:
         """Verify a kernel and, if `timed`, time it, for information.
 
@@ -272,6 +261,9 @@ class Judge:
         `LEAST_CLUSTERS` pairs of processes, or two that leave no doubt (0: when the ratio is
         decided); `warmups` untimed calls come first. With another `reference` or `device` a judge
         of its own answers, by the task's limits and the usual rules. Raises as `evaluate` does.
+
+        After `limit_s` seconds of work (0: never) it is given up, and the message tells the stages
+        that were reached; a kernel that was verified by then is correct.
         """
         terms: dict[str, Any] = {
             "timed": timed,
@@ -281,7 +273,7 @@ class Judge:
         }
         own = reference in ("", self._begin.reference)
         if own and not device:
-            return await self._evaluate(kernel, incumbent, label="probe", **terms)
+            return await self._evaluate(kernel, incumbent, limit_s, label="probe", **terms)
         target, lease = adapters(self._task)[0], self._begin.lease
         if lease and device:
             lease = str(lease_of(self._task, device))
@@ -297,7 +289,7 @@ class Judge:
         )
         async with self._evaluating:
             try:
-                return await judge.probe(kernel, **terms)
+                return await judge.probe(kernel, **terms, limit_s=limit_s)
             finally:
                 await judge.close()
 
@@ -326,7 +318,7 @@ class Judge:
         return answer.outcome
 
     async def _evaluate(
-        self, given: Kernel, incumbent: Kernel | None, **options: Any
+        self, given: Kernel, incumbent: Kernel | None, limit_s: float = 0.0, **options: Any
     ) -> Measurement:
         start = time.monotonic()
         files = self._task.files
@@ -381,7 +373,7 @@ class Judge:
                 )
             try:
                 await self._ensure()
-                answer = await self._ask(request)
+                answer = await self._ask(request, limit_s)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 message, tail = str(lost) or "the judge was lost", self._log_tail()
@@ -458,14 +450,14 @@ class Judge:
         self._writer.write(engine_protocol.encode(self._begin))
         self._ready = False
 
-    async def _ask(self, request: Evaluate | Race) -> Result | Raced:
+    async def _ask(self, request: Evaluate | Race, limit_s: float = 0.0) -> Result | Raced:
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = request.number
         try:
             self._writer.write(engine_protocol.encode(request))
             await self._writer.drain()
-            return await self._result(request.number)
+            return await self._result_within(request.number, limit_s)
         except asyncio.CancelledError:
             # A judge that still imports torch has no children, and reads no message for seconds.
             if not self._ready:
@@ -481,7 +473,24 @@ class Judge:
         finally:
             self._current = None
 
-    async def _result(self, number: int) -> Result | Raced:
+    async def _result_within(self, number: int, limit_s: float) -> Result | Raced:
+        """Return the result, or after `limit_s` seconds (0: never) what is known by then."""
+        if not limit_s or self._writer is None:
+            return await self._result(number)
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                return await self._result(number, _stopping(limit, self._on_progress))
+        except TimeoutError:
+            self._writer.write(engine_protocol.encode(Cancel(number, limit_s)))
+        try:
+            async with asyncio.timeout(CANCEL_S):
+                return await self._result(number)
+        except TimeoutError:
+            raise JudgeLost(f"the judge did not give up within {CANCEL_S:g} s") from None
+
+    async def _result(
+        self, number: int, told: Callable[[Progress], None] | None = None
+    ) -> Result | Raced:
         """Report progress until the result arrives, and return it."""
         if self._reader is None:
             raise JudgeLost("the judge is not running")
@@ -494,7 +503,7 @@ class Judge:
                     continue
                 if not isinstance(message, Step):
                     return message
-                self._on_progress(message.progress)
+                (told or self._on_progress)(message.progress)
         except asyncio.IncompleteReadError as error:
             raise JudgeLost("the judge's process ended") from error
         except (asyncio.LimitOverrunError, msgspec.MsgspecError) as error:
@@ -517,3 +526,21 @@ class Judge:
             return strip_escapes(self._log.read_text("utf-8", "replace")[-LOG_TAIL:])
         except OSError:
             return ""
+
+
+def _stopping(
+    limit: asyncio.Timeout, told: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    """Return `told`, which also stops the clock of a limit while another run times."""
+    left: list[float] = []
+
+    def stops(progress: Progress) -> None:
+        told(progress)
+        now, until = asyncio.get_running_loop().time(), limit.when()
+        if progress.waits and until is not None:
+            left.append(until - now)
+            limit.reschedule(None)
+        elif left and not progress.waits:
+            limit.reschedule(now + left.pop())
+
+    return stops

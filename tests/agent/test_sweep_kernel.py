@@ -183,11 +183,12 @@ async def test_a_sweep_has_the_time_of_the_trials_that_it_may_cost(tmp_path: Pat
     async with calling(tmp_path) as caller:
         judge = caller.engine._judge
 
-        async def endless(*_: Any, **__: Any) -> Measurement:
-            await asyncio.Event().wait()
-            raise AssertionError
+        async def slow(*_: Any, limit_s: float, **__: Any) -> Measurement:
+            await asyncio.sleep(limit_s)
+            why = "given up in the build"
+            return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=why)
 
-        judge.probe = endless  # type: ignore[method-assign]
+        judge.probe = slow  # type: ignore[method-assign]
         assert caller.engine.send(cmd.ChangePolicy(Policy(trial_s=0.02))) is None
         why = await caller.refused("sweep_kernel", text=TWO)
         # Five measurements may cost two trials, so each of the first two used up one's time.

@@ -94,6 +94,7 @@ class FakeJudge:
         verified: bool = True,
         reference: str = "",
         device: int = 0,
+        limit_s: float = 0.0,
     ) -> Measurement:
         self.probes.append((timed, samples, warmups))
         self.asked.append((verified, reference, device))

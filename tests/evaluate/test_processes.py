@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -19,9 +20,11 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
+from akg_tui.evaluate.evaluation import stages_reached
 from akg_tui.evaluate.processes import worker
 from akg_tui.evaluate.sandbox import process_watch
 from akg_tui.evaluate.sandbox.process_watch import ResourceLimits
+from akg_tui.evaluate.timing import TimingResult
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 from tests.judging import Evaluated, quick_task
 
@@ -79,6 +82,17 @@ async def appears(root: int | Judge, name: str) -> int:
     raise AssertionError(f"no process {name} appeared")
 
 
+def test_an_evaluation_that_was_given_up_tells_the_stages_that_it_reached() -> None:
+    timing = TimingResult()
+    told = stages_reached("verify", 31.2, 5, timing, 300)
+    assert told == "built in 31 s, correct on 5 inputs, given up in verification after 300 s"
+    timing.candidate_ms, timing.baseline_ms, timing.samples = 4.3, 1290.0, 2
+    told = stages_reached("time", 31.2, 14, timing, 300)
+    assert told == (
+        "built in 31 s, correct on 14 inputs, about 300x by 2 calls, given up in timing after 300 s"
+    )
+
+
 async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path: Path) -> None:
     task = quick_task(call_timeout_s=1.0, build_timeout_s=2.0)
     async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
@@ -109,6 +123,12 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         assert daemon not in process_watch.parents()
+        assert judge.pid == first
+
+        # Given up after its time: told with the stage, and nothing is left of it.
+        found = await judge.probe(hanging("akg-daemon-5"), limit_s=0.5)
+        assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT)
+        assert re.fullmatch(r"given up in the (reference|build) after 0.5 s", found.message)
         assert judge.pid == first
 
         # Cancelled from elsewhere.

@@ -79,13 +79,15 @@ class RunAccess(Protocol):
         verified: bool = True,
         reference: str = "",
         device: int = 0,
+        limit_s: float = 0.0,
     ) -> Measurement:
         """Let the judge measure a kernel, for information only.
 
         The kernel is timed against `incumbent`, or against the reference. `samples` bounds the
         timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
         them. Not `verified`, no result is looked at. Another `reference` or `device` has a judge of
-        its own. Nothing is journaled, and no decision depends on it.
+        its own. After `limit_s` seconds (0: never) it is given up, and the message tells the stages
+        that were reached. Nothing is journaled, and no decision depends on it.
         """
         ...
 

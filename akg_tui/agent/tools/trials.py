@@ -7,7 +7,7 @@ submit_kernel, edit_kernel or a trial that says so, becomes the attempt that the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -240,27 +240,19 @@ def kernel_fault(kernel: KernelFiles) -> str | None:
 async def measured(
     call: ToolContext, kernel: KernelFiles, *, samples: int = SAMPLES, warmups: int = WARMUPS
 ) -> Measurement:
-    """Measure a version against the incumbent; a failure after `policy.trial_s` seconds."""
+    """Measure a version against the incumbent, for at most `policy.trial_s` seconds."""
     run = call.run
     seconds, best = run.state.task.policy.trial_s, run.state.best
     incumbent = run.kernel(best.blob) if best else None
-    probe = run.measure(kernel, incumbent, timed=True, samples=samples, warmups=warmups)
-    return await _within(seconds, probe)
-
-
-async def _within(seconds: float, probe: Awaitable[Measurement]) -> Measurement:
-    try:
-        async with asyncio.timeout(seconds):
-            return await probe
-    except TimeoutError:
-        message = f"the trial was given up after {seconds:g} s"
-        return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=message)
+    return await run.measure(
+        kernel, incumbent, timed=True, samples=samples, warmups=warmups, limit_s=seconds
+    )
 
 
 async def verified(call: ToolContext, kernel: KernelFiles) -> Measurement:
-    """Verify a version without timing it; a failure after `policy.trial_s` seconds."""
-    run = call.run
-    return await _within(run.state.task.policy.trial_s, run.measure(kernel, timed=False))
+    """Verify a version without timing it, for at most `policy.trial_s` seconds."""
+    seconds = call.run.state.task.policy.trial_s
+    return await call.run.measure(kernel, timed=False, limit_s=seconds)
 
 
 async def raced(call: ToolContext, kernels: Sequence[KernelFiles], within_s: float) -> RaceOutcome:

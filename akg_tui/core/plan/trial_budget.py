@@ -67,5 +67,5 @@ def outcome_words(measurement: Measurement) -> str:
     if measurement.estimate is not None:
         return f"correct, not timed: {measurement.estimate}"
     if measurement.ratio is None:
-        return "correct, not timed"
+        return one_line(f"correct, {measurement.message or 'not timed'}", 300)
     return f"correct, {percent(measurement.ratio)} against the incumbent"

@@ -80,9 +80,14 @@ class Race(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Cancel(Struct, frozen=True, tag=True):
-    """Engine to judge: cancel this evaluation if it still runs."""
+    """Engine to judge: end this evaluation if it still runs.
+
+    After `given_up_s` seconds it took too long: the result tells the stages that it reached. At 0.0
+    there is no result.
+    """
 
     number: int
+    given_up_s: float = 0.0
 
 
 class Step(Struct, frozen=True, tag=True):
