@@ -31,8 +31,9 @@ os.environ["AKG_TUI_MEMORY"] = "off"
 # The judge's draws: of a process that serves many tests, and (below) of each test's own.
 os.environ["AKG_TUI_DRAWS"] = "tests"
 # Nor do the user's own settings count, and the folders that a test makes are not theirs.
-os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="akg-tests-config-")
-atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
+for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    os.environ[name] = tempfile.mkdtemp(prefix="akg-tests-")
+    atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

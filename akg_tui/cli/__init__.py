@@ -15,10 +15,15 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
+VERBS = (
+    *("list", "show", "events", "pause", "resume", "step", "stop", "hint", "answer", "approve"),
+    *("reject", "limit", "undo", "detach"),
+)
 # The modules and the commands that each declares, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
     ("run_listing", "add_views", ("replay", "attach")),
+    ("run_control", "add_control", tuple(f"ctl {verb}" for verb in VERBS)),
     ("suites", "add_suite", ("suite", "suite resume", "suite show", "suite compare")),
     ("suites", "add_fleet", ("fleet up", "fleet status", "fleet down")),
     ("evaluate_kernel", "add_eval", ("eval",)),
@@ -122,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (line := _error_line(error)) is None:
             raise
         print(f"akg-tui: {line}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return error.code if isinstance(error, UsageError) else EXIT_BAD_INPUT
     return code
 
 

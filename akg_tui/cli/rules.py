@@ -93,29 +93,16 @@ def _rules(arguments: argparse.Namespace) -> int:
 
 
 def _send(run: Path, command: Command) -> None:
-    """Send the run a command: to the process at work on it, or in a session opened here.
-
-    Raises `UsageError` with the reason if the command is refused, or if no answer confirms it.
-    """
-    from akg_tui.engine.attach import Attached, NotAttached
-    from akg_tui.store.errors import RunLocked
-    from akg_tui.store.run_at_rest import command_at_rest
+    """Send the run a command. Raises `UsageError` if it is refused, or if no answer confirms it."""
+    from akg_tui.engine.attach import NotAttached, send_to_run
+    from akg_tui.store.run_at_rest import Refused
 
     try:
-        command_at_rest(run, command)
-    except RunLocked as locked:
-        try:
-            link = Attached.to(run)
-        except NotAttached:
-            fail(locked)
-        try:
-            refused = link.send(command)
-        except NotAttached as error:
-            fail(error)
-        finally:
-            link.close()
-        if refused is not None:
-            raise UsageError(f"{run}: {refused.why}") from None
+        send_to_run(run, command)
+    except NotAttached as error:
+        fail(error)
+    except Refused as error:
+        raise UsageError(f"{run}: {error}") from None
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

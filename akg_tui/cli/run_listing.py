@@ -61,12 +61,17 @@ def _show(arguments: argparse.Namespace) -> int:
 def add_views(add: Callable[..., Any]) -> None:
     """Declare `replay` and `attach`; `add` creates a command."""
     replay, attach = partial(_watch, steer=False), partial(_watch, steer=True)
-    for view in (
-        add("replay", replay, "step through the events of a run; read-only"),
-        add("attach", attach, "watch and steer a run that works in another process"),
-    ):
-        view.add_argument("run_folder", type=Path, metavar="RUN")
-        add_appearance(view)
+    view = add("replay", replay, "step through the events of a run; read-only")
+    view.add_argument("run_folder", type=Path, metavar="RUN")
+    add_appearance(view)
+    view = add("attach", attach, "watch and steer a run that works in another process")
+    view.add_argument(
+        "run_folder",
+        nargs="?",
+        metavar="RUN",
+        help="a run's folder or the begin of its name; without it the one at work, or a list",
+    )
+    add_appearance(view)
 
 
 def browse(arguments: argparse.Namespace) -> int:
@@ -81,11 +86,18 @@ def browse(arguments: argparse.Namespace) -> int:
 
 def _watch(arguments: argparse.Namespace, *, steer: bool) -> int:
     """Show the workbench on a run that this process does not work on."""
-    path: Path = arguments.run_folder
+    from akg_tui.cli.run_control import target
     from akg_tui.store.errors import StoreError
     from akg_tui.store.run_list import check_is_run
 
-    check_is_run(path)
+    if steer:
+        found = target(arguments.run_folder) if arguments.run_folder else _the_one_at_work()
+        if found is None:
+            return browse(arguments)
+        path = found
+    else:
+        path = arguments.run_folder
+        check_is_run(path)
     if why := no_screen():
         run = quote(str(path))
         raise UsageError(
@@ -110,3 +122,17 @@ def _watch(arguments: argparse.Namespace, *, steer: bool) -> int:
     if broken:
         raise broken[0]
     return EXIT_OK if code == 0 else EXIT_BAD_INPUT
+
+
+def _the_one_at_work() -> Path | None:
+    """Return the only known run at work, None for several. Raises `UsageError` for none."""
+    from akg_tui.engine.detached import known_runs
+    from akg_tui.store.lock import holder
+
+    found = [run for run in known_runs(Path()) if holder(run) is not None]
+    if not found:
+        raise UsageError(
+            "no run is at work below this folder, and none that was detached; "
+            "name one: akg-tui attach RUN"
+        )
+    return found[0] if len(found) == 1 else None

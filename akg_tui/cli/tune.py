@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ from akg_tui.cli.usage_error import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     UsageError,
+    print_json,
 )
 from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
 
@@ -89,6 +91,16 @@ def add_tune(add: Callable[..., Any]) -> None:
         help="N rounds more: the limit rises; a run that is over goes on",
     )
     add_watching(resume)
+    resume.add_argument(
+        "--foreground",
+        action="store_true",
+        help="with --detach: be the detached engine, for systemd and the like",
+    )
+    resume.add_argument(
+        "--print-unit",
+        action="store_true",
+        help="print a systemd user unit that works on the run, and change nothing",
+    )
 
 
 def _workflow(text: str) -> str:
@@ -117,7 +129,14 @@ def add_watching(command: argparse.ArgumentParser) -> None:
         help="print progress lines instead of showing the workbench",
     )
     command.add_argument(
-        "--json", action="store_true", help="with --headless: one JSON object per line"
+        "--json",
+        action="store_true",
+        help="with --headless: one JSON object per line; with --detach: one",
+    )
+    command.add_argument(
+        "--detach",
+        action="store_true",
+        help="work without this terminal (docs/detached.md): print the run and return",
     )
     add_sandbox(command)
     command.add_argument(
@@ -179,6 +198,11 @@ def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
+    if arguments.print_unit:
+        return _print_unit(arguments)
+    if arguments.foreground and not arguments.detach:
+        raise UsageError("--foreground is of --detach: give both")
+
     def open_run() -> RunFolder:
         from akg_tui.engine.run_service import resume
 
@@ -207,7 +231,8 @@ def _open_engine(
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
     """Return whether the run has no workbench. Call before the workbench replaces stdout."""
-    return bool(arguments.headless or arguments.json or arguments.plain or no_screen())
+    stated = arguments.headless or arguments.json or arguments.plain or arguments.detach
+    return bool(stated or no_screen())
 
 
 def _key_file(arguments: argparse.Namespace) -> str:
@@ -215,8 +240,56 @@ def _key_file(arguments: argparse.Namespace) -> str:
     return str(given.expanduser().absolute()) if given else ""
 
 
+def _print_unit(arguments: argparse.Namespace) -> int:
+    from akg_tui.engine.detached import unit
+    from akg_tui.store.run_list import check_is_run
+
+    check_is_run(arguments.run_folder)
+    print(unit(arguments.run_folder, _engine_options(arguments)), end="")
+    return EXIT_OK
+
+
+def _engine_options(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return the options that a detached engine needs; the others are in the run's journal."""
+    key_file = _key_file(arguments)
+    return ("--api-key-file", key_file) if key_file else ()
+
+
+def _detach(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+    """Make or open the run as far as its settings, and leave the work to a detached engine."""
+    with options_at_fault(arguments), contextlib.closing(open_run()) as run:
+        path = run.path
+    _tell_started(path, arguments)
+    return EXIT_OK
+
+
+def _tell_started(path: Path, arguments: argparse.Namespace) -> None:
+    from akg_tui.engine.detached import NotStarted, start
+
+    try:
+        made = start(path, _engine_options(arguments))
+    except NotStarted as error:
+        raise UsageError(f"{error}; the run is kept: {path}") from error
+    if arguments.json:
+        print_json("detached", run=made.run, pid=made.pid, socket=made.socket or None)
+        return
+    print(made.run)
+    print(f"akg-tui: {_told_detached(made.pid, made.run)}", file=sys.stderr)
+
+
+def _told_detached(pid: int, run: str) -> str:
+    how = f"watch it with: akg-tui attach {quote(run)}"
+    return f"process {pid} works on it without this terminal; {how}"
+
+
 def watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     looks = wanted(arguments)
+    if arguments.detach:
+        if arguments.headless or arguments.plain:
+            raise UsageError("--detach shows nothing: leave out --headless and --plain")
+        if getattr(arguments, "foreground", False):
+            return _be_detached(open_run, arguments)
+        return _detach(open_run, arguments)
     if arguments.plain and (arguments.json or arguments.headless):
         raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
@@ -236,10 +309,14 @@ def watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> i
 
 def _parting(engine: Engine) -> str:
     """Return the text that stays on the terminal after the workbench."""
+    from akg_tui.store.lock import holder
+
     if engine.state.finished:
         from akg_tui.headless.watched_run import closing_lines
 
         return "\n".join(closing_lines(engine)).strip()
+    if (pid := holder(Path(engine.path))) is not None:
+        return _told_detached(pid, engine.path)
     why = f": {engine.state.api_failure}" if engine.state.api_failure else ""
     return f"the run is not over{why}; go on with: akg-tui resume {quote(engine.path)}"
 
@@ -254,11 +331,19 @@ def _watch_headless(
     from akg_tui.headless.watched_run import ModelHeld, run_as_json, run_with_progress
 
     engine = _open_engine(open_run, "cli", arguments)
+    leaves = False
 
     async def run() -> None:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+        def leave() -> None:
+            nonlocal leaves
+            leaves = True
+            task.cancel()
+
+        engine.live.detach = leave
         try:
             if arguments.json:
                 await run_as_json(engine, sys.stdout)
@@ -276,9 +361,45 @@ def _watch_headless(
             f"{error}; then go on with: akg-tui resume {quote(engine.path)}"
         ) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
+        if leaves:
+            _tell_started(Path(engine.path), arguments)
+            return EXIT_OK
         print(f"interrupted; go on with: akg-tui resume {quote(engine.path)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     if not engine.state.ok:
         print(f"akg-tui: {' '.join(engine.state.finished.split())}", file=sys.stderr)
         return EXIT_BAD_INPUT
     return EXIT_OK
+
+
+def _be_detached(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+    """Work on a run without a terminal, until it is over or SIGTERM leaves it resumable."""
+    import asyncio
+    import signal
+
+    from akg_tui.engine.detached import register
+    from akg_tui.headless.watched_run import run_logged
+    from akg_tui.store.errors import StoreError
+
+    engine = _open_engine(open_run, "cli", arguments)
+    try:
+        register(Path(engine.path))
+    except StoreError as error:  # the run is found below its folder all the same
+        print(f"akg-tui: {error}", file=sys.stderr)
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        try:
+            await run_logged(engine, sys.stdout)
+        finally:
+            await engine.close()
+
+    try:
+        asyncio.run(run())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return EXIT_INTERRUPTED
+    return EXIT_OK if engine.state.ok else EXIT_BAD_INPUT

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_REFUSED, EXIT_NOBODY = 3, 4
+"""Of `ctl`: the run does not allow the command now; no process takes commands for it."""
 
 
 class UsageError(Exception):
-    """Bad input, described in one line."""
+    """Bad input, described in one line; `code` is the exit code."""
+
+    def __init__(self, why: str, code: int = EXIT_BAD_INPUT) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 def read_text(path: Path) -> str:

@@ -441,6 +441,26 @@ def in_sight(state: RunState, now: float) -> Effect | None:
     return effect
 
 
+def waits_for(state: RunState) -> str:
+    """Return what a person has to do before the run goes on, in a word or two; "" for nothing.
+
+    It is ``KEEP p7``, ``edit p7``, ``plan``, ``script``, ``question 2``, ``model`` (it cannot be
+    used), ``pause`` or ``step``.
+    """
+    hold = in_sight(state, state.last_at)
+    if not isinstance(hold, Hold):
+        return ""
+    match hold.overlay:
+        case Overlay.WAIT_USER if state.question is not None:
+            return f"question {state.question.number}"
+        case Overlay.WAIT_USER if state.gate is not None:
+            kind = "KEEP" if state.gate.kind == "keep" else state.gate.kind
+            return f"{kind} {state.active}" if state.active and kind in ("KEEP", "edit") else kind
+        case Overlay.WAIT_API:
+            return "model" if state.api_failure else ""
+    return "pause" if hold.overlay is Overlay.PAUSED else "step"
+
+
 def _work(state: RunState, now: float) -> Effect | None:
     match state.phase:
         case Phase.BASELINE:

@@ -5,9 +5,13 @@ decides nothing. It accepts only processes of the same user that are no descenda
 kernel under test cannot connect.
 
 The protocol is one JSON object a line, both ways, at most `LINE_BYTES` long. To the server:
-``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`); from the server:
-``{"akg_tui": 1, "run": ID, "pid": PID}`` first, then ``{"id": N, "refused": WHY or null}``
-for each order and ``{"live": {…}}`` whenever the live view has changed.
+``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`) or ``{"id": N, "ask": ASK}``
+(`ASKS`); from the server: ``{"akg_tui": 1, "run": ID, "pid": PID}`` first, then
+``{"id": N, "refused": WHY or null}`` for each order and each ask, and ``{"live": {…}}`` whenever
+the live view has changed.
+
+Any client may watch, one may steer: the first that gives an order, until it hands that over,
+another takes it over, or its connection ends.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -31,7 +35,9 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.sanitize import Said, SaidError, encode_said, one_line
 from akg_tui.engine.live import Live, SubagentStream
 from akg_tui.engine.run_handle import RunHandle
-from akg_tui.store.errors import StoreError
+from akg_tui.store.errors import RunLocked, StoreError
+from akg_tui.store.lock import holder
+from akg_tui.store.run_at_rest import Refused, command_at_rest
 
 SOCKET = "attach.sock"
 PROTOCOL = 1
@@ -40,6 +46,12 @@ MAX_CLIENTS = 8
 LIVE_S = 0.1
 ANSWER_S = 0.5
 STREAM_CHARS = 4_000
+
+Ask = Literal["take", "give", "detach"]
+ASKS: tuple[Ask, ...] = get_args(Ask)
+"""What a client asks of the server itself: to steer in place of the client that does, to steer no
+longer, or that the run goes on without the terminal that it is at work in.
+"""
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of a peer: `man 7 unix`, SO_PEERCRED
 
@@ -139,13 +151,15 @@ class _Connections:
     def __init__(self, run: RunHandle) -> None:
         self._run = run
         self._tasks: set[asyncio.Task[None]] = set()
+        self._steers: tuple[asyncio.Task[None], int] | None = None  # a connection, and its process
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         peer = writer.get_extra_info("socket")
         try:
-            if why := self._refusal(peer):
+            pid, why = self._looked_at(peer)
+            if why:
                 _send_line(writer, {"akg_tui": PROTOCOL, "refused": why})
                 return
             self._tasks.add(task)
@@ -154,7 +168,7 @@ class _Connections:
             _send_line(writer, {"akg_tui": PROTOCOL, "run": run_id, "pid": os.getpid()})
             sending = asyncio.create_task(self._send_live(writer))
             try:
-                await self._serve(reader, writer)
+                await self._serve(reader, writer, (task, pid))
             finally:
                 sending.cancel()
         except (ConnectionError, asyncio.CancelledError):
@@ -163,24 +177,32 @@ class _Connections:
             if task in self._tasks:
                 self._run.live.screens -= 1
             self._tasks.discard(task)
+            if self._steers is not None and self._steers[0] is task:
+                self._steers = None
             writer.close()
 
     def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
 
-    def _refusal(self, peer: socket.socket) -> str:
-        if len(self._tasks) >= MAX_CLIENTS:
-            return Said("{n} others are attached to this run", n=MAX_CLIENTS)
+    def _looked_at(self, peer: socket.socket) -> tuple[int, str]:
+        """Return the process of a client, and why it may not connect, or ""."""
         told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(told)
         if uid != os.getuid():
-            return "another user may not steer this run"
+            return pid, "another user may not steer this run"
         if not trusted(pid):
-            return "a process of the run itself may not steer it"
-        return ""
+            return pid, "a process of the run itself may not steer it"
+        if len(self._tasks) >= MAX_CLIENTS:
+            return pid, Said("{n} others are attached to this run", n=MAX_CLIENTS)
+        return pid, ""
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client: tuple[asyncio.Task[None], int],
+    ) -> None:
         while True:
             try:
                 line = await reader.readline()
@@ -192,20 +214,46 @@ class _Connections:
                 return
             if not line.endswith(b"\n"):
                 return
-            _send_line(writer, self._answer(line))
+            _send_line(writer, self._answer(line, client))
             await writer.drain()
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, line: bytes, client: tuple[asyncio.Task[None], int]) -> dict[str, Any]:
         number: object = None
         try:
             plain = msgspec.json.decode(line)
             number = plain.get("id") if isinstance(plain, dict) else None
-            refused = self._run.send(command_from_json(plain))
+            if isinstance(plain, dict) and "ask" in plain:
+                return {"id": number, "refused": self._asked(plain["ask"], client)}
+            command = command_from_json(plain)
+            if self._steers is None:
+                self._steers = client
+            elif self._steers != client:
+                why = Said(
+                    "process {n} steers this run: take it over with :take, or with ctl --take",
+                    n=self._steers[1],
+                )
+                return {"id": number, "refused": why}
+            refused = self._run.send(command)
         except (msgspec.MsgspecError, BadCommand, StoreError, UnicodeDecodeError) as error:
             return {"id": number, "refused": one_line(str(error), 500)}
         except RecursionError:
             return {"id": number, "refused": "nested too deeply"}
         return {"id": number, "refused": refused.why if refused else None}
+
+    def _asked(self, ask: object, client: tuple[asyncio.Task[None], int]) -> str | None:
+        match ask:
+            case "take":
+                self._steers = client
+            case "give":
+                if self._steers == client:
+                    self._steers = None
+            case "detach":
+                if self._run.live.detach is None:
+                    return "there is no terminal that this run could leave"
+                self._run.live.detach()
+            case _:
+                return f"expected one of {', '.join(ASKS)}"
+        return None
 
     async def _send_live(self, writer: asyncio.StreamWriter) -> None:
         live, seen = self._run.live, -1
@@ -249,6 +297,7 @@ class Attached:
     """A connection to the process at work on a run. Its calls block for at most `ANSWER_S`."""
 
     def __init__(self, link: socket.socket) -> None:
+        self.pid = 0
         self._link = link
         self._lock = threading.Lock()
         self._rest = b""
@@ -263,6 +312,9 @@ class Attached:
         try:
             with _socket_address(folder) as address:
                 link.connect(address)
+        except PermissionError as error:
+            link.close()
+            raise NotAttached("it is another user's run: only its owner may steer it") from error
         except OSError as error:
             link.close()
             raise NotAttached("nobody takes commands for this run") from error
@@ -272,6 +324,7 @@ class Attached:
             raise made._lost(one_line(str(why), 300))
         if greeting.get("akg_tui") != PROTOCOL:
             raise made._lost("the process at work speaks another version; use the same one")
+        made.pid = int(greeting.get("pid") or 0)
         return made
 
     def send(self, command: Command) -> Rejected | None:
@@ -280,6 +333,13 @@ class Attached:
             plain = command_to_json(command)
         except BadCommand as error:
             return Rejected(str(error))
+        return self._put(plain)
+
+    def ask(self, what: Ask) -> Rejected | None:
+        """Ask the server itself; return the refusal, or None. Raises `NotAttached`."""
+        return self._put({"ask": what})
+
+    def _put(self, plain: dict[str, Any]) -> Rejected | None:
         with self._lock:
             self._asked += 1
             try:
@@ -353,3 +413,31 @@ class Attached:
             yield told
         if len(self._rest) > 4 * LINE_BYTES:
             self._rest = b""
+
+
+def send_to_run(run: Path, command: Command, *, take: bool = False) -> None:
+    """Send a run a command: to the process at work on it, or in a session of its own at rest.
+
+    With `take` the caller steers in place of another process.
+
+    Raises
+    ------
+    Refused
+        If the run does not allow the command now, or another process steers it.
+    NotAttached, StoreError
+        If the process at work takes no commands, or the run cannot be written.
+    """
+    if holder(run) is None:
+        with contextlib.suppress(RunLocked):  # a process that cannot be seen from here
+            command_at_rest(run, command)
+            return
+    with contextlib.closing(Attached.to(run)) as link:
+        refused = (link.ask("take") if take else None) or link.send(command)
+    if refused is not None:
+        raise Refused(refused.why)
+
+
+def ask_to_detach(run: Path) -> Rejected | None:
+    """Let a run at work leave its terminal; return the refusal, or None. Raises `NotAttached`."""
+    with contextlib.closing(Attached.to(run)) as link:
+        return link.ask("detach")

@@ -152,6 +152,7 @@ class Engine:
         inspect: Inspector | None = None,
     ) -> None:
         self.path = str(folder.path)
+        self.resume_options: tuple[str, ...] = ()  # what `akg-tui resume` needs to go on with it
         self.records = folder.records
         self.live = Live()
         self._folder = folder

@@ -7,7 +7,7 @@ the process at work, if it accepts them (`akg_tui.engine.attach`); a run at rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from shlex import quote
@@ -19,7 +19,7 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.past_states import Past
 from akg_tui.core.sanitize import Said
 from akg_tui.core.state import RunState
-from akg_tui.engine.attach import Attached, NotAttached
+from akg_tui.engine.attach import Ask, Attached, NotAttached
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.hashline.tags import run_key
@@ -92,10 +92,17 @@ class Followed:
                     path=run,
                 )
             )
+        return self._through(lambda link: link.send(command))
+
+    def ask(self, what: Ask) -> Rejected | None:
+        """Ask the server of the process at work; return the refusal, or None."""
+        return self._through(lambda link: link.ask(what))
+
+    def _through(self, call: Callable[[Attached], Rejected | None]) -> Rejected | None:
         try:
             if self._attached is None:
                 self._attached = Attached.to(self._path)
-            return self._attached.send(command)
+            return call(self._attached)
         except NotAttached as error:
             self._attached = None
             return Rejected(error.said)

@@ -101,12 +101,14 @@ class Live:
     message that a person still has to see when the run is over. `subagents` are those at work, each
     with a stream of its own; a diagnosis writes to `stream` as well. `holds`: no work is under way.
     `at_rest`: no process is at work on the run. `screens`: how many workbenches show the run.
+    `detach` lets the run go on without the terminal that it is at work in; None where it has none.
     """
 
     activity: str = ""
     holds: bool = True
     at_rest: bool = False
     screens: int = 0
+    detach: Callable[[], object] | None = None
     notice: str = ""
     progress: Progress | None = None
     version: int = 0

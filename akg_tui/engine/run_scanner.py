@@ -1,4 +1,4 @@
-"""A thread that finds and reads the runs below a folder, for a list on a screen.
+"""A thread that finds and reads the runs below a folder and the user's detached ones, for a list.
 
 Owns the thread, and the process that reads journals for it where there are many runs. Reads
 run folders and never writes.
@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from akg_tui.core.state import RunState
+from akg_tui.engine.detached import registered
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.lock import holder
-from akg_tui.store.run_list import JOURNAL, RunSummary, SummaryProcess, find_runs, summarize_run
+from akg_tui.store.run_list import (
+    JOURNAL,
+    RunSummary,
+    SummaryProcess,
+    find_runs,
+    summarize_run,
+)
 
 T = TypeVar("T")
 
@@ -54,6 +61,7 @@ class RunScanner(Generic[T]):
         self.searched = False
         self.trouble = ""
         self._found: dict[Path, ListedRun] = {}
+        self._detached: set[Path] = set()  # those of the registry that were at work
         self.unread = 0
         self._order: list[ListedRun] = []  # unread runs, the newest last
         self._wanted: tuple[Path, ...] = ()
@@ -130,23 +138,33 @@ class RunScanner(Generic[T]):
         for path in find_runs(self.folder):
             if self._stop.is_set():
                 return
-            there.add(path)
-            if path not in self._found and (found := self._stat(path)):
-                self._found[path] = found
-                self.unread += 1
-                self.version += 1
+            self._note(path, there)
+        detached = (Path(each.run) for each in registered())
+        self._detached.update(path for path in detached if holder(path) is not None)
+        below = {path.resolve() for path in there} if self._detached else set()
+        for path in self._detached - below:
+            self._note(path, there)
         for gone in self._found.keys() - there:
             self.unread -= self._found.pop(gone).summary is None
             self.version += 1
         self.searched = True
         self.version += 1
 
+    def _note(self, path: Path, there: set[Path]) -> None:
+        there.add(path)
+        if path not in self._found and (found := self._stat(path)):
+            self._found[path] = found
+            self.unread += 1
+            self.version += 1
+
     def _stat(self, path: Path) -> ListedRun | None:
         try:
             told = (path / JOURNAL).stat()
         except OSError:
             return None
-        name = str(path.relative_to(self.folder)) if path != self.folder else path.name
+        name = str(path)
+        if path.is_relative_to(self.folder):
+            name = str(path.relative_to(self.folder)) if path != self.folder else path.name
         return ListedRun(path, name, told.st_size, told.st_mtime)
 
     def _check_changed(self) -> None:

@@ -548,7 +548,7 @@ def engine_for(
         return plainly(task) if models is None else models(task, plainly)
 
     try:
-        return Engine(
+        engine = Engine(
             run,
             driver or opened(task),
             partial(_judge, run, leases),
@@ -562,6 +562,8 @@ def engine_for(
             learner=learner,
             inspect=evidence,
         )
+        engine.resume_options = ("--api-key-file", key_file) if key_file else ()
+        return engine
     except KeyMissing as error:
         run.close()
         raise RunFault("key", str(error), task.agent.model) from error

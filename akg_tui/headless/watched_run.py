@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -58,29 +59,29 @@ async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: 
 
 async def run_as_json(handle: RunHandle, out: TextIO) -> None:
     """Run to the end; write one JSON object a line on `out`, the summary last."""
-    stream = _JsonLines(handle, out)
+    stream = JsonLines(out)
     try:
-        await run_watched(handle, stream.write, attended=False)
+        await run_watched(handle, lambda: stream.write(handle.records), attended=False)
     finally:
         if handle.state.finished or handle.state.api_failure:
             out.write(json.dumps(summary_of(handle)) + "\n")
             out.flush()
 
 
-class _JsonLines:
-    """Writes each event once, with the tokens used so far, those of the event included."""
+class JsonLines:
+    """Writes each event after number `cursor` once, with the tokens used up to it."""
 
-    def __init__(self, handle: RunHandle, out: TextIO) -> None:
-        self._handle = handle
+    def __init__(self, out: TextIO, cursor: int = 0) -> None:
         self._out = out
+        self._cursor = cursor
         self._shown = 0
         self._tokens = 0
         self._policy: AutomationPolicy | None = None
 
-    def write(self) -> None:
+    def write(self, records: Sequence[ev.Record]) -> None:
         """Write the events that were journaled since the last call."""
-        count = len(self._handle.records)
-        for record in unread(self._handle.records, self._shown):
+        count = len(records)
+        for record in unread(records, self._shown):
             event = record.event
             match event:
                 case ev.RunCreated():
@@ -93,6 +94,8 @@ class _JsonLines:
                     self._tokens = 0
                 case _:
                     pass
+            if record.seq <= self._cursor:
+                continue
             line = {"seq": record.seq, "at": record.at, **ev.to_builtins(event)}
             if isinstance(event, ev.RunCreated):
                 line["server"] = event.task.agent.server
@@ -135,6 +138,31 @@ async def run_with_progress(handle: RunHandle) -> None:
     console.print()
     for line in closing_lines(handle):
         console.print(line, soft_wrap=True)
+
+
+async def run_logged(handle: RunHandle, out: TextIO) -> None:
+    """Run to the end; write a line for each event that is told, and the closing lines.
+
+    A log that cannot be written, as on a full disk, does not end the run.
+    """
+    shown = 0
+
+    def write(lines: Iterable[str]) -> None:
+        with contextlib.suppress(OSError):
+            out.writelines(f"{line}\n" for line in lines)
+            out.flush()
+
+    def tick() -> None:
+        nonlocal shown
+        count = len(handle.records)
+        for record in unread(handle.records, shown):
+            at = time.strftime("%Y-%m-%d %H:%M:%S ", time.localtime(record.at))
+            write(at + line for line in line_texts(record.event, "plain", str))
+        shown = count
+
+    shown = len(handle.records)
+    await run_watched(handle, tick, attended=True)
+    write(closing_lines(handle))
 
 
 def narrate(records: Iterable[ev.Record]) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from akg_tui.core.effects import waits_for
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
 from akg_tui.core.sanitize import Said, one_line
@@ -38,7 +39,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     `pid` is the process at work on the run; `over_seed` the ratio of the best over the seed, as in
     `best`; `climb` that ratio after each of the last rounds.
-    `can_go_on`: it is not over, or more rounds would let it go on.
+    `can_go_on`: it is not over, or more rounds would let it go on. `waits` is what a person has to
+    do before it goes on (`akg_tui.core.effects.waits_for`).
     """
 
     path: str
@@ -62,6 +64,11 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     mode: str = ""
     climb: tuple[float, ...] = ()
     can_go_on: bool = True
+    waits: str = ""
+
+    def idle_s(self, now: float) -> float:
+        """Return the seconds since the last event; 0 if the clock was set back since."""
+        return max(0.0, now - self.last_at)
 
     @property
     def status(self) -> str:
@@ -259,6 +266,7 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         mode=state.mode.value,
         climb=tuple(climb_of(state)[-CLIMB:]),
         can_go_on=not state.finished or can_go_on(state),
+        waits=waits_for(state),
     )
 
 

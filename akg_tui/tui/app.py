@@ -238,8 +238,10 @@ class WorkbenchApp(GuardedApp, Inked):
         self._handle = opening.result()
         self._handle.live.screens += 1
         self._trouble, self._released = "", False
-        if self.guard is not None and not self._only_watched():
-            self.guard.keep_in(Path(self._handle.path))
+        if not self._only_watched():
+            self._handle.live.detach = self.detach
+            if self.guard is not None:
+                self.guard.keep_in(Path(self._handle.path))
         self.attention.forget()
         self._deck = Deck()
         await self.push_screen(self._deck)
@@ -585,7 +587,39 @@ class WorkbenchApp(GuardedApp, Inked):
 
             assert self._handle is not None
             evaluating = self._handle.state.running is not None
-            self.push_screen(Leave(self._handle.path, evaluating=evaluating), self._leave)
+            leave = Leave(self._handle.path, self.detach, evaluating=evaluating)
+            self.push_screen(leave, self._leave)
+
+    def detach(self) -> None:
+        """Leave the run, which goes on: in a detached engine, or where it is at work now."""
+        if self._handle is None or self._released:
+            return
+        if self._handle.state.finished or self._trouble or self._only_watched():
+            self._leave(True)
+            return
+        self.say(tr("the run leaves this terminal …"))
+        self.run_worker(self._leave_running(), name=CLOSING)
+
+    async def _leave_running(self) -> None:
+        from akg_tui.tui.run_start import Unfit, detached
+
+        assert self._handle is not None
+        path = self._handle.path
+        options = getattr(self._handle, "resume_options", ())
+        await self._close()
+        told = tr("the run goes on without this terminal: {key} watches and steers it",
+                  key=way_to("runs.open"))  # fmt: skip
+        try:
+            await detached(Path(path), options)
+        except Unfit as error:
+            told = tr("the run stopped here, and goes on nowhere: {why}", why=str(error))
+            self._trouble = told
+        if self._browse is not None:
+            self._trouble = ""
+            await self._back_to_runs()
+            self.say(told)
+        else:
+            await self.end_run()
 
     def _leave(self, confirmed: bool | None) -> None:
         if not confirmed:

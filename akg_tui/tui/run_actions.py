@@ -17,6 +17,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.events import PlanChange
 from akg_tui.core.phases import Mode
 from akg_tui.core.sanitize import one_line
+from akg_tui.engine.attach import Ask
+from akg_tui.engine.follower import Followed
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
 from akg_tui.tui.fork_actions import MORE_ROUNDS
@@ -190,6 +192,24 @@ class RunActions:
             state, now = self._workbench.snapshot().state, self._workbench.wall_clock()
             told = stop_told(state, now, go_on=way_to("run.pause"), step=way_to("run.step"))
             self._workbench.steer(cmd.Stop(), told)
+
+    def action_detach(self) -> None:
+        """Leave the run at work: to a detached engine, or to the process that works on it."""
+        if self._run() is not None:
+            self._workbench.detach()
+
+    def action_steering(self, ask: Ask) -> None:
+        """Take the steering of a run of another process, or hand it over."""
+        handle = self._run()
+        if handle is None:
+            return
+        if not isinstance(handle, Followed):
+            self._workbench.say(tr("this process works on the run itself, and may steer it always"))
+            return
+        refused = handle.ask(ask)
+        taken, given = tr("this workbench steers the run now"), tr("another process may steer now")
+        told = taken if ask == "take" else given
+        self._workbench.say(refused.why if refused else told)
 
     def action_report(self) -> None:
         """Write the report of the run so far, and show its path."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Agent
 from akg_tui.dsl.adapters import dsl_of
 from akg_tui.engine import run_service
+from akg_tui.engine.detached import COMMAND
 from akg_tui.engine.run_service import Limits, RunFault, RunRequest
 from akg_tui.engine.trust import note_made
 from akg_tui.store.errors import StoreError
@@ -59,6 +60,25 @@ async def watched(path: Path, *, steer: bool) -> Followed:
 async def resumed(path: Path) -> Engine:
     """Resume a run at rest. Raises the errors of `run_service.resume`, and `Unfit`."""
     return await _opened(lambda: run_service.resume(path))
+
+
+async def detached(path: Path, options: Sequence[str] = ()) -> None:
+    """Let a run at rest go on in a detached engine. Raises `Unfit` with the reason if it cannot.
+
+    A process of its own starts the engine, so that nothing that ends this terminal's processes ends
+    the engine.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "resume", str(path), "--detach", "--json", *options),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    _, errors = await process.communicate()
+    if process.returncode:
+        last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise Unfit("", retold(one_line(last.removeprefix("akg-tui: "), 1000)))
 
 
 async def begun(request: RunRequest) -> Engine:
@@ -148,7 +168,7 @@ async def with_kernel(draft: Draft, home: Path, tell: Callable[[str], None]) -> 
     words = ["new", str(folder), "--reference", str(draft.reference), "--backend", draft.backend]
     words += [f"--dsl={draft.dsl}"] if draft.dsl else []
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "akg_tui", *words, f"--arch={draft.arch}"),
+        *(*COMMAND, *words, f"--arch={draft.arch}"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -12,12 +12,13 @@ from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.store.run_list import RunSummary
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, WAITS, spark
 from akg_tui.view.language import retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
 
 _STATE = {
+    Said("waits"): (WAITS, "note"),
     Said("running"): (LIVE, "accent"),
     "open": (IDLE, "text"),
     Said("broken"): ("✗", "log.error"),
@@ -46,7 +47,13 @@ def filtered(runs: Sequence[ListedRun], words_wanted: str, sort: str) -> list[Li
         found.sort(key=lambda run: -(run.summary.over_seed or 0) if run.summary else 1)
     elif sort == "state":
         found.sort(key=lambda run: _ORDER[run.summary.status if run.summary else ""])
+    found.sort(key=lambda run: not _waits(run.summary))
     return found
+
+
+def _waits(told: RunSummary | None) -> bool:
+    """Return whether a run at work waits for a person."""
+    return told is not None and bool(told.waits) and told.status == "running"
 
 
 def _text(run: ListedRun) -> str:
@@ -67,6 +74,19 @@ def age(seconds: float) -> str:
         if seconds < limit:
             return f"{int(seconds // size)} {unit}"
     return tr("long ago")
+
+
+STALLED_S = 60.0
+
+
+def idle_told(run: RunSummary, now: float) -> str:
+    """Return how long nothing has happened in a run and what it waits for; "" if neither is so."""
+    idle = run.idle_s(now)
+    if run.damaged or run.finished or (run.pid is None and not run.waits):
+        return ""
+    if run.waits:
+        return tr("idle {age}: waits for a person ({what})", age=age(idle), what=run.waits)
+    return tr("idle {age} in {phase}", age=age(idle), phase=run.phase) if idle > STALLED_S else ""
 
 
 class RunRows(OnDemand[Line]):
@@ -129,7 +149,7 @@ def _word(name: str) -> str:
 def row_of(run: ListedRun, now: float, room: int) -> Line:
     """Return a run as one row."""
     told = run.summary
-    status = told.status if told else ""
+    status = "waits" if _waits(told) else told.status if told else ""
     glyph, role = _STATE[status]
     if told is not None and told.damaged:
         why = told.damaged.partition("events.jsonl")[2].lstrip(":") or told.damaged
@@ -203,6 +223,9 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
         (f"  {verdicts}" if verdicts else "", "muted"),
         (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),
     )
+    if working and (idle := idle_told(told, now)):
+        role = "note" if told.waits else "muted"
+        facts = line((f"{idle}  ", role), *facts)
     return [fit(where, room), fit(facts, room), fit(line((_next(told), "muted")), room)]
 
 

@@ -570,11 +570,11 @@ async def test_the_first_screen_offers_a_demo_a_kernel_and_a_run(
 ) -> None:
     begun = noted(monkeypatch)
     async with listed(tmp_path, (80, 24)) as stage:
-        await stage.shows("d  try the demo: a bundled sample, without key or GPU")
+        await stage.shows("t  try the demo: a bundled sample, without key or GPU")
         for offered in ("n  tune a kernel of mine", "o  open a run by its folder"):
             assert offered in stage.text()
         assert stage.text().split("\n")[-1].strip().startswith("n new"), "nothing for a run"
-        await stage.press("d")
+        await stage.press("t")
         await stage.shows("noted")
         await stage.press("o", *"nowhere", "enter")
         await stage.shows("the run could not be opened")

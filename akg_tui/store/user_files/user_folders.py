@@ -17,3 +17,9 @@ def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of what the program keeps for the user over runs."""
     base = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "akg_tui"
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what the program notes about this machine's runs."""
+    base = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "akg_tui"

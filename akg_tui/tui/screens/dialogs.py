@@ -5,7 +5,7 @@ Text being typed never answers a question: `y` counts only after a moment on scr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
@@ -260,12 +260,17 @@ class Help(ModalScreen[None], DimmingScreen[None]):
 
 
 class Leave(Confirm):
-    """A question before an unfinished run is left. True: leave it."""
+    """A question before an unfinished run is left. True: leave it; ``d`` calls `detach` instead."""
 
-    def __init__(self, path: str, *, evaluating: bool) -> None:
+    def __init__(self, path: str, detach: Callable[[], object], *, evaluating: bool) -> None:
         cost = tr("The evaluation under way is done again then.") if evaluating else ""
         words = (tr("The run stops here and can be resumed with"), one_line(path), cost)
         super().__init__(tr("leave the run?"), words, tr("leave"), otherwise=tr("stay"))
+        self._leave_running = detach
+
+    def told(self, room: int) -> list[Line]:
+        goes_on = tr("detach: it goes on without this terminal")
+        return [*super().told(room), line(("d", "key"), (f" {goes_on}", "text"))]
 
     def effect(self, room: int) -> list[Line]:
         can, path, cost = self._words
@@ -274,6 +279,15 @@ class Leave(Confirm):
             *hang(f"akg-tui resume {quote(path)}", room, line(("  ", "text")), "strong"),
             *([BLANK, *hang(cost, room, (), "muted")] if cost else ()),
         ]
+
+    def on_key(self, event: Key) -> None:
+        if event.key != "d":
+            return
+        event.prevent_default()
+        event.stop()
+        if self._now() - self._since >= self.ARM_S:
+            self.dismiss(False)
+            self._leave_running()
 
 
 class AskLimits(Question[str]):

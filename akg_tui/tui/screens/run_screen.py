@@ -49,6 +49,9 @@ class Workbench(Protocol):
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""
 
+    def detach(self) -> None:
+        """Leave the run, which goes on: in a detached engine, or where it is at work now."""
+
     def wall_clock(self) -> float:
         """Return seconds since the epoch."""
 

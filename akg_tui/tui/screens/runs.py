@@ -19,6 +19,7 @@ from textual.geometry import Offset
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.engine.attach import NotAttached, ask_to_detach
 from akg_tui.engine.follower import Followed
 from akg_tui.engine.run_scanner import RunScanner
 from akg_tui.engine.run_service import Limits, RunRequest
@@ -353,6 +354,31 @@ class Runs(RunScreen):
             path = run.path
             self.say(tr("resuming {run} …", run=run.name))
             self.workbench.open_run(lambda: run_start.resumed(path))
+
+    def action_detach(self) -> None:
+        run = self._chosen()
+        told = run.summary if run is not None else None
+        if run is None or told is None:
+            return
+        if told.damaged or told.finished:
+            self.say(told.damaged or tr("the run is over: {why}", why=retold(told.finished)))
+            return
+        running = told.status == "running"
+        self.say(tr("detaching {run} …", run=run.name))
+        self.run_worker(self._go_detached(run.path, running=running), name="detach", group=OPENING)
+
+    async def _go_detached(self, path: Path, *, running: bool) -> None:
+        """Let a run at rest go on without a terminal, or one at work leave its own."""
+        try:
+            if running:
+                refused = await asyncio.to_thread(ask_to_detach, path)
+                self.say(refused.why if refused else tr("it leaves its terminal and goes on"))
+            else:
+                await run_start.detached(path)
+                self.say(tr("it is at work without a terminal"))
+        except (NotAttached, run_start.Unfit) as error:
+            self.say(tr("not done: {why}", why=retold(error)))
+        self.catalogue.refresh()
 
     async def _ask_limits(self, path: Path) -> None:
         def answered(limits: str) -> None:

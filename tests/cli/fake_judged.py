@@ -1,0 +1,24 @@
+"""`akg-tui` with a judge that measures nothing; the engines that it detaches have it too."""
+
+from __future__ import annotations
+
+import sys
+
+from akg_tui.agent import visit
+from akg_tui.cli import main
+from akg_tui.engine import detached, run_service
+from tests.engine.fake_judge import FakeJudge
+
+COMMAND = (sys.executable, "-m", "tests.cli.fake_judged")
+
+
+async def _nothing_known(*known: object) -> None:
+    """Describe no machine: that would compile and measure for a second."""
+
+
+if __name__ == "__main__":
+    detached.COMMAND = COMMAND
+    run_service._judge = lambda run, leases, on_progress: FakeJudge(on_progress)
+    run_service.check_target = lambda task, path: None
+    visit._described = _nothing_known
+    sys.exit(main())
