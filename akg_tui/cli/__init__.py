@@ -30,7 +30,7 @@ DECLARED = (
     ("new_task", "add_new", ("new",)),
     ("run_listing", "add_run_commands", ("runs", "show")),
     ("report_and_usage", "add_report", ("report",)),
-    ("export_kernel", "add_export", ("export",)),
+    ("report_and_usage", "add_export", ("export",)),
     ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
     ("rules", "add_trust_commands", ("trust list", "trust revoke")),

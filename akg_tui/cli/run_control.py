@@ -106,7 +106,8 @@ def target(word: str) -> Path:
         if not found and "/" in word:
             check_is_run(path)
         if not found:
-            raise UsageError(f"{one_line(word)}: no such folder, and no known run's name begins so")
+            what = f"expected a folder with {JOURNAL}, or the begin of a known run's name"
+            raise UsageError(f"{one_line(word)}: is not a run, {what}")
     at_work = [run for run in found if holder(run) is not None]
     if len(at_work or found) == 1:
         return (at_work or found)[0]

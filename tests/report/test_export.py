@@ -15,7 +15,7 @@ import torch
 
 from akg_tui import dsl
 from akg_tui.cli import main
-from akg_tui.cli.export_kernel import FORMS as OFFERED
+from akg_tui.cli.report_and_usage import FORMS as OFFERED
 from akg_tui.core import effects as fx
 from akg_tui.report.export_forms import FORMS
 from akg_tui.report.self_contained import helpers, self_contained
