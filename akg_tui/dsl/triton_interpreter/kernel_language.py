@@ -34,7 +34,6 @@ OUTSIDE = tuple(
 LAUNCHING = threading.RLock()
 """Held for each launch: the interpreter knows one program at a time, whichever thread runs it."""
 
-STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)
 PREFIX = "_as_the_compiler_"
 """Rewritten text calls functions of ours; their names begin with this."""
 
