@@ -27,13 +27,13 @@ from akg_tui.engine.detached import known_runs, register, registered, unit
 from akg_tui.store.journal import read
 from akg_tui.store.lock import holder
 from akg_tui.store.run_list import read_state
+from benchmarks.lab.family import Family
+from benchmarks.lab.player import Direction, Player
+from benchmarks.lab.replies import call
+from benchmarks.lab.server import Lab
 from tests.cli.fake_judged import COMMAND
 from tests.cli.test_served_model import KEY
 from tests.engine.runs import create, make_task
-from tests.lab.family import Family
-from tests.lab.player import Direction, Player
-from tests.lab.replies import call
-from tests.lab.server import Lab
 from tests.tui.terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[2]
