@@ -161,7 +161,6 @@ Description=akg-tui: {_escaped(run.name)}
 
 [Service]
 ExecStart={" ".join(map(_quoted, words))}
-WorkingDirectory={_escaped(str(run.absolute()))}
 Restart=on-failure
 RestartPreventExitStatus=2
 SuccessExitStatus=130

@@ -84,9 +84,11 @@ def idle_told(run: RunSummary, now: float) -> str:
     idle = run.idle_s(now)
     if run.damaged or run.finished or (run.pid is None and not run.waits):
         return ""
+    if run.waits and idle < STALLED_S:
+        return tr("waits for a person ({what})", what=run.waits)
     if run.waits:
         return tr("idle {age}: waits for a person ({what})", age=age(idle), what=run.waits)
-    return tr("idle {age} in {phase}", age=age(idle), phase=run.phase) if idle > STALLED_S else ""
+    return tr("idle {age} in {phase}", age=age(idle), phase=run.phase) if idle >= STALLED_S else ""
 
 
 class RunRows(OnDemand[Line]):

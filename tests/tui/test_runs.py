@@ -16,9 +16,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.phases import Mode
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.engine import run_service
+from akg_tui.engine.detached import register
 from akg_tui.engine.run_service import RunRequest
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_at_rest import discard_run
@@ -39,6 +42,7 @@ from akg_tui.view.run_rows import age, last_part
 from akg_tui.view.spans import plain
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
+from tests.engine.test_attach import at_work
 
 ODD = "\x1b[31m漢字\u202e[red]"
 
@@ -221,6 +225,29 @@ async def test_words_filter_and_a_key_sorts(folder: Path) -> None:
         assert best == sorted(best, reverse=True)
         await stage.press("slash", *"zzz")
         assert "no run has these words" in stage.text()
+
+
+async def test_a_detached_run_of_elsewhere_is_listed_and_on_top_while_it_waits(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv("XDG_STATE_HOME", str(elsewhere / "state"))
+    async with at_work(elsewhere / "task") as work:
+        left: list[bool] = []
+        work.live.detach = lambda: left.append(True)
+        register(Path(work.path))
+        async with listed(folder) as stage:
+            await stage.press("s", "s")
+            assert stage.runs.shown[0].path == Path(work.path)
+            stage.runs.move_to(0)
+            await stage.shows("waits for a person (step)")
+            await stage.press("d")
+            await stage.shows("it leaves its terminal and goes on")
+            assert left == [True]
+            work.send(cmd.SetMode(Mode.AUTO))
+            await stage.until(lambda: work.state.finished != "")
+            stage.runs.catalogue.refresh()
+            await stage.until(lambda: stage.runs.shown[0].path != Path(work.path))
 
 
 async def test_a_run_is_looked_at_and_left_again(folder: Path) -> None:
