@@ -72,7 +72,7 @@ def test_a_right_kernel_is_timed_in_every_case(evaluated: Evaluated) -> None:
     assert found.candidate_ms is not None
     # A geometric mean lies between.
     low, high = sorted((narrow.candidate_ms, wide.candidate_ms))
-    assert 0.8 * low < found.candidate_ms < 1.25 * high
+    assert 0.5 * low < found.candidate_ms < 2 * high
     assert found.clusters >= 2 * len(found.log_ratios)
     assert {each.case for each in found.errors} == {"narrow", "wide"}
     assert found.roofline is None

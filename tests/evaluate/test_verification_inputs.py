@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
@@ -269,6 +270,22 @@ def test_what_hangs_on_a_rounding_is_not_held_against_a_kernel() -> None:
     held = correctness.conditioned(other[:1], other[1:2], [other[2:]], None, random=True)
     assert held is not None
     assert held[0].tolerance < 1e-4
+
+
+def test_a_long_sum_is_not_judged_where_adding_one_by_one_is_off_by_more_than_the_bound() -> None:
+    """The mean of 4,000 equal numbers has errors of equal sign, and the deviation enlarges them."""
+    rows = torch.full((2, 4000), 1.7)
+    nudged = unusual_values.nudged(rows.double(), rows)
+    assert isinstance(nudged, torch.Tensor)
+
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(x, x.shape[-1:])
+
+    drawn = torch.randn(2, 4000, generator=torch.Generator().manual_seed(1))
+    usual = correctness.bounds([normed(drawn)], [normed(drawn.double())], None, 4000)
+    results = ([normed(rows)], [normed(rows.double())], [[normed(nudged)]], None)
+    assert correctness.conditioned(*results, 4000, usual=usual) is None
+    assert correctness.conditioned(*results, 40, usual=usual) is not None
 
 
 def test_a_tie_has_no_right_answer() -> None:

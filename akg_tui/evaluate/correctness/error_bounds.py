@@ -51,6 +51,8 @@ LONG_SUM = 1e-2
 
 0.1 added a million times one by one in float32 is wrong by 0.16 of the largest possible error, and
 sums of equal rows that cancel by more. Ordinary inputs tell whether a kernel leaves out terms."""
+REACHED = 1 / 5
+"""The share of the largest possible error that an honest sum reaches: a sixth, as above."""
 UNDECIDED = 1 / 8
 """The largest share of a result that rounding may decide; more of it would tell little."""
 
@@ -133,8 +135,9 @@ def conditioned(
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
     `nudged` are exact results for inputs that differ by one rounding: several where a result has
-    few elements. Where they differ by too much for a bound, or the reference's own results exceed
-    their ceiling, the result is ill-conditioned. Without exact results the bound is the ceiling.
+    few elements. Where they differ by so much that an honest sum may exceed the bound, or the
+    reference's own results exceed their ceiling, the result is ill-conditioned. Without exact
+    results the bound is the ceiling.
     `ties` are results whose integers show near ties; `decided` as for `bounds`.
     `usual` are the bounds of ordinary results: where values are not drawn ones (`random`) an error
     is compared with the size of these, because all results of a function that saturates may be as
@@ -167,8 +170,10 @@ def conditioned(
             like = Bound(0.0, scale=size, mask=usual[index].mask)
         nudge = max(_effect(each, native, target, like) for each in others)
         bound = _bound(settled, target, tolerance, terms, like, nudge=nudge, random=random)
-        most = tolerance or max(CEILINGS[native.dtype], LONG_SUM) / HEADROOM
-        if not bound.exact or not nudge <= most:
+        reached = max(1.0 if tolerance else HEADROOM, REACHED * _growth(terms, random=random))
+        if not bound.exact or not reached * nudge <= (
+            tolerance or max(CEILINGS[native.dtype], LONG_SUM)
+        ):
             return None
         held.append(replace(bound, decided=share, where=where))
     return held
@@ -210,10 +215,7 @@ def _bound(
     `like` has the scale and the mask. Of values that are not drawn ones (`random`) the bound in
     single or double precision is at least the ceiling: algorithms differ most there.
 
-    Of n additions with unit roundoff u the error is at most n u times the sum of the magnitudes,
-    and for errors of random sign about sqrt(n) u (Higham, Accuracy and Stability of Numerical
-    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign. Rounding
-    n sums has at most the effect of n roundings of the inputs.
+    Rounding n sums has at most the effect of n roundings of the inputs.
     """
     dtype = native.dtype
     if dtype not in FLOORS:
@@ -227,7 +229,7 @@ def _bound(
         own = FLOORS[dtype]
     half = dtype in HALF
     unit = torch.finfo(torch.float32 if half else dtype).eps / 2
-    growth = RANDOM_SUM * math.sqrt(terms) if random else max(RANDOM_SUM, terms)
+    growth = _growth(terms, random=random)
     added = f" adding {terms} terms" if terms > 1 else ""
     sums, origin_of_sums = growth * max(unit, nudge or 0.0), f"the error of{added} one by one"
     if nudge is not None:
@@ -256,6 +258,16 @@ def _bound(
         origin=GIVEN if tolerance else origin,
         sums=terms * unit,
     )
+
+
+def _growth(terms: int, *, random: bool) -> float:
+    """Return the largest error of adding `terms`, in roundings.
+
+    Of n additions with unit roundoff u the error is at most n u times the sum of the magnitudes,
+    and for errors of random sign about sqrt(n) u (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign.
+    """
+    return RANDOM_SUM * math.sqrt(terms) if random else max(RANDOM_SUM, terms)
 
 
 def _rounded(native: torch.Tensor, own: float) -> tuple[float, str]:
