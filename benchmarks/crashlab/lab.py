@@ -2,7 +2,8 @@
 
 The engine, the store, git and the files are what users get; the judge is the tests' fake
 one, so that a run takes a moment. `python -m benchmarks crashlab [--points N] [--kills N]
-[--losses N] [--seed S] [--files N]` starts one process, warmed up, whose forks are the victims.
+[--losses N] [--seed S] [--files N]` starts one process, warmed up, whose forks are the victims;
+with `--detached N` the victims are detached engines and their watchers (`detached_kills`).
 
 A *point* is a step on the disk (`disk_faults`) with what happens there: a kill before it,
 in the middle of it or after it, or a full disk or an I/O error, once or from there on. A *kill*
@@ -46,6 +47,10 @@ class Case(NamedTuple):
 def main(words: list[str]) -> bool:
     """Start the lab in a process whose file calls are counted; whether every case ended well."""
     options = _options(words)
+    if options.detached:
+        from benchmarks.crashlab.detached_kills import kills_of_detached
+
+        return kills_of_detached(options.detached, random.Random(options.seed))
     # In memory where possible: the lab does not measure the time of fsync.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
@@ -63,6 +68,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--losses", type=int, default=LOSSES)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--files", type=int, choices=(1, 2), default=1, help="of the kernel")
+    parser.add_argument(
+        "--detached", type=int, default=0, metavar="N", help="N detached runs under kills instead"
+    )
     return parser.parse_args(arguments)
 
 
