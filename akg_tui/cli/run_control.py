@@ -126,17 +126,21 @@ def _list(arguments: argparse.Namespace) -> int:
 
     now = time.time()
     detached = {each.run: each for each in registered()}
+    shown = 0
     for path in known_runs(arguments.folder):
         noted = detached.get(str(path.resolve()))
         run = summarize_run(path)
         if noted is None and run.pid is None and not arguments.all:
             continue
+        shown += 1
         host = noted.host if noted is not None and noted.elsewhere else ""
         if arguments.json:
             print_json("run", **_plain(run, now), host=host)
         else:
             lines = (run.line(), _idle(run, now), f"detached on {host}" if host else "")
             print("  ".join(filter(None, lines)))
+    if not shown and not arguments.json:
+        print(f"no run is at work below {arguments.folder}, and none was detached")
     return EXIT_OK
 
 
