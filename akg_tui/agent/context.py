@@ -25,6 +25,7 @@ from akg_tui.agent.prompt import (
     failures_told,
     hints_told,
     kernel_again,
+    kernel_sent,
     kernel_text,
     opening,
     situation,
@@ -36,6 +37,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.core.task import Task
+from akg_tui.hashline.formats import KernelReader
 
 
 class Conversation:
@@ -52,6 +54,7 @@ class Conversation:
         self.told: set[str] = set()  # keys of what a message has told and none tells again
         self.session = 1  # of the run, when it began
         self.shown: dict[str, int] = {}  # by SHA-256: the revision of each kernel shown whole
+        self.sent: dict[str, KernelReader] = {}  # by SHA-256: of each kernel that the model sent
 
     @property
     def fresh(self) -> bool:
@@ -159,7 +162,7 @@ class Context:
             now.session = run.state.sessions
         else:
             now = old
-        executor.told = now.told
+        executor.told, executor.kernel.sent = now.told, now.sent
         failures: list[str] = []
         if run.state.phase is Phase.DIAGNOSE:
             failures = failures_told(run.state, run.kernel, now.told)
@@ -191,5 +194,7 @@ def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> s
     if (revision := conversation.shown.get(sha)) is not None:
         executor.kernel.recall(revision)
         return kernel_again(task, revision, kernel)
+    if executor.kernel.resume():
+        return kernel_sent(task, kernel)
     conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

@@ -33,14 +33,11 @@ MOST_FAILURES = 3
 MAX_CHANGE = 6_000
 
 SYSTEM = """\
-You tune one compute kernel inside a state machine. The harness evaluates, decides,
-keeps and rolls back; you plan and edit. Each plan item is one direction; each edit
-belongs to the active item. After an edit the harness verifies the kernel against the
-reference and times it against the best kernel so far (the incumbent). KEEP means
-faster beyond doubt; DISCARD and FAIL restore the incumbent. So does INCONCLUSIVE: the
-time was spent before a gain was proved or excluded. That item returns to the plan, and the
-harness measures its kernel again by itself. Do not repeat what the plan shows as discarded,
-failed or inconclusive."""
+You tune one compute kernel inside a state machine: you plan and edit, the harness evaluates, keeps
+and rolls back. It verifies each edit against the reference and times it against the best kernel so
+far (the incumbent). KEEP means faster beyond doubt; DISCARD and FAIL restore the incumbent. So does
+INCONCLUSIVE: no gain was proved or excluded in time, and the harness measures that kernel again by
+itself. Do not repeat what the plan shows as discarded, failed or inconclusive."""
 
 SYSTEM_WRITING = """\
 You write one compute kernel inside a state machine, by edits. After each edit the harness
@@ -99,8 +96,8 @@ def visit_prompt(state: RunState) -> str:
 
 _RULES = """\
 How you work:
-- You act only through tools. Which are allowed depends on the phase that the newest message
-  names; another one is refused and changes nothing.
+- You act only through tools. The newest message names the phase, which decides on those allowed;
+  another one is refused and changes nothing.
 {phases}
 {edits}
 - The kernel must stay a `ModelNew` that computes what the reference computes, on any input, and
@@ -113,15 +110,12 @@ _WRITING = """\
 - WRITE, while no kernel is correct: write or mend it with edit_kernel; one accepted edit ends your
   turn, so make it whole. The harness checks it, and what you wrote stays as it is."""
 _TUNING = """\
-- PLAN: submit_plan with {least} or more, each one direction with its reason. EDIT: carry
-  out the active item and nothing else. {trying}One accepted edit_kernel or submit_kernel ends your
-  turn and settles the item, so make it whole. DIAGNOSE: report_diagnosis. In PLAN and EDIT
-  revise_plan drops, reopens or reorders single items."""
+- PLAN: submit_plan with {least} or more, each one direction. EDIT: carry out the active item and
+  nothing else. {trying}One accepted edit_kernel or submit_kernel ends your turn and settles the
+  item, so make it whole. DIAGNOSE: report_diagnosis."""
 _TRYING = (
-    "try_kernel builds, verifies and times a version and settles nothing, up to "
-    "{most} times an item: a compile error is then mended before it costs a round. With submit a "
-    "good one is submitted in the same call. Values of knobs are for one sweep_kernel, not for "
-    "items of their own. "
+    "try_kernel settles nothing, up to {most} times an item, so that a compile error costs no "
+    "round. Values of knobs are for `set` or one sweep_kernel, not for items of their own. "
 )
 _SUBAGENT = """\
 You are a subagent of an agent that tunes the compute kernel {op} (target {target}, DSL {dsl})
@@ -222,16 +216,15 @@ def _items(count: int) -> str:
 
 
 def _pages(task: Task) -> str:
-    """Return the titles of the pages for the task's target, in an order that never changes."""
+    """Return the ids of the pages for the task's target, in an order that never changes."""
     from akg_tui.knowledge import library
 
     target = task.target
     fitting = [page for page in library().pages if page.fits(target.dsl, target.backend)]
     if not fitting:
         return ""
-    lines = [f"- {page.cited}: {page.title}" for page in fitting[:MAX_PAGES]]
-    head = "Pages on what makes kernels fast, for search_knowledge by id or by words:"
-    return "\n".join([head, *lines]) + "\n\n"
+    ids = ", ".join(page.cited for page in fitting[:MAX_PAGES])
+    return f"Pages on what makes kernels fast, for search_knowledge by id or by words: {ids}\n\n"
 
 
 def _context(files: Sequence[tuple[str, int]]) -> str:
@@ -284,18 +277,31 @@ def kernel_again(task: Task, revision: int, kernel: KernelFiles) -> str:
     )
 
 
+def kernel_sent(task: Task, kernel: KernelFiles) -> str:
+    """Return the sentence for a kernel that the model itself has sent in this conversation."""
+    told = f"The kernel is now the one that you sent (sha={kernel.sha256[:8]})"
+    if not _is_tagged(task):
+        return f"{told}."
+    return (
+        f"{told}. Tags that you were shown before your edit lead to lines that it left, and it was "
+        "answered with those of its own; of a whole text read_kernel or grep shows them."
+    )
+
+
 def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = None) -> str:
     """Return the news at this visit: phase, budget, the last verdict, the open plan items.
 
     `allowed` are the names of the tools that may be called now. `told` has the keys of what the
-    conversation has told: verdicts, answers and undone KEEPs that it has are left out, and those
-    that are told now are added.
+    conversation has told: verdicts, answers, undone KEEPs and the tools of a phase that it has are
+    left out, and those that are told now are added.
     """
     told = set() if told is None else told
     policy = state.task.policy
-    tools = ", ".join(allowed)
+    offer = (
+        "" if _is_told(f"allowed {state.phase}", told) else f" Allowed now: {', '.join(allowed)}."
+    )
     parts = [
-        f"Phase {state.phase}. {_duty(state)} Allowed now: {tools}.",
+        f"Phase {state.phase}. {_duty(state)}{offer}",
         f"Rounds settled: {state.rounds} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
     parts += _last_verdict(state, told)

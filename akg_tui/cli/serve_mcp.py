@@ -229,13 +229,14 @@ async def _serve(session: _Session, port: int | None, token: str) -> None:
     import signal
 
     from akg_tui.agent.mcp_server import serve_http, serve_stdio, server_of
-    from akg_tui.agent.tools.registry import offered, specs_of
+    from akg_tui.agent.tools.registry import offered, specs_of, told_of
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.run_report import write_report
 
     host = Host(tools={"write_report": write_report(session.folder)})
     known = offered(session.folder, session.task, host)
-    server = server_of(session.driver, specs_of(known), session.begin)
+    told = specs_of(told_of(known, session.task))
+    server = server_of(session.driver, told, session.begin)
     if port is None:
         serving = asyncio.create_task(serve_stdio(server))
     else:

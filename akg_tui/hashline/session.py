@@ -169,6 +169,16 @@ class EditSession:
         answer = render_result(result, self._tagger)
         return "\n".join([answer, *(f"Note: {note}" for note in proposal.notes)])
 
+    def rewrite(self, after: Document) -> str:
+        """Take over a change of whole lines that the reader asked for in other words, and return
+        the answer for it. `after` has as many lines as the newest revision.
+        """
+        pairs = enumerate(zip(self.document.lines, after.lines, strict=True))
+        spans = [Span(row, row + 1, (new,), row) for row, (old, new) in pairs if old != new]
+        result = splice(self.document, spans)
+        step = LineMap.of_spans(spans, len(self.document.lines))
+        return self.accept(Proposal(self.document, result, step, ()))
+
     def _record_shown(self, numbers: Iterable[int]) -> None:
         revision = self.document.revision
         self._shown[revision] = self._shown.get(revision, frozenset()).union(numbers)

@@ -148,7 +148,6 @@ def test_the_example_of_the_specification_is_a_file_that_can_be_merged() -> None
         "type": "object",
         "properties": {"file_path": {"type": "string", "description": "文件路径"}},
         "required": ["file_path"],
-        "additionalProperties": False,
     }
 
 

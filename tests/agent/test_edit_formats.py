@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.core import events as ev
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent, EditFormat
 from akg_tui.hashline import Document, Tagger
@@ -32,16 +33,19 @@ ARGUMENT = {
 
 
 class TextPlayer(Player):
-    """The player without tags: it finds its line in the kernel as it was shown."""
+    """The player without tags: it finds its line in the kernel that it was shown, or sent."""
 
     form = ""
+    sent: ClassVar[dict[str, str]] = {}
 
     def _act(self, phase: str, texts: str, since: list[Block], body: Mapping[str, Any]) -> Block:
         call_id = f"toolu_{self.calls:05d}"
         if phase != "EDIT":
             return super()._act(phase, texts, since, body)
         shown = [b["text"] for m in body["messages"] for b in m["content"] if b["type"] == "text"]
-        kernels = dict(re.findall(r"stands, sha=(\w+):\n\n(.*)\Z", "\n".join(shown[:1]), re.S))
+        kernels = self.sent | dict(
+            re.findall(r"stands, sha=(\w+):\n\n(.*)\Z", "\n".join(shown[:1]), re.S)
+        )
         for text in shown[1:]:
             kernels.update(re.findall(r"stands, sha=(\w+):\n\n(.*)\Z", text, re.S))
         sha = re.findall(r"sha=(\w+)", texts)[-1]
@@ -52,6 +56,8 @@ class TextPlayer(Player):
             (i, line) for i, line in enumerate(document.lines) if re.search(direction.line, line)
         )
         new = re.sub(direction.line, direction.to, line)
+        result = "\n".join([*document.lines[:at], new, *document.lines[at + 1 :], ""])
+        self.sent[KernelFiles({"kernel.py": result}).sha256[:8]] = result
         edit = CALLS[self.form](document, at, at + 1, [new], Tagger(b"-"))
         return call("edit_kernel", {**edit, "note": direction.text}, call_id)
 

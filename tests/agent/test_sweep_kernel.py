@@ -110,6 +110,27 @@ async def test_a_large_space_is_searched_within_what_the_trials_left_pay_for(
         assert "all 5 trials of p1" in await caller.refused("try_kernel", text=WIDE)
 
 
+async def test_listed_settings_are_measured_and_a_search_goes_on_from_them(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        guesses = [{"SPEED": "C"}, {"SPEED": "B", "WIDTH": 64}]  # 64 is none of its choices
+        told = await caller.good("sweep_kernel", configs=guesses, submit=True)
+        assert told.startswith("sweep 1 of p1: 3 of 12 settings")
+        made = [each.made_from for each in trials(caller)]
+        assert made == [
+            'SPEED="A" WIDTH=1', 'SPEED="C" WIDTH=1', 'SPEED="B" WIDTH=64', 'SPEED="C" WIDTH=1',
+        ]  # fmt: skip
+        assert "WIDTH = 64  # tune: [1, 2, 64]" in caller.engine.kernel(trials(caller)[2].blob).text
+        work = caller.engine.kernel(caller.engine.state.work_blob)
+        assert work.text == KERNEL.replace('"A"  #', '"C"  #')
+    async with calling(tmp_path / "more") as caller:
+        await caller.good("sweep_kernel", configs=guesses, settings=6)
+        made = [each.made_from for each in trials(caller)]
+        assert made[:3] == ['SPEED="A" WIDTH=1', 'SPEED="C" WIDTH=1', 'SPEED="B" WIDTH=64']
+        assert len(set(made[:6])) == 6
+
+
 async def test_a_bounded_sweep_is_charged_for_what_it_measured(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
         await caller.good("sweep_kernel", text=WIDE, settings=3)
@@ -127,6 +148,9 @@ NOT_SWEPT: list[tuple[dict[str, Any], str]] = [
     ({"text": KERNEL, "knobs": ["TILE"]}, "TILE is not declared; there are: SPEED, WIDTH"),
     ({"text": KERNEL.replace("[1, 2]", "[3]")}, "the value 1 is not among its choices"),
     ({"text": KERNEL, "trial": 1}, "give one source, not text and trial"),
+    ({"configs": [{"SPEED": "C", "TILE": 1}]}, "TILE is not declared; there are: SPEED, WIDTH"),
+    ({"configs": [{"WIDTH": 1}, {"WIDTH": [2]}]}, "configs[1]: WIDTH: a value is a number"),
+    ({"configs": [{"WIDTH": n} for n in range(2, 22)]}, "configs: the trials left pay for 18"),
     ({"text": "x = ("}, "line 1: '(' was never closed; nothing was measured"),
     (
         {"text": KERNEL + "".join(f"K{n} = 1  # tune: [1, 2]\n" for n in range(MAX_KNOBS))},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from akg_tui.agent.facts import facts_text
 from akg_tui.agent.machine import describe, instructions
 from akg_tui.agent.models.messages_api import merged
 from akg_tui.agent.prompt import situation
+from akg_tui.agent.tools.registry import own_tools, told_of, tools_with
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import Question
-from akg_tui.core.task import Target
+from akg_tui.core.task import Agent, Policy, Target, Task
 from benchmarks.lab.family import Family, says
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Block, Reply, call, message
@@ -53,7 +55,7 @@ async def test_the_revision_of_a_view_holds_in_later_rounds_too(tmp_path: Path) 
         await play(engine(run, lab.url))
     verdicts = [attempt.verdict for attempt in run.state.attempts[1:]]
     assert verdicts.count(Verdict.DISCARD) >= 3
-    assert player.named == [0, 1, 1, 3, 3, 3]
+    assert player.named == [0, 1, 1, 2, 2, 2]  # a kernel that was sent keeps its sender's revision
     assert not [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
     run.close()
 
@@ -95,14 +97,89 @@ async def test_two_edits_in_one_reply_change_nothing(tmp_path: Path) -> None:
     run.close()
 
 
+WORKFLOW = """\
+tools:
+  check:
+    type: call_workflow
+    function:
+      name: check
+      description: Verify, then profile.
+      parameters:
+        type: object
+        properties: {code: {type: string}}
+        required: [code]
+    steps:
+      - tool: verify_kernel
+        arguments: {task_code: task/reference.py, generated_code: $code, op_name: x}
+"""
+
+
 async def test_a_workflow_is_named_where_it_may_be_called(tmp_path: Path) -> None:
-    async with calling(tmp_path) as caller:
-        assert "verify_then_profile" in caller.executor.allowed
-        assert "write_report" not in caller.executor.allowed  # not offered here
+    async with calling(tmp_path, tools=WORKFLOW) as caller:
+        assert "check" in caller.executor.allowed
+        assert "verify_kernel" not in caller.executor.allowed  # a step, which the file names so
         why = await caller.refused("submit_plan", items=[])
-        assert "verify_then_profile" in why
-    async with held(tmp_path / "plan", hold=Phase.PLAN) as other:
-        assert "verify_then_profile" not in Caller(other).executor.allowed
+        assert "check" in why
+    async with held(tmp_path / "plan", hold=Phase.PLAN, tools=WORKFLOW) as other:
+        assert "check" not in Caller(other).executor.allowed
+
+
+def test_a_model_is_told_of_the_tools_that_its_task_needs() -> None:
+    def names(task: Task) -> set[str]:
+        return set(told_of(own_tools(), task))
+
+    usual = names(Task(op="x"))
+    assert {"edit_kernel", "try_kernel", "profile_kernel", "execute_script"} <= usual
+    assert not usual & {"verify_kernel", "verify_then_profile", "check_markdown", "write_report"}
+    assert usual - names(Task(op="x", policy=Policy(trials=0))) == {"try_kernel", "sweep_kernel"}
+    assert usual - names(Task(op="x", agent=Agent(allow_script=False))) == {"execute_script"}
+    assert "submit_plan" not in names(Task(op="x", workflow="write"))
+    assert "verify_kernel" in set(told_of(tools_with(((Path("tools.yaml"), SEED),)), Task(op="x")))
+
+
+async def test_a_kernel_that_the_model_sent_does_not_come_back_and_its_tags_hold(
+    tmp_path: Path,
+) -> None:
+    """Keeps by an edit, then by a knob's value: the one view of the seed serves all edits."""
+    steps: list[dict[str, Any]] = []
+
+    class Sender(Player):
+        def _act(
+            self, phase: str, texts: str, since: list[Block], body: Mapping[str, Any]
+        ) -> Block:
+            if phase != "EDIT":
+                return super()._act(phase, texts, since, body)
+            first, second = re.findall(r"^([12][a-z]{2})\|", views[0], re.M)
+            made: tuple[dict[str, Any], ...] = (
+                {"ops": [{"op": "sub", "at": first, "find": '"A"  #', "with": '"B"  #'}]},
+                {"set": {"SPEED": "C"}},
+                {"ops": [{"op": "sub", "at": second, "find": "= 1 ", "with": "= 2 "}]},
+            )
+            given = made[len(steps)]
+            steps.append(given)
+            name = "submit_kernel" if "set" in given else "edit_kernel"
+            return call(name, given, f"toolu_{self.calls:05d}")
+
+    views: list[str] = []
+
+    def script(request: Request) -> Reply:
+        texts = [str(b.get("text", "")) for m in request.body["messages"] for b in m["content"]]
+        views[:] = [text for text in texts if re.search(r"^1[a-z]{2}\|", text, re.M)]
+        sent.append("\n".join(texts))
+        return player(request)
+
+    sent: list[str] = []
+    player = Sender(directions())
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        await play(engine(run, lab.url))
+    assert [a.verdict for a in run.state.attempts[1:]] == [
+        Verdict.KEEP, Verdict.KEEP, Verdict.DISCARD,
+    ]  # fmt: skip
+    assert len(views) == 1
+    assert not [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    assert sent[-1].count("The kernel is now the one that you sent") == 2
+    run.close()
 
 
 async def test_the_yaml_of_the_specification_measures_for_the_runs_target(tmp_path: Path) -> None:

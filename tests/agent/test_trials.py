@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.prompt import situation
-from akg_tui.agent.tools.run_access import KernelSession
+from akg_tui.agent.tools.run_access import Draft, KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place
@@ -125,6 +126,46 @@ async def test_a_draft_of_the_notes_and_an_earlier_attempt_can_be_tried_and_subm
         assert caller.engine.kernel(caller.engine.state.work_blob).text == FAST
 
 
+async def test_values_of_knobs_make_a_version_and_edits_go_on_by_its_tags(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        view = await caller.good("read_kernel")
+        told = await caller.good("try_kernel", set={"SPEED": "C"})
+        assert told.startswith("trial 1: correct, +300.0 %")
+        assert re.search(r"^OK kernel.py r1 .*; now 1[a-z]{2}$", told, re.M)
+        second = re.findall(r"^(2[a-z]{2})\|", view, re.M)[0]
+        op = {"op": "sub", "at": second, "find": "= 1 ", "with": "= 2 "}
+        told = await caller.good("try_kernel", trial=1, edit={"ops": [op]}, set={"SPEED": "B"})
+        both = FAST.replace("WIDTH = 1", "WIDTH = 2").replace('"C"  #', '"B"  #')
+        assert caller.engine.kernel(caller.engine.state.trials[-1].blob).text == both
+        assert [t.made_from for t in events(caller, ev.KernelTried)] == [
+            'SPEED="C" in the kernel',
+            'SPEED="B" in an edit of trial 1',
+        ]
+        await caller.good("submit_kernel", set={"WIDTH": 8})  # which is none of its choices
+        work = caller.engine.kernel(caller.engine.state.work_blob).text
+        assert work == KERNEL.replace("WIDTH = 1  # tune: [1, 2]", "WIDTH = 8  # tune: [1, 2, 8]")
+
+
+async def test_an_edit_starts_from_a_note_or_an_attempt_by_the_tags_of_its_view(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        path = caller.note("draft.py", SLOW)
+        assert "read the file first" in await caller.refused("try_kernel", path=path, edit={"ops": [
+            {"op": "sub", "at": "1aa", "find": "A", "with": "C"}]})  # fmt: skip
+        shown = {
+            "path": path, "view": await caller.good("read_file", file_path=path),
+        }, {"attempt": 0, "view": await caller.good("read_kernel", attempt=0)}  # fmt: skip
+        for source in shown:
+            tag = re.findall(r"^(1[a-z]{2})\|", str(source.pop("view")), re.M)[0]
+            op = {"op": "sub", "at": tag, "find": '"A"  #', "with": '"C"  #'}
+            await caller.good("try_kernel", **source, edit={"ops": [op]})
+        texts = [caller.engine.kernel(trial.blob).text for trial in caller.engine.state.trials]
+        assert texts == [SLOW.replace('"A"  #', '"C"  #'), FAST]
+        plain = caller.note("script.py", "print(1)\n")
+        assert "1|" not in await caller.good("read_file", file_path=plain)
+
+
 async def test_what_can_be_no_kernel_costs_no_trial(tmp_path: Path) -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({}, "give a source"),
@@ -133,6 +174,9 @@ async def test_what_can_be_no_kernel_costs_no_trial(tmp_path: Path) -> None:
         ({"text": "x = ("}, "line 1: '(' was never closed; no trial was made"),
         ({"text": "x = 1\n"}, "the file defines no class ModelNew; no trial was made"),
         ({"path": "notes/none.py"}, "No such file"),
+        ({"set": {"TILE": 1}}, "set: TILE is not declared; there are: SPEED, WIDTH"),
+        ({"set": {"WIDTH": [1]}}, "set: WIDTH: a value is a number, a text, true or false"),
+        ({"text": "class ModelNew: pass\n", "set": {"WIDTH": 1}}, "declares no knob"),
     ]
     async with calling(tmp_path) as caller:
         for arguments, why in bad:
@@ -272,12 +316,16 @@ def test_seed000_a_copy_that_differs_in_comments_only_costs_no_round() -> None:
     run.tries(failed())
     texts = Texts(run, {run.state.seed_blob: KERNEL, "b1": WRONG})
     session = KernelSession(texts)  # type: ignore[arg-type]
-    told = session.submit(one(WRONG.replace("\n\n\n", "  # a comment\n\n")), "").result
+
+    def submitted(text: str) -> ToolResult:
+        return session.submit(Draft(one(text), session.reader_of("it")), "").result
+
+    told = submitted(WRONG.replace("\n\n\n", "  # a comment\n\n"))
     assert told.error_information.startswith(
         "but for comments and blanks this is the kernel of attempt 1 (p1), which was FAIL against"
     )
-    told = session.submit(one(f"# mine\n{KERNEL}"), "").result
+    told = submitted(f"# mine\n{KERNEL}")
     assert told.error_information.startswith("but for comments and blanks this is the best kernel")
     assert run.state.phase is Phase.EDIT
-    assert session.submit(one(FAST), "").result.status == "success"
+    assert submitted(FAST).status == "success"
     assert run.state.edited

@@ -31,7 +31,7 @@ _PYMARKDOWN = ("pymarkdown", "scan-stdin")
 InRun = Annotated[str, Arg("Path inside the run.")]
 
 
-@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT))
+@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT), by_name=True)
 async def check_python_code(call: ToolContext, file_path: InRun) -> Answer:
     """Check a file's Python syntax and format it with autopep8. A file under notes/ is
     formatted in place; of any other the changes are only shown.
@@ -68,7 +68,7 @@ def _syntax_fault(text: str) -> str | None:
     return None
 
 
-@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT))
+@tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT), by_name=True)
 async def check_markdown(call: ToolContext, file_path: InRun) -> Answer:
     """Check a Markdown file with PyMarkdown, by the rules of markdownlint."""
     path = call.files.relative(file_path)

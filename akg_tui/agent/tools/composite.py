@@ -59,13 +59,12 @@ async def task(
     call: ToolContext,
     prompt: Annotated[
         str,
-        Arg("What to find out, all that it must know for it, and what to answer.", resolve="whole"),
+        Arg("What to find out, all that it must know, and what to answer.", resolve="whole"),
     ],
 ) -> Answer:
-    """Start a subagent with a fresh context, for a question that takes many looks: it reads,
-    searches, measures and writes notes as the phase allows, but changes neither plan nor
-    kernel. It knows only your prompt; only its final text comes back. Several calls in one
-    reply run at the same time.
+    """Start a subagent, which knows only your prompt, for a question that takes many looks: it
+    reads, searches, measures and writes notes. Only its final text comes back. Several calls in
+    one reply run at the same time.
     """
     return await run_subagent(call, {"prompt": prompt})
 

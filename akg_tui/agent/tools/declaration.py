@@ -34,7 +34,8 @@ class Arg(Struct, frozen=True):
 
     `least` and `most` bound the characters of a text; they are told to the model, and core checks
     them. `resolve` states where `read_json_file(…)` is resolved in the argument; `schema` is a JSON
-    schema that replaces the schema derived from the type.
+    schema that replaces the schema derived from the type. A model hears of an argument that is not
+    `told` only if a user's file names it.
     """
 
     description: str = ""
@@ -44,6 +45,7 @@ class Arg(Struct, frozen=True):
     most: int | None = None
     resolve: How | None = None
     schema: dict[str, Any] | None = None
+    told: bool = True
 
 
 class Step(Struct, frozen=True):
@@ -94,6 +96,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     the tool advances the run, asks a person or starts a subagent. `agent` is the agent that the
     tool starts, `declared` its declaration if it is a user's. `gate` is the gate at which a
     person may have to approve the call. The tool is offered only with the host tool `needs_host`.
+    A model hears of it, unless it is `by_name` and no file of the user names it, but for the
+    arguments `untold`; it answers every call all the same.
     """
 
     name: str
@@ -109,6 +113,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     agent: str = ""
     declared: DeclaredAgent | None = None
     steps: tuple[Step, ...] = ()
+    by_name: bool = False
+    untold: frozenset[str] = frozenset()
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -122,7 +128,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     @property
     def spec(self) -> ToolSpec:
         """The description of the tool for a request."""
-        return ToolSpec(self.name, self.description, self.parameters)
+        told = {name: s for name, s in self.properties.items() if name not in self.untold}
+        return ToolSpec(
+            self.name, self.description, _brief({**self.parameters, "properties": told})
+        )
 
     def how(self, argument: str) -> How:
         """Return where `read_json_file(…)` is resolved in an argument."""
@@ -169,10 +178,24 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
             run=run,
             resolve={key: arg.resolve for key, arg in args.items() if arg.resolve},
             phases=frozenset(phases),
+            untold=frozenset(key for key, arg in args.items() if not arg.told),
             **more,
         )
 
     return declared
+
+
+def _brief(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema without what `checked` or the edit format says in its refusal."""
+    brief: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            brief[key] = {name: _brief(inner) for name, inner in value.items()}
+        elif key == "items":
+            brief[key] = _brief(value)
+        elif key not in ("additionalProperties", "pattern") and (key, value) != ("required", []):
+            brief[key] = value
+    return brief
 
 
 def object_schema(properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:

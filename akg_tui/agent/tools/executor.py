@@ -20,7 +20,7 @@ from akg_tui.agent.tools.call_record import Node, node_for
 from akg_tui.agent.tools.declaration import BadArguments, Tool, ToolContext, checked
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.processes import Captured, capture
-from akg_tui.agent.tools.registry import TASK, allowed, offered, refused, specs_of
+from akg_tui.agent.tools.registry import TASK, allowed, offered, refused, specs_of, told_of
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess
 from akg_tui.core import commands as cmd
@@ -59,6 +59,7 @@ class ToolExecutor:
         self._files = FileAccess(self._folder, run.state.task.files.names)
         known = offered(self._folder / TASK, run.state.task, self._host)
         self._known = {name: known[name] for name in only if name in known} if only else known
+        self._told = self._known if only else told_of(known, run.state.task)
         self.kernel = KernelSession(run)
         self.told: set[str] = set()
         """Keys of what the conversation has told; a tool need not tell it again."""
@@ -66,13 +67,14 @@ class ToolExecutor:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The descriptions of the tools for a request: sorted, and constant over the run."""
-        return specs_of(self._known)
+        return specs_of(self._told)
 
     @property
     def allowed(self) -> list[str]:
         """The sorted names of the tools that the caller may call in the present phase."""
         phase = self._run.state.phase
-        return allowed(self._known, phase, subagent=self._caller.restricted)
+        names = allowed(self._known, phase, subagent=self._caller.restricted)
+        return [name for name in names if name in self._told]
 
     def starts_agent(self, use: ToolUse) -> bool:
         """Return whether a call starts a subagent, so that such calls may run concurrently."""
@@ -133,7 +135,7 @@ class ToolExecutor:
         self, known: Tool, arguments: dict[str, Any], node: Node, *, resolved: bool = False
     ) -> Answer:
         phase, restricted = self._run.state.phase, self._caller.restricted
-        if why := refused(self._known, known, phase, subagent=restricted):
+        if why := refused(self._known, known, phase, self.allowed, subagent=restricted):
             return Answer.error(why)
         if not resolved:
             arguments = _writable(resolve(arguments, self._files.read, known.how))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused
 from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import Document
 
@@ -31,61 +33,83 @@ def read_text(files: FileAccess, path: str) -> str:
 @tool("basic_tool", AGENT_PHASES)
 def read_file(
     call: ToolContext,
-    file_path: Annotated[str, Arg("Path inside the run, such as task/reference.py.")],
+    file_path: str,
     offset: Annotated[int, Arg("First line to show.", minimum=1)] = 1,
     limit: Annotated[int, Arg("How many lines to show.", minimum=1, maximum=5000)] = 500,
 ) -> Answer:
-    """Read a text file of this run, or list a folder. Visible are PLAN.md, notes/ (yours),
-    task/ (reference.py and task.toml), trace/ (results of earlier calls) and work/ (the
-    kernel, with the tags that edits need).
+    """Read a text file, or list a folder: PLAN.md, notes/ (yours), task/ (reference.py, task.toml),
+    trace/ (results of calls), work/ (the kernel). A kernel, also one in notes/, has its tags.
     """
     if call.files.is_folder(file_path):
         names = call.files.listing(file_path)
         return Answer.success("\n".join(names) or "(empty)", foreign=True)
-    task = call.run.state.task
-    place, _, name = call.files.relative(file_path).partition("/")
-    tagged = place == WORK and name in task.files.names and task.agent.edits_in == "hashline"
-    kernel = call.kernel.files
-    if tagged:
-        lines = list(Document.from_text(kernel.texts[name], path=name).lines)
-    else:
+    path = call.files.relative(file_path)
+    name, file, kernel = _kernel_at(call, path)
+    tagged = kernel is not None and call.run.state.task.agent.edits_in == "hashline"
+    if kernel is None:
         lines = read_text(call.files, file_path).splitlines(keepends=True)
+    elif tagged:
+        lines = list(Document.from_text(kernel.texts[file], path=file).lines)
+    else:
+        lines = kernel.texts[file].splitlines(keepends=True)
     shown = lines[offset - 1 : offset - 1 + limit]
     if not shown and lines:
         return Answer.error(f"{file_path}: has {len(lines)} lines, none from {offset} on")
+    if kernel is not None and len(shown) == len(lines) and name:
+        told = call.kernel.show_draft(name, kernel, 0, file)
+        return Answer.success(f"{name}:\n{told}", foreign=not tagged)
     if tagged and len(shown) == len(lines):
-        return Answer.success(call.kernel.show(name))
+        return Answer.success(call.kernel.show(file))
     text = "".join(shown)
-    if tagged:
-        first = kernel.before[name] + offset
-        text = call.kernel.show_rows(range(first, first + len(shown)))
+    if tagged and kernel is not None:
+        first = kernel.before[file] + offset
+        text = call.kernel.show_rows(range(first, first + len(shown)), name, kernel)
     if len(shown) < len(lines):
         last = offset - 1 + len(shown)
         text += f"\n(lines {offset} to {last} of {len(lines)}; offset shows others)"
     return Answer.success(text, foreign=not tagged)
 
 
+def _kernel_at(call: ToolContext, path: str) -> tuple[str, str, KernelFiles | None]:
+    """Return the draft's name, the file and the kernel that a path shows, if it shows one.
+
+    The name is "" for the kernel as it stands; a note that can be a kernel is a draft.
+    """
+    from akg_tui.agent.tools.trials import kernel_fault, whole
+
+    place, _, name = path.partition("/")
+    kernel = call.kernel.files
+    if place == WORK and name in kernel.texts:
+        return "", name, kernel
+    own = PurePosixPath(path).name
+    if place != NOTES or not (own in kernel.texts or own.endswith(".py")):
+        return "", "", None
+    draft = whole(call, read_text(call.files, path), path)
+    if kernel_fault(draft) is not None:
+        return "", "", None
+    return path, own if own in kernel.texts else kernel.main, draft
+
+
 @tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT))
 def write_file(
     call: ToolContext,
     *,
-    content: Annotated[str, Arg("The whole content.", resolve="whole")],
+    content: Annotated[str, Arg(resolve="whole")],
     file_path: Annotated[
         str | None,
-        Arg("Path under notes/. Left out, the name is made of op_name and file_type."),
+        Arg("Path under notes/."),
     ] = None,
     op_name: Annotated[
-        str | None, Arg("For a name made by the tool; left out, the operator of the task.")
+        str | None,
+        Arg("For a name made by the tool; left out, the operator of the task.", told=False),
     ] = None,
     file_type: Annotated[
-        str, Arg("Extension of a name made by the tool: py, sh, md, json, txt.")
+        str, Arg("Extension of a name made by the tool: py, sh, md, json, txt.", told=False)
     ] = "txt",
-    encoding: str = "utf-8",
-    overwrite: Annotated[bool, Arg("Whether a file that exists is replaced.")] = True,
+    encoding: Annotated[str, Arg(told=False)] = "utf-8",
+    overwrite: Annotated[bool, Arg("Whether a file that exists is replaced.", told=False)] = True,
 ) -> Answer:
-    """Write a text file under notes/: remarks, or a script for execute_script. Everything
-    else is read-only, and the kernel is changed by edit_kernel alone.
-    """
+    """Write a text file under notes/: remarks, a script, a draft of a kernel."""
     try:
         codec = codecs.lookup(encoding).name
     except (LookupError, ValueError):

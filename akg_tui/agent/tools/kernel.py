@@ -23,12 +23,10 @@ def read_kernel(
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
     against: Annotated[
-        int | None, Arg("Number of an attempt: show the diff from it instead.", minimum=0)
+        int | None, Arg("An attempt: show the diff from it instead.", minimum=0)
     ] = None,
 ) -> Answer:
-    """The kernel as it stands, or the text of a trial or an attempt, every line with its number
-    and tag: `12sr|text`.
-    """
+    """The kernel as it stands, or that of a trial or an attempt, with tags."""
     if trial is not None and attempt is not None:
         raise Refused("give a trial or an attempt, not both")
     name, draft = "the kernel", None
@@ -62,18 +60,20 @@ def edit_kernel(
     rev: Annotated[
         int | None,
         Arg(
-            "The revision whose tags ops uses: 7 where the view says r7. Left out, the tags "
-            "must mean the same in every revision shown to you."
+            "The revision of the tags: 7 where the view says r7. Needed where tags mean "
+            "different lines in the revisions shown to you."
         ),
     ] = None,
     note: Annotated[str | None, Arg(resolve="never")] = None,
-    allow_dup: Annotated[bool | None, Arg("New lines may repeat the line beside them.")] = None,
+    allow_dup: Annotated[
+        bool | None, Arg("New lines may repeat the line beside them.", told=False)
+    ] = None,
     allow_broken: Annotated[
-        bool | None, Arg("The kernel may stop parsing, to be mended by a later edit.")
+        bool | None, Arg("The kernel may stop parsing, to be mended by a later edit.", told=False)
     ] = None,
 ) -> Answer:
-    """Change the kernel by line tags. All ops apply or none; a stale tag changes nothing.
-    The harness evaluates the result by itself when your turn ends.
+    """Change the kernel by line tags, all ops or none. The harness evaluates the result when your
+    turn ends.
     """
     flags = {"allow_dup": bool(allow_dup), "allow_broken": bool(allow_broken)}
     return call.kernel.edit({"ops": ops, "rev": rev, **flags, **call.file_arguments}, note or "")
@@ -99,8 +99,8 @@ _HOW: Final = {
     "unified diff": "Apply a unified diff of {path}, with three lines of context.",
 }
 _THEN: Final = (
-    "An edit of another version than you were shown is refused and changes nothing. The harness "
-    "evaluates the result by itself when your turn ends."
+    "An edit of another version than you were shown is refused. The harness evaluates the result "
+    "when your turn ends."
 )
 
 

@@ -1,7 +1,9 @@
 """The tools verify_kernel and profile_kernel: the judge examines a draft, for information.
 
 Makes no attempt and no verdict, so no KEEP can depend on it. Another reference than the task's own
-has a judge of its own. `verify_kernel` compares, `profile_kernel` times whatever runs.
+has a judge of its own. `verify_kernel` compares, `profile_kernel` times whatever runs and compares
+where it is asked to. A model is told of `profile_kernel` alone, with the arguments that its own
+task leaves open.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.run_access import Answer
-from akg_tui.agent.tools.trials import whole
+from akg_tui.agent.tools.trials import version, whole
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     LEAST_CLUSTERS,
@@ -43,24 +45,25 @@ _REFERENCE = (
     "this run such as task/reference.py."
 )
 _CODE = "The code to {} (class ModelNew), as text or as the path of a .py file of this run."
-TaskCode = Annotated[str, Arg(_REFERENCE, resolve="whole")]
-OpName = Annotated[str, Arg("Name of the operator, such as relu.")]
-CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
-Device = Annotated[int, Arg(minimum=0)]
+TaskCode = Annotated[str, Arg(_REFERENCE, resolve="whole", told=False)]
+OpName = Annotated[str, Arg("Name of the operator, such as relu.", told=False)]
+CallName = Annotated[str, Arg("Your own name for this call; it is given back.", told=False)]
+Device = Annotated[int, Arg(minimum=0, told=False)]
 Folder = Annotated[
-    str, Arg("A node of trace/ or a folder under notes/ that gets a copy of the result.")
+    str,
+    Arg("A node of trace/ or a folder under notes/ that gets a copy of the result.", told=False),
 ]
-Framework = Annotated[str, Arg(schema={"type": "string", "default": "torch"})]
+Framework = Annotated[str, Arg(schema={"type": "string", "default": "torch"}, told=False)]
 # A call, or a user's declaration, that leaves one out means the run's own target. The defaults of
 # the specification stand in the schema; a run's schema has those of its target instead.
-Backend = Annotated[str, Arg(schema={"type": "string", "default": "cuda"})]
-Arch = Annotated[str, Arg(schema={"type": "string", "default": "a100"})]
-Dsl = Annotated[str, Arg(schema={"type": "string", "default": "triton"})]
+Backend = Annotated[str, Arg(schema={"type": "string", "default": "cuda"}, told=False)]
+Arch = Annotated[str, Arg(schema={"type": "string", "default": "a100"}, told=False)]
+Dsl = Annotated[str, Arg(schema={"type": "string", "default": "triton"}, told=False)]
 Target = tuple[int, str, str, str, str]
 """Device, framework, backend, arch and DSL in the arguments of a call."""
 
 
-@tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE))
+@tool("domain_tool", (Phase.WRITE, Phase.EDIT, Phase.DIAGNOSE), by_name=True)
 async def verify_kernel(
     call: ToolContext,
     *,
@@ -103,9 +106,18 @@ async def verify_kernel(
 async def profile_kernel(
     call: ToolContext,
     *,
-    task_code: TaskCode,
-    generated_code: Annotated[str, Arg(_CODE.format("time"), resolve="whole")],
-    op_name: OpName,
+    generated_code: Annotated[
+        str,
+        Arg(
+            "A text, or a .py path such as notes/draft.py; without a source, the kernel.",
+            resolve="whole",
+        ),
+    ] = "",
+    trial: Annotated[int | None, Arg(minimum=1)] = None,
+    attempt: Annotated[int | None, Arg(minimum=0)] = None,
+    verify: Annotated[bool, Arg("Compare its results with the reference too.")] = False,
+    task_code: TaskCode = "",
+    op_name: OpName = "",
     task_id: CallName = "default_task",
     device_id: Device = 0,
     run_times: Annotated[
@@ -115,10 +127,11 @@ async def profile_kernel(
             f"{LEAST_CLUSTERS} pairs of processes, or 2 that leave no doubt.",
             minimum=1,
             maximum=1000,
+            told=False,
         ),
     ] = 50,
     warmup_times: Annotated[
-        int, Arg("Untimed calls before anything is timed.", minimum=0, maximum=1000)
+        int, Arg("Untimed calls before anything is timed.", minimum=0, maximum=1000, told=False)
     ] = 5,
     cur_path: Folder = "",
     framework: Framework = "torch",
@@ -126,18 +139,21 @@ async def profile_kernel(
     arch: Arch = "",
     dsl: Dsl = "",
 ) -> Answer:
-    """Time generated code that runs, right or wrong, against the reference, and tell what binds
-    it: share of the roofline by case, hardware counters, the compiler's remarks, the hot loop with
-    its throughput. Does not verify, and decides nothing.
+    """Time a version, right or wrong, against the reference, and tell what binds it: share of the
+    roofline by case, hardware counters, the compiler's remarks, the hot loop. Decides nothing.
     """
     target = device_id, framework, backend, arch, dsl
+    if sum((bool(generated_code.strip()), trial is not None, attempt is not None)) > 1:
+        raise Refused("give one of generated_code, trial and attempt")
     kernel, reference = _asked(call, task_code, generated_code, cur_path, target)
+    if trial is not None or attempt is not None:
+        _, kernel = version(call, trial, attempt)
     probe = call.run.measure(
         kernel,
         timed=True,
         samples=run_times,
         warmups=warmup_times,
-        verified=False,
+        verified=verify,
         reference=reference,
         device=device_id,
     )
@@ -145,10 +161,13 @@ async def profile_kernel(
     if isinstance(found, Answer):
         return found
     evidence = None if device_id else await call.run.evidence(kernel, reference)
+    correctness: object = found.message or NOT_VERIFIED
+    if verify:
+        correctness = {"max_error": found.max_error, "tolerance": found.tolerance}
     facts = {
-        "op_name": op_name,
+        "op_name": op_name or call.run.state.task.op,
         "task_id": task_id,
-        "correctness": found.message or NOT_VERIFIED,
+        "correctness": correctness,
         "gen_time_us": _us(found.candidate_ms),
         "base_time_us": _us(found.baseline_ms),
         **_speedup(found.ratio),
@@ -171,12 +190,12 @@ _STEPS = (
 AsOfVerify = Annotated[str, Arg("As of verify_kernel.", resolve="whole")]
 
 
-@tool("call_workflow", steps=_STEPS)
+@tool("call_workflow", steps=_STEPS, by_name=True)
 async def verify_then_profile(
     call: ToolContext,
     task_code: AsOfVerify,
     generated_code: AsOfVerify,
-    op_name: OpName,
+    op_name: Annotated[str, Arg("Name of the operator, such as relu.")],
 ) -> Answer:
     """verify_kernel and then, if the code is correct, profile_kernel."""
     given = {"task_code": task_code, "generated_code": generated_code, "op_name": op_name}
@@ -186,8 +205,8 @@ async def verify_then_profile(
 def _asked(
     call: ToolContext, task_code: str, generated_code: str, cur_path: str, target: Target
 ) -> tuple[KernelFiles, str]:
-    """Check the arguments against the run; return the kernel to measure, and the text of
-    another reference than the run's, or "". Raises `Refused`.
+    """Check the arguments against the run; return the kernel to measure (without a code, the
+    run's), and the text of another reference than the run's, or "". Raises `Refused`.
     """
     task, files, probes = call.run.state.task, call.files, call.caller.probes
     device_id, framework, *parts = target
@@ -212,6 +231,8 @@ def _asked(
         raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
     probes.made += 1
     code = generated_code.strip()
+    if not code:
+        return call.kernel.files, reference
     named = "\n" not in code and code.endswith((".py", *task.files.names))
     kernel = whole(call, read_text(files, code), code) if named else whole(call, generated_code)
     return kernel, reference
@@ -221,7 +242,7 @@ def _reference(call: ToolContext, code: str) -> str:
     """Return the text of another reference than the run's, or "" for its own."""
     name = call.run.state.task.files.reference
     own = read_text(call.files, f"task/{name}")
-    if code == name:
+    if code in ("", name):
         return ""
     if "\n" not in code and code.endswith(".py"):
         code = read_text(call.files, code)

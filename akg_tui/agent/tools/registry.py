@@ -7,6 +7,7 @@ a model is constant over the phases, because a change would invalidate the promp
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.declaration import Tool, Tools
 from akg_tui.agent.tools.run_access import SUBAGENT, Host
-from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Phase, Workflow
+from akg_tui.core.phases import TUNE, WORKFLOWS, BadWorkflow, Gate, Phase, Workflow
 from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import tool_files
 
@@ -109,6 +110,24 @@ def offered(folder: Path, task: Task, host: Host) -> Tools:
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
 
+def told_of(known: Tools, task: Task) -> Tools:
+    """Return the tools that a model is told of, the same ones in the whole run.
+
+    The others, which answer a call all the same, are those of phases that the workflow does not
+    have, those that the policy excludes, and those that a user must name.
+    """
+    phases = {*WORKFLOWS[task.workflow or TUNE.name].rows}
+    barred = () if task.policy.trials else ("try_kernel", "sweep_kernel")
+    return {
+        name: tool
+        for name, tool in known.items()
+        if not tool.by_name
+        and (not tool.phases or tool.phases & phases)
+        and name not in barred
+        and not (tool.gate is Gate.SCRIPT and task.agent.allow_script is False)
+    }
+
+
 def for_target(found: Tools, target: Target) -> Tools:
     """Return the tools with the run's target as the defaults of backend, arch and dsl."""
     own = {"backend": target.backend, "arch": target.arch, "dsl": target.dsl}
@@ -158,8 +177,10 @@ def _may(known: Tools, tool: Tool, phase: Phase, *, subagent: bool) -> bool:
     return phase in tool.phases and not (subagent and tool.main_agent_only)
 
 
-def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -> str | None:
-    """Return why `tool` must not be called in `phase`, with the allowed tools; None if it may be.
+def refused(
+    known: Tools, tool: Tool, phase: Phase, offered: Sequence[str], *, subagent: bool = False
+) -> str | None:
+    """Return why `tool` must not be called in `phase`, with the tools `offered`; None if it may be.
 
     `subagent`: the caller is a subagent that a call started. A workflow is allowed where all its
     steps are. A user's tool that starts an agent has the phases of our tool `task`.
@@ -170,10 +191,9 @@ def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -
         for step in tool.steps:
             if step.tool not in known:
                 return f"{tool.name} needs {step.tool}, which this run does not have"
-            if why := refused(known, known[step.tool], phase, subagent=subagent):
+            if why := refused(known, known[step.tool], phase, offered, subagent=subagent):
                 return f"{tool.name}: {why}"
-    names = allowed(known, phase, subagent=subagent)
-    offer = ", ".join(names) if names else "no tool at all: the harness is at work"
+    offer = ", ".join(offered) if offered else "no tool at all: the harness is at work"
     caller = " to a subagent" if subagent else ""
     name = "task" if tool.kind == "call_agent" else tool.name
     return f"{name} is not allowed{caller} in phase {phase}. Allowed now: {offer}."

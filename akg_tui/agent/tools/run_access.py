@@ -215,12 +215,14 @@ class KernelSession:
     """The kernel during one visit, in the run's edit format, with a record of the lines shown.
 
     Beside it there are drafts, each under a name such as "trial 2", with records of their own.
+    `sent` has a reader for each kernel that the conversation's model has sent, by SHA-256.
     """
 
     def __init__(self, run: RunAccess) -> None:
         self._run = run
         self._reader = self._new_reader()
         self._drafts: dict[str, Draft] = {}
+        self.sent: dict[str, KernelReader] = {}
 
     def _new_reader(self) -> KernelReader:
         task = self._run.state.task
@@ -245,14 +247,18 @@ class KernelSession:
 
     def show(self, file: str = "") -> str:
         """Return the current kernel, or one of its files, and record its lines as shown."""
-        return self._reader.render(self.files, self.revision, file)
+        shown = self._reader.render(self.files, self.revision, file)
+        self._remember()
+        return shown
 
     def show_rows(
         self, rows: Sequence[int], name: str = "", kernel: KernelFiles | None = None
     ) -> str:
         """Return some rows of the kernel, or of the draft `name`, and record them as shown."""
         if not name or kernel is None:
-            return self._reader.render_rows(self.files, self.revision, rows)
+            shown = self._reader.render_rows(self.files, self.revision, rows)
+            self._remember()
+            return shown
         return self._draft(name, kernel).reader.render_rows(kernel, 0, rows)
 
     def _draft(self, name: str, kernel: KernelFiles) -> Draft:
@@ -262,12 +268,28 @@ class KernelSession:
         """Record the current kernel as shown, because an older message has it as `revision`."""
         self._reader.assume_shown(self.files, revision)
 
+    def resume(self) -> bool:
+        """Return whether the model has sent the current kernel; if so, the tags it knows hold."""
+        known = self.sent.get(self.files.sha256)
+        if known is not None:
+            self._reader = known.copied()
+        return known is not None
+
+    def _remember(self) -> None:
+        """Keep what was shown of a kernel that the model has sent."""
+        if (sha := self.files.sha256) in self.sent:
+            self.sent[sha] = self._reader.copied()
+
     def show_draft(self, name: str, kernel: KernelFiles, number: int, file: str = "") -> str:
         """Return a draft, or one of its files, as revision `number`, and record it as shown."""
         return self._draft(name, kernel).reader.render(kernel, number, file)
 
     def reader_of(self, name: str) -> KernelReader:
-        """Return a reader for the draft `name`, which it has seen if it was shown."""
+        """Return a reader for the draft `name`, which it has seen if it was shown; "" is the
+        current kernel.
+        """
+        if not name:
+            return self._reader.copied()
         known = self._drafts.get(name)
         return known.reader.copied() if known else self._new_reader()
 
@@ -282,7 +304,7 @@ class KernelSession:
         Neither changes; the result is a new draft, or an error answer with the reason.
         """
         # The original has not seen the result.
-        copied = self.reader_of(name) if name else self._reader.copied()
+        copied = self.reader_of(name)
         proposed = copied.propose(kernel, 0 if name else self.revision, arguments)
         if isinstance(proposed, ProposedKernel):
             return Draft(proposed.kernel, copied, proposed.accept())
@@ -292,14 +314,22 @@ class KernelSession:
             self._reader = copied
         return Answer.error(proposed.message)
 
-    def submit(self, kernel: KernelFiles, note: str) -> Answer:
+    def changed(self, draft: Draft, kernel: KernelFiles) -> Draft:
+        """Return the draft of a kernel that has other values of the knobs of `draft`."""
+        reader = draft.reader.copied()
+        told = reader.follow(draft.kernel, kernel, self.revision)
+        return Draft(kernel, reader, "\n".join(filter(None, (draft.told, told))))
+
+    def submit(self, draft: Draft, note: str) -> Answer:
         """Make a whole version the kernel, if core accepts it."""
+        kernel = draft.kernel
         if kernel == self.files:
             return Answer.error("this is the kernel as it stands: there is nothing to evaluate")
         added, removed = kernel_line_counts(self.files, kernel)
         sent = self._send(kernel, added, removed, note)
         if isinstance(sent, Answer):
             return sent
+        self.sent[kernel.sha256] = draft.reader
         return Answer.success(f"submitted: {added} lines added, {removed} removed{sent}")
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
@@ -308,7 +338,11 @@ class KernelSession:
         if isinstance(proposed, Refusal):
             return Answer.error(proposed.message)
         sent = self._send(proposed.kernel, proposed.added, proposed.removed, note)
-        return sent if isinstance(sent, Answer) else Answer.success(proposed.accept() + sent)
+        if isinstance(sent, Answer):
+            return sent
+        told = proposed.accept() + sent
+        self.sent[proposed.kernel.sha256] = self._reader.copied()
+        return Answer.success(told)
 
     def _send(self, new: KernelFiles, added: int, removed: int, note: str) -> str | Answer:
         """Send the edit that makes `new` the kernel; return what an earlier one tells, or an error.

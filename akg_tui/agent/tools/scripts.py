@@ -85,21 +85,24 @@ async def execute_script(
     content: Annotated[
         str | None, Arg("The script's text, if it is to be written there first.", resolve="never")
     ] = None,
-    args: Annotated[tuple[str, ...], Arg("Arguments of the script.")] = (),
+    args: tuple[str, ...] = (),
     stdin_input: Annotated[
-        str, Arg("What the script reads from standard input.", resolve="whole")
+        str, Arg("What the script reads from standard input.", resolve="whole", told=False)
     ] = "",
     timeout: Annotated[  # noqa: ASYNC109 - the argument's name in a call
         int,
         Arg(
-            "Seconds after which the script and all it started are killed.",
+            "Seconds after which it is stopped.",
             minimum=1,
             maximum=3600,
         ),
     ] = 300,
     working_dir: Annotated[
         str | None,
-        Arg("notes/ or a folder below it, to write there, which needs leave; left out, a scratch."),
+        Arg(
+            "notes/ or a folder below it, to write there, which needs leave; left out, a scratch.",
+            told=False,
+        ),
     ] = None,
 ) -> Answer:
     """Run a Python (.py) or shell (.sh) script of notes/ in a confined process without network,

@@ -47,15 +47,15 @@ async def grep(
     pattern: Annotated[str, Arg("A regular expression of Python.", resolve="never")],
     path: Annotated[
         str | None,
-        Arg("A file or folder of the run; left out, the kernel, task/ and notes/."),
+        Arg("A file or folder; left out, the kernel, task/ and notes/."),
     ] = None,
-    trial: Annotated[int | None, Arg("Search the kernel of this trial.", minimum=1)] = None,
-    attempt: Annotated[int | None, Arg("Search the kernel of this attempt.", minimum=0)] = None,
-    ignore_case: bool = False,
-    context: Annotated[int, Arg("Lines around each match.", minimum=0, maximum=10)] = 0,
-    limit: Annotated[int, Arg("Matches to show.", minimum=1, maximum=500)] = 60,
+    trial: Annotated[int | None, Arg(minimum=1)] = None,
+    attempt: Annotated[int | None, Arg(minimum=0)] = None,
+    ignore_case: Annotated[bool, Arg(told=False)] = False,
+    context: Annotated[int, Arg("Lines around a match.", minimum=0, maximum=10)] = 0,
+    limit: Annotated[int, Arg("Matches to show.", minimum=1, maximum=500, told=False)] = 60,
 ) -> Answer:
-    """Find lines that match. Lines of a kernel come with the tags that an edit of it needs."""
+    """Find lines; those of a kernel (also of a trial or an attempt) come with their tags."""
     if not 0 < len(pattern) <= MAX_PATTERN:
         raise Refused(f"pattern: has {len(pattern)} characters, expected 1 to {MAX_PATTERN}")
     if sum(each is not None for each in (path, trial, attempt)) > 1:

@@ -56,9 +56,8 @@ def submit_plan(
     items: Annotated[list[PlanEntry], Arg(resolve="never")],
     summary: Annotated[str | None, Arg(resolve="never")] = None,
 ) -> Answer:
-    """Submit the plan: items to try in this order, one direction each, and for each in a
-    sentence why it should be faster; cite a knowledge page as k:its-id where one says so.
-    What was settled before is refused.
+    """Submit the items to try, in this order: one direction each, with a sentence why it should be
+    faster, which may cite a page as k:its-id. What was settled before is refused.
     """
     planned = tuple(ev.PlannedItem("", item.text, item.rationale) for item in items)
     if refused := call.run.send(cmd.SubmitPlan(planned, summary or "")):
@@ -71,8 +70,8 @@ def submit_plan(
 def revise_plan(
     call: ToolContext, *, reason: Reason, drop: Ids = None, reopen: Ids = None, order: Ids = None
 ) -> Answer:
-    """Change single items by their ids, for one reason: drop pending ones, reopen closed ones, and
-    order all that are pending then. The others stay.
+    """Change items by their ids: drop pending ones, reopen closed ones, order all that are pending
+    then.
     """
     if refused := call.run.send(cmd.RevisePlan(reason, drop or (), reopen or (), order or ())):
         return Answer.error(refused.why)
@@ -86,8 +85,8 @@ def revise_plan(
 
 @tool("domain_tool", (Phase.PLAN,), main_agent_only=True)
 def finish(call: ToolContext, reason: Text) -> Answer:
-    """End the run because no direction is left. Say why. It is refused before the policy's least
-    number of rounds, unless a diagnosis since the last round says so too.
+    """End the run because no direction is left. Refused before the policy's least number of
+    rounds, unless a diagnosis since the last round says so too.
     """
     if refused := call.run.send(cmd.RequestFinish(reason)):
         return Answer.error(refused.why)
@@ -101,9 +100,7 @@ def report_diagnosis(
     cause: Annotated[str, Arg(resolve="never", least=MIN_CAUSE, most=MAX_CAUSE)],
     avoid: Annotated[tuple[Entry, ...] | None, Arg(resolve="never")] = None,
     directions: Annotated[tuple[Entry, ...], Arg(resolve="never")],
-    exhausted: Annotated[
-        bool, Arg("No direction is left, so that the agent may finish; directions may be empty.")
-    ] = False,
+    exhausted: Annotated[bool, Arg("No direction is left; directions may be empty.")] = False,
 ) -> Answer:
     """Report why the last attempts failed, what to avoid, and which directions to try."""
     report = cmd.ReportDiagnosis(cause, avoid or (), directions, exhausted)
@@ -116,15 +113,14 @@ def report_diagnosis(
 def ask_user(
     call: ToolContext,
     message: Annotated[str, Arg("The question.", resolve="whole")],
-    choices: Annotated[
-        tuple[str, ...] | None, Arg("Answers to choose from, if it is that kind of question.")
-    ] = None,
+    choices: Annotated[tuple[str, ...] | None, Arg("Answers to choose from.")] = None,
     default: Annotated[str | None, Arg("Taken when nobody answers.")] = None,
-    timeout: Annotated[float | None, Arg("Seconds to wait for an answer.", minimum=1)] = None,
+    timeout: Annotated[
+        float | None, Arg("Seconds to wait for an answer.", minimum=1, told=False)
+    ] = None,
 ) -> Answer:
-    """Ask the person who watches. With nobody there your default holds at once, or you are
-    told to decide by yourself; else your turn ends here and you are told the answer when
-    you go on.
+    """Ask the person who watches. Your turn ends, and you are told the answer when you go on; with
+    nobody there the default holds at once.
     """
     if refused := call.run.send(cmd.AskUser(message, choices or (), default, timeout)):
         return Answer.error(refused.why)
@@ -157,15 +153,13 @@ def report_blocked(
     reason: Annotated[str, Arg(resolve="never", least=MIN_BLOCKED, most=MAX_TEXT)],
     about: Literal["run", "item"] = "run",
 ) -> Answer:
-    """Say that you cannot go on here, and what is missing. About the run: a diagnosis, a person or
-    the end follows, as the policy says. About the active item: it alone is set aside.
-    """
+    """Say that you cannot go on, and what is missing. About the item: it alone is set aside."""
     if refused := call.run.send(cmd.ReportBlocked(kind, reason, about)):
         return Answer.error(refused.why)
     return Answer.success("recorded; your visit ends here")
 
 
-@tool("domain_tool", (Phase.PLAN,), needs_host="write_report")
+@tool("domain_tool", (Phase.PLAN,), needs_host="write_report", by_name=True)
 async def write_report(
     call: ToolContext,
     format: Literal["html", "md", "json"] = "md",  # noqa: A002 - the argument's name in a call
@@ -181,12 +175,12 @@ def search_knowledge(
     query: Annotated[
         str, Arg("A few technical words, or a page's id to read it whole.", resolve="never")
     ],
-    dsl: Annotated[str, Arg(f"{', '.join(DSLS)}; left out, the task's.")] = "",
-    backend: Annotated[str, Arg("cpu, cuda or ascend; left out, that of the task.")] = "",
+    dsl: Annotated[str, Arg(f"{', '.join(DSLS)}; left out, the task's.", told=False)] = "",
+    backend: Annotated[
+        str, Arg("cpu, cuda or ascend; left out, that of the task.", told=False)
+    ] = "",
 ) -> Answer:
-    """Search the pages on what makes kernels fast. Each result has an id such as
-    k:cpp-vectorise, which a plan item can cite.
-    """
+    """Search the pages on what makes kernels fast."""
     from akg_tui.memory.shelf import library_with, own_shelf
 
     target = call.run.state.task.target

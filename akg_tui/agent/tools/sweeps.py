@@ -1,9 +1,9 @@
 """The tool sweep_kernel: the harness measures the settings of a version's declared knobs.
 
-Measures all settings if the trials that are left suffice, else those that the search of the sweep
-agent proposes. Each is verified; then they and the incumbent race against each other
-(`akg_tui.evaluate.race`). A measurement is journaled like a trial and decides nothing. At last the
-judge compares the best one with the incumbent.
+Measures the settings that the call lists, or all if the trials that are left suffice, or those that
+the search of the sweep agent proposes, which learns from the listed ones. Each is verified; then
+they and the incumbent race against each other (`akg_tui.evaluate.race`). A measurement is journaled
+like a trial and decides nothing. At last the judge compares the best one with the incumbent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,9 +24,8 @@ from akg_tui.agent.knob_search import (
 )
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
 from akg_tui.agent.tools.file_access import Refused
-from akg_tui.agent.tools.run_access import Answer
+from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.agent.tools.trials import (
-    Edit,
     Source,
     chosen,
     judge_failed,
@@ -45,6 +44,7 @@ from akg_tui.core.kernel.knobs import (
     BadKnob,
     Knob,
     Value,
+    check_setting,
     describe,
     knobs_in,
     setting_key,
@@ -62,6 +62,7 @@ RACE_S = 20.0  # beyond the two rounds that all settings take part in
 MAX_DETAIL = 2_000
 
 Setting = dict[str, Value]
+Changes = Annotated[dict[str, Any] | None, Arg(resolve="never", schema={"type": "object"})]
 
 
 class Swept(Struct, frozen=True):
@@ -88,35 +89,47 @@ class Swept(Struct, frozen=True):
 async def sweep_kernel(
     call: ToolContext,
     *,
-    edit: Edit = None,
+    edit: Changes = None,
+    set: Changes = None,  # noqa: A002 - the argument's name in a call
     text: Annotated[str | None, Arg(resolve="never")] = None,
     path: str | None = None,
     trial: Annotated[int | None, Arg(minimum=1)] = None,
     attempt: Annotated[int | None, Arg(minimum=0)] = None,
-    knobs: Annotated[
-        tuple[str, ...] | None, Arg("Names of the knobs to vary; left out, all of them.")
+    knobs: Annotated[tuple[str, ...] | None, Arg("Those to vary; left out, all.")] = None,
+    configs: Annotated[
+        list[dict[str, Any]] | None,
+        Arg(
+            resolve="never",
+            schema={
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "Settings to measure, such as your best guesses: {knob: value}.",
+            },
+        ),
     ] = None,
     settings: Annotated[
         int | None,
-        Arg("How many settings at most; left out, as many as the trials left pay for.", minimum=1),
+        Arg(
+            "How many settings; left out, the configs, or as many as the trials pay for.",
+            minimum=1,
+        ),
     ] = None,
     submit: Annotated[
-        bool, Arg("Submit the best at once if it is correct and not slower beyond doubt.")
+        bool, Arg("Submit the best at once, if correct and not surely slower.")
     ] = False,
 ) -> Answer:
-    """Measure settings of the knobs that a version declares, each on a line of its own at module
-    level: `TILE = 64  # tune: [32, 64, 128]`, in C++ `#define TILE 64  // tune: [32, 64]`. The
-    source is given as to try_kernel; left out, it is the kernel. Settings are verified, then timed
-    in turns; the best is compared with the incumbent. Four measurements are charged as one trial.
-    submit_kernel takes the best by its trial.
+    """Time settings of the knobs that a version (as to try_kernel) declares, each on a line at
+    module level: `TILE = 64  # tune: [32, 64, 128]`, in C++ `#define TILE 64  // tune: [32, 64]`;
+    then the best against the incumbent. Four measurements cost one trial.
     """
-    source = Source(text, path, trial, attempt)
-    draft, _ = chosen(call, source, edit, kernel=True)
+    draft, _ = chosen(call, Source(text, path, trial, attempt, edit, set), kernel=True)
     if isinstance(draft, Answer):
         return draft
     if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; nothing was measured")
-    varied = _knobs(draft.kernel, knobs)
+    guesses = tuple(configs or ())
+    varied = _knobs(draft.kernel, knobs or tuple(name for each in guesses for name in each))
+    varied = _with_guesses(varied, guesses)
     number = next_sweep(call.run.state)
     try:
         check_trial(call.run.state, number)
@@ -124,8 +137,13 @@ async def sweep_kernel(
         return Answer.error(str(refusal))
     # One measurement of the paid ones is the comparison of the best.
     room = SWEPT_A_TRIAL * trials_left(call.run.state) - 1
-    most = min(settings or room, room, settings_in_space(varied))
-    sweep = _Sweep(call, draft.kernel, varied, number, most)
+    whole = (_whole_setting(varied, each) for each in ({}, *guesses))
+    first = list({setting_key(each): each for each in whole}.values())
+    if guesses and len(first) > room:
+        return Answer.error(f"configs: the trials left pay for {room - 1}; nothing was measured")
+    wanted = settings or (len(first) if guesses else room)
+    most = max(min(wanted, room, settings_in_space(varied)), len(first))
+    sweep = _Sweep(call, draft, varied, number, most, first=first)
     return await sweep.run(submit=submit)
 
 
@@ -140,7 +158,7 @@ def _knobs(kernel: KernelFiles, names: Sequence[str] | None) -> tuple[Knob, ...]
     known = {knob.name: knob for knob in declared}
     for name in names or ():
         if name not in known:
-            raise Refused(f"knobs: {name[:60]} is not declared; there are: {', '.join(known)}")
+            raise Refused(f"{name[:60]} is not declared; there are: {', '.join(known)}")
     varied = [known[name] for name in dict.fromkeys(names or known)]
     if len(varied) > MAX_KNOBS:
         raise Refused(f"{len(varied)} knobs are declared; name at most {MAX_KNOBS} in `knobs`")
@@ -153,19 +171,43 @@ def _knobs(kernel: KernelFiles, names: Sequence[str] | None) -> tuple[Knob, ...]
     return tuple(found)
 
 
+def _with_guesses(knobs: tuple[Knob, ...], guesses: Sequence[Setting]) -> tuple[Knob, ...]:
+    """Return the knobs with the guessed values among their choices. Raises `Refused`."""
+    found = []
+    for knob in knobs:
+        choices = {repr(choice): choice for choice in knob.choices}
+        for number, guess in enumerate(guesses):
+            try:
+                check_setting(knobs, guess)
+            except BadKnob as error:
+                raise Refused(f"configs[{number}]: {error.why}; nothing was measured") from None
+            if knob.name in guess:
+                choices.setdefault(repr(guess[knob.name]), guess[knob.name])
+        found.append(replace(knob, choices=tuple(choices.values())))
+    return tuple(found)
+
+
+def _whole_setting(knobs: Sequence[Knob], some: Setting) -> Setting:
+    return {knob.name: some.get(knob.name, knob.value) for knob in knobs}
+
+
 class _Sweep:
     """One sweep: what is measured so far, and why it ended before its last setting."""
 
     def __init__(
         self,
         call: ToolContext,
-        kernel: KernelFiles,
+        draft: Draft,
         knobs: tuple[Knob, ...],
         number: int,
         most: int,
+        *,
+        first: Sequence[Setting],
     ) -> None:
         self._call = call
-        self._kernel = kernel
+        self._draft = draft
+        self._kernel = draft.kernel
+        self._first = first
         self._knobs = knobs
         self._number = number
         self._most = most
@@ -177,8 +219,8 @@ class _Sweep:
 
     async def run(self, *, submit: bool) -> Answer:
         """Measure the settings and compare the best; return the table."""
-        own = {knob.name: knob.value for knob in self._knobs}
-        await self._measure([own, *self._others(own)] if self._takes_all else [own])
+        own = _whole_setting(self._knobs, {})
+        await self._measure([own, *self._others(own)] if self._takes_all else self._first)
         while not self._ended and (batch := await self._next(own)):
             await self._measure(batch)
         rows = self._rows()
@@ -202,7 +244,8 @@ class _Sweep:
         answer = Answer.success("\n".join([*rows, self._left()]), foreign=self._has_failures)
         if not submit:
             return answer
-        return submitted(self._call, answer, best.kernel, describe(best.setting, own), found)
+        chosen_one = self._call.kernel.changed(self._draft, best.kernel)
+        return submitted(self._call, answer, chosen_one, describe(best.setting, own), found)
 
     @property
     def _has_failures(self) -> bool:
@@ -262,8 +305,7 @@ class _Sweep:
     async def _race(self, right: Sequence[tuple[Setting, KernelFiles, Measurement]]) -> None:
         """Time settings in turns with the incumbent and the fastest so far, and record them."""
         run = self._call.run
-        own = with_setting(self._kernel, {knob.name: knob.value for knob in self._knobs})
-        first = [run.kernel(run.state.best.blob) if run.state.best else own]
+        first = [run.kernel(run.state.best.blob) if run.state.best else self._kernel]
         best = max(self._swept, key=lambda each: each.gain, default=None)
         if best is not None and best.gain and best.kernel not in first:
             first.append(best.kernel)

@@ -52,7 +52,7 @@ def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
         "resolve": {a: schema[_RESOLVE] for a, schema in declared.items() if _RESOLVE in schema},
     }
     if kind in ("basic_tool", "domain_tool") and ours is not None:
-        return replace(ours, kind=kind, **told)
+        return replace(ours, kind=kind, by_name=False, untold=frozenset(), **told)
     if kind == "call_agent":
         return replace(task, name=name, run=run_subagent, agent=plain.get("agent", name), **told)
     steps = tuple(Step(s["tool"], s.get("arguments", {})) for s in plain.get("steps", ()))

@@ -21,6 +21,7 @@ from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place, lines_of
+from akg_tui.core.kernel.knobs import BadKnob, check_setting, describe, knobs_in, with_setting
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
@@ -30,10 +31,8 @@ from akg_tui.store.errors import HistoryError
 SAMPLES, WARMUPS = 50, 5
 MAX_DETAIL = 6_000
 
-TrialNumber = Annotated[int | None, Arg("Number of an earlier trial.", minimum=1)]
-AttemptNumber = Annotated[
-    int | None, Arg("Number of an earlier attempt; 0 is the seed.", minimum=0)
-]
+TrialNumber = Annotated[int | None, Arg(minimum=1)]
+AttemptNumber = Annotated[int | None, Arg("0 is the seed.", minimum=0)]
 NotePath = Annotated[str | None, Arg("A .py file under notes/.")]
 Whole = Annotated[str | None, Arg("The whole file.", resolve="never")]
 
@@ -44,20 +43,28 @@ Edit = Annotated[
         resolve="never",
         schema={
             "type": "object",
-            "description": "Arguments of edit_kernel, for a copy of the kernel, or of `trial` "
-            "or `attempt` with its own tags.",
+            "description": "Arguments of edit_kernel, for a copy of the source by its own tags.",
         },
+    ),
+]
+Set = Annotated[
+    dict[str, Any] | None,
+    Arg(
+        resolve="never",
+        schema={"type": "object", "description": 'Values of declared knobs: {"TILE": 64}.'},
     ),
 ]
 
 
 class Source(Struct, frozen=True):
-    """The arguments that name a version; one of them is given."""
+    """The arguments that name a version: one text or number at most, then changes of it."""
 
     text: str | None
     path: str | None
     trial: int | None
     attempt: int | None
+    edit: dict[str, Any] | None = None
+    set: dict[str, Any] | None = None
 
 
 @tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
@@ -65,19 +72,17 @@ async def try_kernel(
     call: ToolContext,
     *,
     edit: Edit = None,
+    set: Set = None,  # noqa: A002 - the argument's name in a call
     text: Whole = None,
     path: NotePath = None,
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
-    submit: Annotated[
-        bool, Arg("Submit it at once if it is correct and not slower beyond doubt.")
-    ] = False,
+    submit: Annotated[bool, Arg("Submit it at once, if correct and not surely slower.")] = False,
 ) -> Answer:
-    """Build, verify and time a version against the incumbent, without settling the item and
-    without changing the kernel. Give one source: an edit, a text, a path, a trial or an attempt.
-    A compile error here costs one trial.
+    """Build, verify and time a version against the incumbent, without settling the item. The
+    source is the kernel, or a text, a path, a trial or an attempt; edit, then set, change it.
     """
-    draft, name = chosen(call, Source(text, path, trial, attempt), edit)
+    draft, name = chosen(call, Source(text, path, trial, attempt, edit, set))
     if isinstance(draft, Answer):
         return draft
     if fault := kernel_fault(draft.kernel):
@@ -94,11 +99,11 @@ async def try_kernel(
     made = call.run.state.trials[-1]
     call.kernel.keep_draft(f"trial {made.number}", draft)
     answer = _told(call, made.number, made.told, found, draft)
-    return submitted(call, answer, draft.kernel, name, found) if submit else answer
+    return submitted(call, answer, draft, name, found) if submit else answer
 
 
 def submitted(
-    call: ToolContext, told: Answer, kernel: KernelFiles, note: str, found: Measurement
+    call: ToolContext, told: Answer, draft: Draft, note: str, found: Measurement
 ) -> Answer:
     """Submit a measured version if it promises a gain; return what was told, and what was done."""
     if found.outcome is not Outcome.CORRECT:
@@ -106,7 +111,7 @@ def submitted(
     if found.ratio is not None and found.ratio.high <= 1:
         what = "not submitted: it is slower beyond doubt"
     else:
-        done = call.kernel.submit(kernel, note).result
+        done = call.kernel.submit(draft, note).result
         what = done.output or done.error_information
     return Answer(replace(told.result, output=f"{told.result.output}\n{what}"), told.foreign)
 
@@ -131,41 +136,40 @@ def recorded(
 def submit_kernel(
     call: ToolContext,
     *,
+    edit: Edit = None,
+    set: Set = None,  # noqa: A002 - the argument's name in a call
+    text: Whole = None,
+    path: NotePath = None,
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
-    path: NotePath = None,
-    text: Whole = None,
-    note: Annotated[str, Arg("What was changed, in a few words.", resolve="never")] = "",
+    note: Annotated[str, Arg("What was changed.", resolve="never")] = "",
 ) -> Answer:
-    """Make a version the attempt for the active item: a trial, an earlier attempt, a file of
-    notes/, or a whole text. It ends your turn, and the harness evaluates it.
+    """Make a version, given as to try_kernel, the attempt for the active item. It ends your turn,
+    and the harness evaluates it.
     """
-    draft, name = chosen(call, Source(text, path, trial, attempt))
+    draft, name = chosen(call, Source(text, path, trial, attempt, edit, set))
     if isinstance(draft, Answer):
         return draft
     if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; nothing was submitted")
-    return call.kernel.submit(draft.kernel, note or name)
+    return call.kernel.submit(draft, note or name)
 
 
 def chosen(
-    call: ToolContext,
-    source: Source,
-    edit: dict[str, Any] | None = None,
-    *,
-    kernel: bool = False,
+    call: ToolContext, source: Source, *, kernel: bool = False
 ) -> tuple[Draft | Answer, str]:
     """Return the version that the arguments name, and its name. Raises `Refused`.
 
-    `kernel`: without a source it is the kernel as it stands.
+    `kernel`: the kernel as it stands is a version, too.
     """
-    named = [name for name, value in asdict(source).items() if value is not None]
+    given = [name for name, value in asdict(source).items() if value is not None]
+    named = [name for name in given if name not in ("edit", "set")]
     if len(named) > 1:
         raise Refused(f"give one source, not {' and '.join(named)}")
-    if edit is not None and (source.text is not None or source.path is not None):
-        raise Refused(f"an edit is made of the kernel, a trial or an attempt, not of a {named[0]}")
-    if edit is None and not named and not kernel:
-        raise Refused("give a source: a trial, an attempt, a path, a text, or for a trial an edit")
+    if source.edit is not None and source.text is not None:
+        raise Refused("an edit is made of the kernel, a note, a trial or an attempt, not of a text")
+    if not given and not kernel:
+        raise Refused("give a source: a trial, an attempt, a path, a text, an edit or set")
     name, base = "", call.kernel.files
     if source.path is not None:
         name, base = _noted(call, source.path)
@@ -173,9 +177,25 @@ def chosen(
         name, base = "a whole text", whole(call, source.text)
     elif named:
         name, base = version(call, source.trial, source.attempt)
-    if edit is None:
-        return Draft(base, call.kernel.reader_of(name)), name
-    return call.kernel.drafted(edit, name, base), f"an edit of {name or 'the kernel'}"
+    draft = Draft(base, call.kernel.reader_of(name))
+    if source.edit is not None:
+        edited = call.kernel.drafted(source.edit, name, base)
+        if isinstance(edited, Answer):
+            return edited, name
+        draft, name = edited, f"an edit of {name or 'the kernel'}"
+    if source.set is not None:
+        draft = call.kernel.changed(draft, _with_values(draft.kernel, source.set))
+        name = f"{describe(source.set, {})} in {name or 'the kernel'}"
+    return draft, name
+
+
+def _with_values(kernel: KernelFiles, wanted: dict[str, Any]) -> KernelFiles:
+    """Return a kernel with other values of its knobs. Raises `Refused`."""
+    try:
+        check_setting(knobs_in(kernel), wanted)
+        return with_setting(kernel, wanted)
+    except BadKnob as error:
+        raise Refused(f"set: {error.why}") from None
 
 
 def whole(call: ToolContext, text: str, path: str = "") -> KernelFiles:

@@ -196,22 +196,50 @@ def _declaration(line: str) -> re.Match[str] | None:
 
 
 def with_value(line: str, value: Value) -> str:
-    """Return the declaration `line` with another current value and all other text unchanged."""
+    """Return the declaration `line` with another current value and all other text unchanged, but
+    that a value which is none of the choices is added to them.
+    """
     match = _declaration(line)
     if match is None:
         raise ValueError(f"not a knob declaration: {line}")
     start, end = match.span("value")
-    return line[:start] + literal(value) + line[end:]
+    choices = match["choices"]
+    if value not in ast.literal_eval(choices):
+        choices = f"{choices[:-1].rstrip(' ,')}, {literal(value)}]"
+    first, last = match.span("choices")
+    return line[:start] + literal(value) + line[end:first] + choices + line[last:]
+
+
+def check_setting(knobs: Sequence[Knob], setting: Mapping[str, object]) -> None:
+    """Raise `BadKnob` if a value is none, or for a name that no knob has."""
+    known = {knob.name: knob for knob in knobs}
+    if not known:
+        raise BadKnob(0, HOW_TO_DECLARE)
+    for name, value in setting.items():
+        if name not in known:
+            raise BadKnob(0, f"{name[:60]} is not declared; there are: {', '.join(known)}")
+        if not isinstance(value, Value):
+            raise BadKnob(0, f"{name}: a value is a number, a text, true or false")
 
 
 def with_setting(kernel: KernelFiles, setting: Mapping[str, Value]) -> KernelFiles:
-    """Return a kernel with other current values of its knobs. Raises `BadKnob`."""
+    """Return a kernel with other current values of its knobs.
+
+    Raises
+    ------
+    BadKnob
+        If a knob cannot be read, or not with the new value.
+    """
     lines = {name: text.split("\n") for name, text in kernel.texts.items()}
     at = kernel.places
     for knob in knobs_in(kernel):
         if knob.name in setting:
             file, line = at[knob.line - 1]
-            lines[file][line - 1] = with_value(lines[file][line - 1], setting[knob.name])
+            value = setting[knob.name]
+            declared = with_value(lines[file][line - 1], value)
+            if [each.value for each in find_knobs([declared])] != [value]:
+                raise BadKnob(line, f"{knob.name} cannot be {literal(value)[:60]}")
+            lines[file][line - 1] = declared
     return kernel.having({name: "\n".join(each) for name, each in lines.items()})
 
 

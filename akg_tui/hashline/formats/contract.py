@@ -71,6 +71,12 @@ class EditReader(Protocol):
         """Record the whole document as shown, without rendering it."""
         ...
 
+    def follow(self, before: Document, after: Document) -> str:
+        """Record a change of whole lines that its reader asked for in other words, such as a
+        knob's value; return what an edit's `accept` says, or "".
+        """
+        ...
+
     def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
         """Return the edit that a call makes of the current file `document`, or its refusal."""
         ...
@@ -150,6 +156,11 @@ class Guarded:
 
     def assume_shown(self, document: Document) -> None:
         self._shown = document.sha256
+
+    def follow(self, before: Document, after: Document) -> str:
+        if self._shown == before.sha256:
+            self._shown = after.sha256
+        return ""
 
     def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
         if not self._shown:

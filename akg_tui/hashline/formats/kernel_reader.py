@@ -69,6 +69,12 @@ class KernelReader:
         for name, document in _documents(kernel, revision).items():
             self._readers[name].assume_shown(document)
 
+    def follow(self, before: KernelFiles, after: KernelFiles, revision: int) -> str:
+        """Record a change of whole lines that the reader asked for in other words."""
+        old, new = _documents(before, revision), _documents(after, revision)
+        told = [reader.follow(old[name], new[name]) for name, reader in self._readers.items()]
+        return "\n".join(filter(None, told))
+
     def propose(
         self, kernel: KernelFiles, revision: int, call: Mapping[str, object]
     ) -> ProposedKernel | Refusal:

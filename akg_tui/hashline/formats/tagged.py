@@ -54,6 +54,12 @@ class Hashline:
         self._session = EditSession(document, self._tagger)
         self._session.assume_shown()
 
+    def follow(self, before: Document, after: Document) -> str:
+        if self._session is None or before.sha256 == after.sha256:
+            return ""
+        self._session.observe(before)
+        return self._session.rewrite(after)
+
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
         proposed = self.propose(document, call)
         if isinstance(proposed, Refusal):
