@@ -25,6 +25,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
+from akg_tui.core.verdict import busy_line
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.reference_constants import as_judged
 
@@ -372,6 +373,9 @@ def _last_verdict(state: RunState, told: set[str] | None = None) -> list[str]:
             continue
         again = "" if attempt.again_of is None else ", measured again"
         reason = one_line(attempt.reason, 300)
+        found = attempt.measurement
+        if busy := busy_line(found.noise, found.detectable):
+            parts.append(one_line(busy, 400))
         parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}")
         if detail := attempt.measurement.detail[:2_000]:
             parts.append(f"What the harness saw:\n{detail}")

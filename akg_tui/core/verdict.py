@@ -144,6 +144,17 @@ def excluded_gain(measurement: Measurement, min_gain: float = 0.0) -> str:
     return f"a gain above {least:g} % is excluded at 98 %"
 
 
+def busy_line(noise: Sequence[str], detectable: float | None = None) -> str:
+    """Return the line that opens what is told of a measurement on a busy machine; else "".
+
+    `noise` and `detectable` are those of a measurement.
+    """
+    if not noise:
+        return ""
+    seen = "" if detectable is None else f"; the smallest gain that would be seen: {detectable:.1%}"
+    return f"the machine was busy: {'; '.join(noise)}{seen}"
+
+
 def busy_first(measurement: Measurement, told: str) -> str:
     """Return `told` behind the remark that the machine was too busy, if it was.
 

@@ -17,7 +17,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.evidence import compile_report
 from akg_tui.evidence.compile_report import MOST_LINES, CompileReport
 from akg_tui.evidence.compiler_remarks import condensed
-from akg_tui.evidence.findings import CodeFunction, KernelFindings, Loop
+from akg_tui.evidence.findings import CodeFunction, CompilerRemark, KernelFindings, Loop
 from akg_tui.evidence.profilers import Profile
 from akg_tui.evidence.roof import Roof
 
@@ -60,13 +60,14 @@ def fields(
     if code.compiler:
         told["compiler"] = one_line(code.compiler, 200)
     hot = code.loops[0] if code.loops else None
-    if code.remarks:
-        kept = condensed(code.remarks, hot.lines if hot else (), MOST_REMARKS)
+    remarks = [each for each in code.remarks if not _made_void(each, code.loops)]
+    if remarks:
+        kept = condensed(remarks, hot.lines if hot else (), MOST_REMARKS)
         told["remarks"] = [
             f"{_place(file, r.line, at)}{r.kind}: {one_line(r.text, 160)}" for r in kept
         ]
-        if len(kept) < len(code.remarks):
-            left_out["other remarks"] = f"{len(code.remarks) - len(kept)} of {len(code.remarks)}"
+        if len(kept) < len(remarks):
+            left_out["other remarks"] = f"{len(remarks) - len(kept)} of {len(remarks)}"
     if hot is not None:
         function = code.functions[hot.function]
         how = "samples" if hot.time_share is not None else "its instructions, too few samples"
@@ -91,6 +92,15 @@ def fields(
     return told
 
 
+def _made_void(remark: CompilerRemark, loops: Sequence[Loop]) -> bool:
+    """Return whether a remark says that a loop was not vectorized whose machine code is packed,
+    because its author wrote intrinsics.
+    """
+    at = [loop for loop in loops if remark.line in loop.lines]
+    packed = [loop for loop in at if 2 * loop.packed > loop.vector]
+    return remark.kind == "missed" and bool(at) and len(packed) == len(at)
+
+
 def _cross_check(device_us: float, call_us: float) -> str:
     """Return in words how a profiler's time of the device fits the judge's time of a call."""
     told = f"{device_us:.4g} us on the device in a call of {call_us:.4g} us by the judge's clock"
@@ -110,7 +120,9 @@ def _roof(roof: Roof, measured: Measurement) -> Fields:
         "bytes": roof.moved_bytes,
         "operations": roof.operations,
         "operations_per_byte": round(roof.intensity, 3),
-        "binds": binding_words(roof, timed.candidate_ms if timed else None),
+        "binds": binding_words(
+            roof, timed.candidate_ms if timed else None, busy=bool(measured.noise)
+        ),
         "least_time_us": round(roof.least_s * 1e6, 3),
     }
     for key, value in (
@@ -122,10 +134,11 @@ def _roof(roof: Roof, measured: Measurement) -> Fields:
     return told
 
 
-def binding_words(roof: Roof, milliseconds: float | None = None) -> str:
+def binding_words(roof: Roof, milliseconds: float | None = None, *, busy: bool = False) -> str:
     """Return the side that binds, with the rate that limits it, for a call of this time.
 
-    A call that is far from the limit is bound by neither side.
+    A call that is far from the limit is bound by neither side. Why is not told of a time that was
+    taken on a `busy` machine, which slows a call as well.
     """
     if not roof.binds:
         return "not known: no rate of this machine was measured"
@@ -136,6 +149,8 @@ def binding_words(roof: Roof, milliseconds: float | None = None) -> str:
     share = roof.share(milliseconds)
     if share is None or share >= NEAR:
         return side
+    if busy:
+        return f"{side}, by its bytes and operations; how near cannot be told on a busy machine"
     why = "it waits, repeats work or has overhead"
     if roof.functions:
         why = f"{uncounted(roof)} takes more operations than are counted, or {why}"

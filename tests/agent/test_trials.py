@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.run_access import Draft, KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Roofline
 from akg_tui.core.phases import Gate, Phase, Verdict
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
@@ -164,6 +166,28 @@ async def test_an_edit_starts_from_a_note_or_an_attempt_by_the_tags_of_its_view(
         assert texts == [SLOW.replace('"A"  #', '"C"  #'), FAST]
         plain = caller.note("script.py", "print(1)\n")
         assert "1|" not in await caller.good("read_file", file_path=plain)
+
+
+async def test_on_a_busy_machine_trials_and_profiles_begin_with_how_busy_it_was(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as caller:
+        measure = caller.engine.measure
+
+        async def beside_others(*given: Any, **how: Any) -> Measurement:
+            found = await measure(*given, **how)
+            noise = ("the kernel waited for a CPU 80 % of the time",)
+            slow = Roofline(1 << 20, "L2", 1e11, 0.1)
+            return replace(found, noise=noise, detectable=0.34, roofline=slow)
+
+        caller.engine.measure = beside_others  # type: ignore[method-assign]
+        line = "the machine was busy: the kernel waited for a CPU 80 % of the time; "
+        line += "the smallest gain that would be seen: 34.0%"
+        told = await caller.good("try_kernel", set={"SPEED": "C"})
+        assert told.startswith(f"{line}\ntrial 1: correct")
+        assert "copy rate" not in told  # a kernel far from it is bound by something else
+        told = await caller.good("profile_kernel", trial=1, verify=True)
+        assert told.startswith(f'{{"machine": "{line}"')
 
 
 async def test_what_can_be_no_kernel_costs_no_trial(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from akg_tui.core.measurement import (
 )
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.verdict import busy_line
 from akg_tui.dsl.kernel_text import syntax_fault
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evidence import page
@@ -164,7 +165,9 @@ async def profile_kernel(
     correctness: object = found.message or NOT_VERIFIED
     if verify:
         correctness = {"max_error": found.max_error, "tolerance": found.tolerance}
+    busy = busy_line(found.noise, found.detectable)
     facts = {
+        **({"machine": busy} if busy else {}),
         "op_name": op_name or call.run.state.task.op,
         "task_id": task_id,
         "correctness": correctness,

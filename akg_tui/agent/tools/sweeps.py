@@ -53,7 +53,7 @@ from akg_tui.core.kernel.knobs import (
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import SWEPT_A_TRIAL, check_trial, next_sweep, trials_left
-from akg_tui.core.verdict import percent
+from akg_tui.core.verdict import busy_line, percent
 
 MAX_KNOBS = 8
 MAX_CHOICES = 32
@@ -354,8 +354,8 @@ class _Sweep:
         rows = [head, *map(self._row, ranked)]
         if any(each.group for each in ranked):
             rows.insert(1, "settings of one group cannot be told apart")
-        if self._noise:
-            rows.insert(0, f"the machine was busy: {'; '.join(self._noise)}")
+        if busy := busy_line(self._noise):
+            rows.insert(0, busy)
         return [*rows, f"it ended early: {self._ended}"] if self._ended else rows
 
     def _row(self, one: Swept) -> str:

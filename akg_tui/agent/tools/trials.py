@@ -25,6 +25,8 @@ from akg_tui.core.kernel.knobs import BadKnob, check_setting, describe, knobs_in
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
+from akg_tui.core.verdict import busy_line
+from akg_tui.evidence.page import NEAR
 from akg_tui.hashline.document import Document
 from akg_tui.store.errors import HistoryError
 
@@ -287,14 +289,15 @@ async def raced(call: ToolContext, kernels: Sequence[KernelFiles], within_s: flo
 
 def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: Draft) -> Answer:
     """Return what a trial found: the outcome, the figures, the new tags, and what is left."""
-    lines = [f"trial {number}: {told}"]
+    busy = busy_line(found.noise, found.detectable)
+    lines = [*filter(None, [busy]), f"trial {number}: {told}"]
     correct = found.outcome is Outcome.CORRECT
     if correct and found.max_error is not None and found.tolerance is not None:
         lines.append(f"worst error {found.max_error:.3g}, bound {found.tolerance:.3g}")
     if found.candidate_ms is not None and found.baseline_ms is not None:
         times = f"{found.candidate_ms:.4g} ms a call, the incumbent {found.baseline_ms:.4g} ms"
         lines.append(f"{times}; a short measurement, which decides nothing")
-    if found.roofline is not None:
+    if found.roofline is not None and found.roofline.share >= NEAR:
         share = f"{found.roofline.share:.0%} of the copy rate of {found.roofline.level}"
         lines.append(f"it moves its inputs and outputs at {share}")
     lines += [f"{each.name}: {each}" for each in found.metrics]
