@@ -19,7 +19,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Task
 from akg_tui.dsl.adapters import DSLS
-from akg_tui.engine.size_search import SizeSearch
+from akg_tui.engine.size_search import LONGEST_S, SizeSearch
 from akg_tui.engine.task_draft import Draft, NewTask, Tell
 from akg_tui.engine.task_fitting import TaskFitting
 from akg_tui.engine.task_repairs import Examination
@@ -151,6 +151,9 @@ def _refusals(draft: Draft) -> Iterator[None]:
             line, message = dropout, DROPOUT
         elif fault.kind is FaultKind.NO_GPU:
             message = "it calls a Triton kernel, which needs a GPU"
+        elif fault.kind is FaultKind.SLOW and draft.wanted.fit:
+            longest = LONGEST_S["measure"]
+            message = f"to draw inputs and call it takes over {longest:g} s with each size tried"
         if fault.file:
             message = f"{fault.file}: {message}"
         raise draft.refusal(one_line(message, 400), line) from error

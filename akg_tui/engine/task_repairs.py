@@ -65,7 +65,8 @@ class Examination:
             try:
                 with draft.unless_refused():
                     draft.tolerance = tolerance
-                    self.examine()
+                    if tolerance > own:  # a narrower one hides no more
+                        self.examine()
             except ReferenceRefused:
                 continue
             draft.decide(f"the problem tolerates {stated}, beside results of {size:.3g}")

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from akg_tui.problems.json_files import read_object, typed
-from akg_tui.problems.module_text import UNSEEDED, renamed, unseeded
+from akg_tui.problems.module_text import UNSEEDED, unseeded
 from akg_tui.problems.problem import Problem
 from akg_tui.problems.wrapped_models import with_model
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
@@ -20,14 +20,6 @@ from akg_tui.store.task_folder import check_reference, file_text, op_named, pars
 NAME = "kernelbench"
 CODE, ENTRY = "python_code", "entry_point"
 """The fields of a row of KernelBook."""
-
-_LAST_GROUP = """
-
-# Added by `akg-tui new`: get_inputs() yields several groups of inputs, of which the last is taken.
-def get_inputs():
-    *_, last = draw_groups()
-    return list(last)
-"""
 
 
 def read(path: Path, label: str = "KernelBench") -> Problem:
@@ -64,14 +56,14 @@ def read_any_model(path: Path, label: str) -> Problem:
 
 
 def _any_model(path: Path, text: str, label: str, entry: str) -> Problem:
-    module = parse_python(path, text.encode())
+    parse_python(path, text.encode())
     drawn = unseeded(text, ("get_inputs",))
     changed = [UNSEEDED] if drawn != text else []
     text, told = with_model(path, drawn, entry)
     changed += [told] if told else []
-    if any(_yields(statement) for statement in module.body):
-        text = renamed(text, "get_inputs", "draw_groups").rstrip("\n") + "\n" + _LAST_GROUP
-        changed.append("the last group of inputs that get_inputs() yields is drawn")
+    if text != (alone := _with_last_group(text)):
+        text = alone
+        changed.append("get_inputs() draws the last of the groups of inputs that it yields")
     check_reference(path, text.encode())
     return Problem(
         format=label,
@@ -83,6 +75,27 @@ def _any_model(path: Path, text: str, label: str, entry: str) -> Problem:
     )
 
 
-def _yields(statement: ast.stmt) -> bool:
-    is_inputs = isinstance(statement, ast.FunctionDef) and statement.name == "get_inputs"
-    return is_inputs and any(isinstance(node, ast.Yield) for node in ast.walk(statement))
+def _with_last_group(source: str) -> str:
+    """Return a module whose `get_inputs` returns what it would yield in its loop's last pass."""
+    lines = source.split("\n")
+    for function in ast.parse(source).body:
+        match function:
+            case ast.FunctionDef(
+                name="get_inputs",
+                body=[
+                    *before,
+                    ast.For(
+                        target=target,
+                        iter=passes,
+                        body=[*inside, ast.Expr(ast.Yield(ast.expr() as yielded))],
+                    ),
+                ],
+            ):
+                last = ast.Subscript(ast.List([ast.Starred(passes)]), ast.Constant(-1))
+                if isinstance(passes, ast.List | ast.Tuple) and passes.elts:
+                    last = passes.elts[-1]  # type: ignore[assignment]
+                chosen = ast.Assign([target], last, lineno=function.lineno)
+                function.body = [*before, chosen, *inside, ast.Return(yielded)]
+                lines[function.lineno - 1 : function.end_lineno] = [ast.unparse(function)]
+                return "\n".join(lines)
+    return source

@@ -403,8 +403,8 @@ def gpu_mode(given: Exported) -> Form:
 
 def hf_kernels(given: Exported) -> Form:
     """Return a project of Hugging Face's kernel-builder, without code that is compiled ahead."""
-    name = given.name
-    hub = name.replace("_", "-").strip("-")
+    name = given.name.lower()  # the builder takes no others
+    hub = name.replace("_", "-")
     backend = {"cpu": "cpu", "cuda": "cuda", "ascend": "npu"}[given.task.target.backend]
     build = (
         f"[general]\nname = {json.dumps(hub)}\nversion = 1\nedition = 5\n"

@@ -921,10 +921,11 @@ def test_a_truth_value_in_the_shapes_of_a_deck_is_no_size(tmp_path: Path) -> Non
 def test_a_module_of_any_name_is_the_model_if_no_other_contains_it(tmp_path: Path) -> None:
     found = problem("agent_kernel_arena/clipped_mean")
     assert "Model = ClippedMean" in found.reference
+    assert "    rows = 32\n" in found.reference
     assert found.changed == (
         "get_inputs() seeds no generator: inputs are drawn anew at every call",
         "Model is ClippedMean, the file's only module that is no part of another",
-        "the last group of inputs that get_inputs() yields is drawn",
+        "get_inputs() draws the last of the groups of inputs that it yields",
     )
     folder = shutil.copytree(SETS / "agent_kernel_arena/clipped_mean", tmp_path / "task")
     module = folder / "pytorch_code_module/py_7_clipped_mean.py"

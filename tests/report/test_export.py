@@ -17,7 +17,8 @@ from akg_tui import dsl
 from akg_tui.cli import main
 from akg_tui.cli.report_and_usage import FORMS as OFFERED
 from akg_tui.core import effects as fx
-from akg_tui.report.export_forms import FORMS
+from akg_tui.core.task import Task
+from akg_tui.report.export_forms import FORMS, Exported
 from akg_tui.report.self_contained import helpers, self_contained
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import load_task, write_files
@@ -311,6 +312,13 @@ def test_the_test_of_an_export_compares_as_the_judge_does(
     expected = [told for *_, told in CASES] + [RIGHT] * 3
     for line, begins in zip(said, expected, strict=True):
         assert line.startswith(begins)
+
+
+def test_a_project_of_hugging_face_has_a_name_in_lower_case() -> None:
+    given = Exported(Task(op="GEMM_relu"), {"kernel.py": KERNEL}, REFERENCE, "told")
+    files = FORMS["hf-kernels"](given).files
+    assert tomllib.loads(files["build.toml"])["general"]["name"] == "gemm-relu"
+    assert "torch-ext/gemm_relu/__init__.py" in files
 
 
 def test_names_that_a_form_cannot_take_are_refused(

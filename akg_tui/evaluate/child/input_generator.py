@@ -250,14 +250,14 @@ class ReferenceServer(Server):
         drawn = self._asked("get_inputs")
         named = isinstance(drawn, dict)
         arguments = Arguments((), drawn) if named else Arguments(list(drawn))
-        found = self._flat(arguments, "get_inputs", self._called_by_name)
+        found = self._flat(arguments, "get_inputs", self.called_by_name)
         if self._contract is not None and found.group != self._contract.inputs:
             raise self._other_inputs()
         self.inputs = found
         return found.values
 
     @property
-    def _called_by_name(self) -> object:
+    def called_by_name(self) -> object:
         """What has the names of the model's arguments."""
         return getattr(self.model, "forward", self.model)
 
@@ -293,7 +293,7 @@ class ReferenceServer(Server):
         try:
             return observed(
                 self.model, given, _copies(given.values), self.class_named,
-                differentiates=gradients, parameters=_parameters(self._called_by_name),
+                differentiates=gradients, parameters=parameters_of(self.called_by_name),
             )  # fmt: skip
         except (BrokenContract, layouts.Unsupported) as error:
             raise self._complaint(str(error), self._forward) from error
@@ -683,7 +683,7 @@ class ReferenceServer(Server):
     def _flat(self, arguments: Arguments, name: str, called: object) -> Flat:
         """Return arguments that a function of the file made as a flat list."""
         try:
-            found = value_tree.flat_arguments(arguments, _parameters(called))
+            found = value_tree.flat_arguments(arguments, parameters_of(called))
         except layouts.Unsupported as error:
             raise self._complaint(f"{name}(): {error}", self.named(name)) from error
         for each in value_tree.records_in(*arguments.positional, *arguments.named.values()):
@@ -758,7 +758,7 @@ def _binds(function: Any, *positional: object, **named: object) -> bool:
     return True
 
 
-def _parameters(function: Any) -> list[str]:
+def parameters_of(function: Any) -> list[str]:
     """Return the names of the parameters that can be passed by position."""
     try:
         known = inspect.signature(function).parameters
