@@ -454,6 +454,7 @@ class _Unusual:
             decided=drawn.decided(item) if made & Want.EXACT else (),
             usual=() if kind is ValueKind.SMALL else self._reference.sample_held,
             random=kind is ValueKind.DRAWN,
+            large=kind is ValueKind.LARGE,
         )
         if held is None:
             raise _NotTried("the result depends on how it is rounded")

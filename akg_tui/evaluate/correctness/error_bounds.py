@@ -51,6 +51,10 @@ LONG_SUM = 1e-2
 
 0.1 added a million times one by one in float32 is wrong by 0.16 of the largest possible error, and
 sums of equal rows that cancel by more. Ordinary inputs tell whether a kernel leaves out terms."""
+OVERFLOWING = 100.0
+"""The ceilings that a result of large values may err by: they show overflow, not rounding.
+
+`exp(x - logsumexp(x))` is an honest softmax, wrong by a rounding of `x` where one term is all."""
 REACHED = 1 / 5
 """The share of the largest possible error that an honest sum reaches: a sixth, as above."""
 UNDECIDED = 1 / 8
@@ -131,6 +135,7 @@ def conditioned(
     decided: Sequence[Tensors] = (),
     usual: Sequence[Bound] = (),
     random: bool = False,
+    large: bool = False,
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
@@ -141,7 +146,8 @@ def conditioned(
     `ties` are results whose integers show near ties; `decided` as for `bounds`.
     `usual` are the bounds of ordinary results: where values are not drawn ones (`random`) an error
     is compared with the size of these, because all results of a function that saturates may be as
-    small as its roundings. The errors of a sum of drawn values have random sign.
+    small as its roundings. The errors of a sum of drawn values have random sign. Of `large` values
+    the bound in single or double precision is at least `OVERFLOWING` ceilings.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -170,6 +176,9 @@ def conditioned(
             like = Bound(0.0, scale=size, mask=usual[index].mask)
         nudge = max(_effect(each, native, target, like) for each in others)
         bound = _bound(settled, target, tolerance, terms, like, nudge=nudge, random=random)
+        least = OVERFLOWING * CEILINGS[native.dtype]
+        if large and native.dtype not in HALF and not tolerance and bound.tolerance < least:
+            bound = replace(bound, tolerance=least, origin="the largest error of large values")
         reached = max(1.0 if tolerance else HEADROOM, REACHED * _growth(terms, random=random))
         if not bound.exact or not reached * nudge <= (
             tolerance or max(CEILINGS[native.dtype], LONG_SUM)
