@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,33 @@ async def test_a_script_reads_the_run_builds_and_runs_programs_and_changes_nothi
             "events.jsonl is closed",
             "history.git/HEAD is closed",
         ]
-        assert result.output.endswith(f" end]\n{NO_EVIDENCE}")
+        assert re.search(rf" end\]\n\([\d.]+ of 300 s; {NO_EVIDENCE}\)\Z", result.output)
         assert (call.run / "notes/a.py").read_text() == BUILDS
         assert [path.name for path in (call.run / "notes").iterdir()] == ["a.py"]
+
+
+COMPARES = """\
+import os
+from akg_tui.dsl.bench import bench, remaining
+
+print(0 < remaining() <= 40)
+found = bench({"long": lambda: sum(range(100_000)), "short": lambda: sum(range(100))}, 0.1)
+print([each.name for each in found], found[0].ratio > 10)
+os._exit(3)  # which flushes nothing
+"""
+
+
+@everywhere
+async def test_a_script_compares_variants_and_what_it_printed_comes_back_however_it_ends(
+    tmp_path: Path,
+) -> None:
+    async with calling(tmp_path) as call:
+        given = {"script_path": "notes/a.py", "content": COMPARES, "timeout": 40}
+        result = await call("execute_script", **given)
+        assert result.status == "error"
+        said = call.kept("result.json")["output"].splitlines()
+        assert (said[0], said[3]) == ("True", "['short', 'long'] True")
+        assert re.match(r"short: [\d.]+ us of CPU a call \(least [\d.]+\), [\d.]+ x long", said[1])
 
 
 @everywhere

@@ -11,6 +11,7 @@ import hashlib
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -25,19 +26,17 @@ from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Gate, Phase
+from akg_tui.dsl.bench import UNTIL
 
 MAX_SCRIPT = 256 << 10
 MAX_ARGS = 100
 MEMORY_GB = 4.0
-NO_EVIDENCE = (
-    "(Times measured in a script are no evidence: what counts is measured by the judge, in trials, "
-    "sweeps and attempts.)"
-)
+NO_EVIDENCE = "times that a script measures are no evidence: the judge measures what counts"
 NOT_STARTED, NOT_CONFINED = 125, "not confined: "
 """What `evaluate.sandbox.run_confined` exits with and says where a protection is missing."""
 
 _SHELLS = {
-    ".py": ("python", (sys.executable, "-P")),
+    ".py": ("python", (sys.executable, "-P", "-u")),
     ".sh": ("sh", ("/bin/sh",)),
     ".bash": ("bash", ("bash",)),
 }
@@ -107,8 +106,9 @@ async def execute_script(
 ) -> Answer:
     """Run a Python (.py) or shell (.sh) script of notes/ in a confined process without network,
     in a scratch folder that is gone afterwards. It may read work/, task/ and notes/ under these
-    names, import akg_tui.dsl, and build and run programs in its folder. Its figures decide
-    nothing.
+    names, import akg_tui.dsl, and build and run programs in its folder.
+    `from akg_tui.dsl.bench import bench, remaining`: bench({name: function}) times variants in
+    turns by CPU time, remaining() is the seconds left. Its figures decide nothing.
     """
     path = call.files.relative(script_path)
     if not path.startswith(f"{NOTES}/"):
@@ -139,15 +139,19 @@ async def execute_script(
     if call.node.fault:
         return Answer.error(f"the script could not be kept: {call.node.fault}")
     command = [*shell, str(call.node.path.absolute() / name), *args]
+    took_s = 0.0
     try:
         async with call.run.computing:
+            began = time.monotonic()
             done = await _run(call, command, folder, stdin_input, timeout, free=free)
+            took_s = time.monotonic() - began
     except OSError as error:
         return Answer.error(f"{path}: could not be started: {error.strerror}")
     lost = done.stderr.partition(NOT_CONFINED)[2]
     if free and done.code == NOT_STARTED and lost:
         return Answer.error(f"{refused} The sandbox of this machine lacks: {lost.strip()[:400]}")
     note(done.stderr)
+    note_of_time = f"({took_s:.1f} of {timeout} s; {NO_EVIDENCE})"
     if done.timed_out:
         why = f"{path}: was killed, with all it started, after {timeout} s"
     elif done.excess:
@@ -155,8 +159,8 @@ async def execute_script(
     elif done.code:
         why = f"{path}: ended with status {done.code}"
     else:
-        return replace(Answer.success(done.stdout, foreign=True), note=NO_EVIDENCE)
-    return replace(Answer.error(why, output=done.stdout, foreign=True), note=NO_EVIDENCE)
+        return replace(Answer.success(done.stdout, foreign=True), note=note_of_time)
+    return replace(Answer.error(why, output=done.stdout, foreign=True), note=note_of_time)
 
 
 async def _run(
@@ -189,7 +193,12 @@ async def _run(
         return await run_process(
             words,
             folder=folder or scratch,
-            environment={**base_environment(), "HOME": made, "TMPDIR": made},
+            environment={
+                **base_environment(),
+                "HOME": made,
+                "TMPDIR": made,
+                UNTIL: str(time.monotonic() + timeout_s),
+            },
             stdin=stdin.encode("utf-8", "replace"),
             timeout_s=timeout_s,
             limits=ResourceLimits(int(MEMORY_GB * (1 << 30)), [folder or scratch]),

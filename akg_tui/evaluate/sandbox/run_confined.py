@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from akg_tui.dsl.bench import UNTIL
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.protections import missing, named
 from akg_tui.evaluate.targets.cpu import base_environment, package_path
@@ -96,6 +97,7 @@ def main(arguments: list[str]) -> int:
         if path.is_dir() and not os.path.lexists(path.name):
             Path(path.name).symlink_to(path.absolute())
     environment = base_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
+    environment |= {name: os.environ[name] for name in (UNTIL,) if name in os.environ}
     if wanted.scratch:
         # An import lists the folders of Python's path; that of a source tree may not be read.
         modules = folder / ".python"
