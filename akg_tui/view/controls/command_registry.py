@@ -103,7 +103,7 @@ COMMANDS: tuple[Command, ...] = (
     _run("run.stop", (), "stop", "End the run; its best kernel is measured afresh and reported",
          "app.stop_run", where="everywhere"),
     _run("run.detach", (), "detach",
-         "Leave; the run goes on without this terminal, and akg-tui attach shows it again",
+         "Leave; the run goes on without this terminal",
          "app.detach"),
     _run("run.take", (), "take", "Steer the run in place of the process that steers it now",
          "app.steering('take')"),
