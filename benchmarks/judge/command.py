@@ -1,6 +1,7 @@
-"""`akg-tui bench aa` and `bench power`: their options, and what they print.
+"""`akg-tui bench aa`, `bench power` and `bench repeat`: their options, and what they print.
 
-Exits with 1 where the judge keeps too many equal kernels or misses a planted gain.
+Exits with 1 where the judge keeps too many equal kernels, misses a planted gain, or tells two
+figures of one kernel that exclude each other.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ BY_CASE = "cases"
 FALSE_KEEPS = 0.01
 FOUND = 0.95
 MISSED = 0.02
+DISAGREE = 0.05
 
 
 def add_commands(add: Callable[..., Any]) -> None:
-    """Declare `bench aa` and `bench power`."""
+    """Declare `bench aa`, `bench power` and `bench repeat`."""
     aa = add("aa", _aa, "rate of false KEEPs: each kernel is compared with itself")
     _common(aa, trials=500)
     power = add("power", _power, "detection rate and time for a planted gain")
@@ -37,6 +39,9 @@ def add_commands(add: Callable[..., Any]) -> None:
         action="store_true",
         help="with --kernel cases: the last case is slower by the gain, so nothing may be kept",
     )
+
+    repeat = add("repeat", _repeat, "how often two figures of one kernel exclude each other")
+    _common(repeat, trials=100)
 
 
 def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
@@ -95,6 +100,12 @@ def _power(arguments: argparse.Namespace) -> int:
     return EXIT_OK if held else EXIT_NOT_CORRECT
 
 
+def _repeat(arguments: argparse.Namespace) -> int:
+    cells = _run("repeat", arguments, 0.0)
+    held = all(not cell.failed and cell.disagree <= DISAGREE * cell.again for cell in cells)
+    return EXIT_OK if held else EXIT_NOT_CORRECT
+
+
 def _keeps_promise(cell: Summary) -> bool:
     if cell.load > 1:
         if cell.promised_s is not None:
@@ -121,6 +132,9 @@ def _run(bench: str, arguments: argparse.Namespace, gain: float) -> list[Summary
             print(f"{trial.kernel:8} {verdict:5} {took:5.1f} s  {trial.reason}")
             if not trial.kept and (seen := seen_of(trial.measurement)):
                 print(f"{'':24}({seen})")
+            if trial.ratio and trial.again:
+                told = "excluded by" if trial.disagrees else "and"
+                print(f"{'':24}{trial.ratio} {told} {trial.again}")
 
     cells: list[Summary] = []
     for kernel in arguments.kernel or KERNELS:
@@ -161,6 +175,7 @@ def _line(cell: Summary) -> str:
         f"a trial (95 %: {cell.seconds_p95:.1f} s, worst {cell.seconds_worst:.1f} s), "
         f"{cell.clusters_median:.0f} clusters; disturbed {cell.disturbed}; a gain of "
         f"{cell.detectable_median:.1%} could be seen; {cell.failed} failed{_promise(cell)}"
+        + (f"; measured twice: {cell.again}, disagree: {cell.disagree}" if cell.again else "")
     )
 
 

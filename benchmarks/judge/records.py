@@ -35,10 +35,19 @@ class Trial(Struct, frozen=True, kw_only=True):
     extra: int = 0
     """How many rows of the slower kernel were done twice."""
 
+    again: Interval | None = None
+    """The ratio that `bench repeat` measured again of a kept kernel, as at the end of a run."""
+
     @property
     def ratio(self) -> Interval | None:
         """What the judge measured."""
         return self.measurement.ratio
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the two intervals of a kernel that was measured twice do not overlap."""
+        one, other = self.ratio, self.again
+        return bool(one and other and (one.low > other.high or other.low > one.high))
 
 
 class BadRecords(Exception):
@@ -134,7 +143,8 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     `kept_in_time` are those kept within `promised_s`, `undecided` the INCONCLUSIVE ones.
     `alike` are the trials whose processes differed by no more than `ALIKE`, `alike_in_time` those
-    of them that were kept within `promised_s`, however the others ended.
+    of them that were kept within `promised_s`, however the others ended. `again` are those that
+    were measured twice, and `disagree` those of them whose intervals do not overlap.
     """
 
     bench: str
@@ -161,6 +171,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     seconds_worst: float
     clusters_median: float
     disturbed: int
+    again: int = 0
+    disagree: int = 0
 
 
 def summarize(trials: Iterable[Trial]) -> list[Summary]:
@@ -212,4 +224,6 @@ def _summary(cell: list[Trial]) -> Summary:
         seconds_worst=seconds[-1],
         clusters_median=float(clusters[len(clusters) // 2]),
         disturbed=sum(bool(t.measurement.noise) for t in judged),
+        again=sum(t.again is not None for t in judged),
+        disagree=sum(t.disagrees for t in judged),
     )

@@ -37,6 +37,10 @@ ONE_SLOWER = "power-one-slower"
 """Trials in which the last case is slower by the gain of the others."""
 
 
+REPEAT = "repeat"
+"""Trials in which a kernel of about half the time is kept, and then measured afresh."""
+
+
 class CannotPlant(Exception):
     """The judge could not measure the kernel that must be slower by a known share."""
 
@@ -73,7 +77,8 @@ async def run_cell(
         judge = Judge(task_of(planted), planted.reference, Path(scratch))
         async with judge:
             fast = planted.kernel(0)
-            extra = await plant(judge, planted, gain) if gain else 0
+            extra = planted.rows if bench == REPEAT else 0
+            extra = await plant(judge, planted, gain) if gain else extra
             slow = planted.kernel(extra)
             if bench == ONE_SLOWER:
                 last = planted.heights[-1]
@@ -84,6 +89,9 @@ async def run_cell(
             while len(done) < trials:
                 found = await judge.evaluate(fast, slow)
                 kept, reason = _decided(found)
+                again = None
+                if kept and bench == REPEAT:
+                    again = (await judge.evaluate(fast, slow, precise=PRECISE)).ratio
                 trial = Trial(
                     bench=bench,
                     kernel=kernel,
@@ -94,6 +102,7 @@ async def run_cell(
                     measurement=found,
                     judge=by,
                     extra=extra,
+                    again=again,
                 )
                 if path:
                     records.append(path, trial)

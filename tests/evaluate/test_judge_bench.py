@@ -132,6 +132,27 @@ def test_the_exit_code_tells_whether_a_promise_was_kept(
     assert f"at most 3.5%: {kept} of {alike} kept" in capsys.readouterr().out
 
 
+def repeated(low: float, high: float) -> Trial:
+    again = Interval((low + high) / 2, low, high, 0.99)
+    return msgspec.structs.replace(trial(True), bench="repeat", again=again)
+
+
+@pytest.mark.parametrize(("disagreeing", "code"), [(0, 0), (1, 0), (2, 1)])
+def test_figures_of_one_kernel_may_exclude_each_other_once_in_twenty(
+    disagreeing: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "repeat.jsonl"
+    for number in range(20):
+        # The first figure is [1.0, 1.04].
+        records.append(path, repeated(*((1.05, 1.2) if number < disagreeing else (0.9, 1.0))))
+    records.append(path, msgspec.structs.replace(trial(False), bench="repeat"))
+    command = ["bench", "repeat", "--trials", "21", "--kernel", "mixed", "--resume", str(path)]
+    assert main(command) == code
+    told = capsys.readouterr().out
+    assert "20 of 21 kept, 0 inconclusive" in told
+    assert f"measured twice: 20, disagree: {disagreeing}" in told
+
+
 def tail(least: int, trials: int, rate: float) -> float:
     """Return the chance of `least` hits or more, by the binomial's own sum."""
     return math.fsum(
