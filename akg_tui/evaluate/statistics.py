@@ -37,6 +37,10 @@ KNOWN_DEVIATION = 0.17
 """The largest standard deviation of log ratios between clusters that was measured: a memory-bound
 kernel beside a noisy neighbour (docs/benchmarks.md)."""
 
+BUSY_SHARE = 0.08
+"""The share by which the logarithm of a ratio differs from one measurement to the next on a busy
+machine: the standard deviation beyond that of its values (`bench repeat`)."""
+
 DECISIVE = 3.0
 DECISIVE_ALPHA = 1e-5
 """A ratio beyond this factor, at this error rate, ends a comparison after two or three values."""
@@ -224,6 +228,21 @@ def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
     mean, low, high = trimmed_bounds(log_ratios, alpha)
     return Interval(
         ratio=_exp(mean), low=_exp(low), high=_exp(high), confidence=round(1 - 2 * alpha, 6)
+    )
+
+
+def on_busy_machine(found: Interval) -> Interval:
+    """Return an interval that covers the ratio under another load too, not only this one.
+
+    A load slows a kernel that moves memory more than one that computes, so it changes a large
+    ratio, and leaves that of equal kernels at 1.
+    """
+    low, high = math.log(found.low), math.log(found.high)
+    return Interval(
+        ratio=found.ratio,
+        low=_exp(low - BUSY_SHARE * abs(low)),
+        high=_exp(high + BUSY_SHARE * abs(high)),
+        confidence=found.confidence,
     )
 
 

@@ -171,6 +171,8 @@ class TimingStage:
             if standing is Standing.FASTER:
                 with self._runners(idle, strict=True) as runners:
                     self._confirm(runners)
+        if self.found.noise and self.found.ratio is not None:
+            self.found.ratio = statistics.on_busy_machine(self.found.ratio)
         self._record_cases()
 
     def _run_until_decided(self, runners: Runners) -> Standing:

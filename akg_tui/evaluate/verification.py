@@ -172,7 +172,7 @@ class Verification:
     outputs: SharedMemory | None = None
     """The candidate's results for all ordinary inputs, kept for the metrics of the task."""
     load_s: float = 0.0
-    """The seconds that loading the candidate took in the last process."""
+    """The seconds that loading the candidate took in the last process, waits for a CPU aside."""
 
     def __post_init__(self) -> None:
         self._rules = self.pool.task.correctness
@@ -474,10 +474,10 @@ class Verification:
         child = self.pool.child(self.plan.files, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
-            start = time.monotonic()
+            start, waited_s = time.monotonic(), worker.cpu_wait_s()
             side.send_plan(worker, self.reference.state)
             self._remark = side.remark(self.pool.await_load(worker))
-            self.load_s = time.monotonic() - start
+            self.load_s = time.monotonic() - start - (worker.cpu_wait_s() - waited_s)
             usable = processors()
             if builds or len(usable) <= threads:
                 yield side

@@ -7,11 +7,11 @@ import time
 import msgspec
 import pytest
 
-from akg_tui.core.measurement import NOT_VERIFIED, FailureKind, Outcome
+from akg_tui.core.measurement import NOT_VERIFIED, FailureKind, Interval, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Correctness
 from akg_tui.core.verdict import decide_verdict
-from akg_tui.evaluate import Judge
+from akg_tui.evaluate import Judge, noise, statistics
 from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, REFERENCE, SLOW, kernel
 from tests.judging import Evaluated, quick_task
 
@@ -50,6 +50,16 @@ async def test_nothing_is_a_gain_that_was_measured_once(judge: Judge) -> None:
     assert found.ratio is not None
     if found.ratio.low > 1.01:
         assert found.confirmation is not None
+
+
+def test_the_figure_of_a_busy_machine_is_widened(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widened = Interval(2.0, 1.0, 3.0, 0.99)
+    monkeypatch.setattr(noise.Watch, "disturbances", lambda *_: ("a neighbour",))
+    monkeypatch.setattr(statistics, "on_busy_machine", lambda _: widened)
+    found = evaluated(quick_task(budget_s=0.2), REFERENCE, PLAIN, incumbent=SLOW, precise=5.0)
+    assert (found.noise, found.ratio) == (("a neighbour",), widened)
 
 
 @IN_SESSION
@@ -163,7 +173,8 @@ def test_a_kernel_that_loads_longer_than_its_timing_may_take_is_refused(
     # A whole number is taken where a fraction is meant.
     found = evaluated(quick_task(budget_s=1), REFERENCE, slow)
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
-    assert found.message.startswith("loading took 1.")
+    assert found.message.startswith("loading took ")
+    assert "the limit is 1 s (the timing budget)" in found.message
     assert found.clusters == 0
 
 

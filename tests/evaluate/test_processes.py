@@ -312,7 +312,9 @@ def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge(
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
     assert found.message.startswith("the calls of the verification took ")
     assert "the limit of all is 0.5 s, which is verify_timeout_s under [timing]" in found.message
-    found = evaluated(task, REFERENCE, kernel("return torch.softmax(x, -1)"))
+    # On a busy machine each call waits for a CPU.
+    ample = quick_task(verify_timeout_s=10.0)
+    found = evaluated(ample, REFERENCE, kernel("return torch.softmax(x, -1)"))
     assert found.outcome is Outcome.CORRECT, found
 
 

@@ -443,3 +443,22 @@ def test_both_comparisons_together_confirm_no_kernel_against_itself() -> None:
 
 def test_both_comparisons_together_confirm_nothing_that_the_second_contradicts() -> None:
     assert not statistics.is_confirmed_together([0.3] * 20, [-0.01, 0.0, -0.02, 0.05], 0.01)
+
+
+def test_on_a_busy_machine_two_figures_of_a_large_ratio_agree_and_one_stays_one() -> None:
+    wide, narrow = Interval(3.88, 3.52, 4.27, 0.99), Interval(2.53, 1.82, 3.5, 0.99)
+    assert wide.low > narrow.high
+    told, other = map(statistics.on_busy_machine, (wide, narrow))
+    assert told.low < other.high
+    assert (told.ratio, told.confidence) == (3.88, 0.99)
+    equal = statistics.on_busy_machine(Interval(1.0, 0.98, 1.02, 0.99))
+    assert (equal.low, equal.high) == pytest.approx((0.98, 1.02), abs=0.002)
+
+
+@given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
+def test_a_busy_machine_widens_and_moves_no_bound_past_one(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    told = statistics.on_busy_machine(Interval(low, low, high, 0.99))
+    assert told.low <= low * (1 + 1e-9)
+    assert told.high >= high * (1 - 1e-9)
+    assert (told.low > 1) is (low > 1)

@@ -506,6 +506,7 @@ def test_results_are_exact_where_the_reference_makes_a_tensor_for_them(
     found = evaluated(quick_task(), MAKES_A_TENSOR, OTHERWISE, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     drawn = next(each for each in found.errors if each.name == "as drawn")
+    assert drawn.tolerance is not None
     assert drawn.tolerance < correctness.CEILINGS[torch.float32]
 
 
