@@ -19,7 +19,7 @@ from akg_tui.core.plan.plan_document import (
     render_tried,
 )
 from akg_tui.core.plan.remembered import render_remembered
-from akg_tui.core.plan.submission import LEAST_ITEMS, least_items
+from akg_tui.core.plan.submission import LEAST_ITEMS, SEARCHERS, least_items
 from akg_tui.core.plan.trial_budget import trials_left, trials_of
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
@@ -376,7 +376,10 @@ def _last_verdict(state: RunState, told: set[str] | None = None) -> list[str]:
         found = attempt.measurement
         if busy := busy_line(found.noise, found.detectable):
             parts.append(one_line(busy, 400))
-        parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}")
+        other = ""
+        if attempt.verdict is Verdict.DISCARD and state.agent not in SEARCHERS:
+            other = f'; an edit with item="{attempt.item}" measures another setting of it'
+        parts.append(f"Last verdict: {attempt.item} {attempt.verdict}{again}: {reason}{other}")
         if detail := attempt.measurement.detail[:2_000]:
             parts.append(f"What the harness saw:\n{detail}")
     return parts

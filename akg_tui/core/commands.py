@@ -75,11 +75,14 @@ class RevisePlan(Command, frozen=True):
 
 
 class Edit(Command, frozen=True):
+    """Edit the kernel. `item` is another item than the active one, whose work the edit does."""
+
     blob: str
     sha256: str
     added: int
     removed: int
     note: str = ""
+    item: str = ""
 
 
 class RecordTrial(Command, frozen=True):

@@ -18,7 +18,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.commands import Events, Made, Refusal, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
-from akg_tui.core.plan.revision import measured_already, revised
+from akg_tui.core.plan.revision import measured_already, revised, taken_up
 from akg_tui.core.plan.submission import check_plan, check_report
 from akg_tui.core.plan.trial_budget import check_trial, outcome_words
 from akg_tui.core.questions import DECIDE_QUESTIONS
@@ -113,8 +113,9 @@ def _revise_plan(state: RunState, command: cmd.RevisePlan, now: float) -> Made:
 
 
 def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
+    facts = {**asdict(command), "item": ""}
     if state.phase is Phase.WRITE:
-        return ev.KernelEdited(item="", **asdict(command))
+        return ev.KernelEdited(**facts)
     _needs(state, Phase.EDIT, "editing the kernel")
     if not state.row.agent:
         raise Refusal(f"in the workflow {state.workflow.name} each item has its kernel")
@@ -122,7 +123,9 @@ def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
         raise Refusal("no plan item is active")
     if again := measured_already(state, command.blob):
         raise Refusal(again)
-    return ev.KernelEdited(item=state.active, **asdict(command))
+    if command.item in ("", state.active):
+        return ev.KernelEdited(**{**facts, "item": state.active})
+    return *taken_up(state, command.item), ev.KernelEdited(**{**facts, "item": command.item})
 
 
 def _record_trial(state: RunState, command: cmd.RecordTrial, now: float) -> Made:

@@ -58,13 +58,21 @@ async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: 
 
 
 async def run_as_json(handle: RunHandle, out: TextIO) -> None:
-    """Run to the end; write one JSON object a line on `out`, the summary last."""
+    """Run to the end, or until cancelled; write one JSON object a line on `out`, the summary last.
+
+    The summary of an interrupted run is not `ok`, and gives that as the reason.
+    """
     stream = JsonLines(out)
+    interrupted: dict[str, Any] = {}
     try:
         await run_watched(handle, lambda: stream.write(handle.records), attended=False)
+    except asyncio.CancelledError:
+        if not handle.state.finished:
+            interrupted = {"ok": False, "reason": "interrupted"}
+        raise
     finally:
-        if handle.state.finished or handle.state.api_failure:
-            out.write(json.dumps(summary_of(handle)) + "\n")
+        if handle.state.finished or handle.state.api_failure or interrupted:
+            out.write(json.dumps({**summary_of(handle), **interrupted}) + "\n")
             out.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from akg_tui.agent.prompt import situation
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.phases import ItemState, Phase, Verdict
@@ -270,3 +271,54 @@ def test_a_kernel_that_was_settled_against_this_incumbent_is_not_measured_again(
     run.tries(faster())
     assert run.state.attempts[-1].verdict is Verdict.KEEP
     assert run.turn(cmd.Edit("b1", "sha", 1, 1)) == [None]  # another incumbent
+
+
+# An edit of another item
+
+
+def edit_of(item_id: str, blob: str = "x1") -> cmd.Edit:
+    return cmd.Edit(blob, "sha", 1, 1, item=item_id)
+
+
+def test_an_edit_that_does_the_work_of_another_item_is_decided_under_its_name() -> None:
+    run = planned("a", "b", "c")
+    assert run.turn(edit_of("p3")) == [None]
+    run.until_agent(faster(1.4))
+    assert states(run) == ["ACTIVE", "PENDING", "KEPT"]
+    assert [(a.item, a.verdict) for a in run.state.attempts[1:]] == [("p3", Verdict.KEEP)]
+    assert run.refold() == run.state
+    assert run.turn(edit_of("p1", "x2")) == [None]  # the active one may be named
+    run.until_agent(faster(1.4))
+    assert [a.item for a in run.state.attempts[1:]] == ["p3", "p1"]
+
+
+def test_a_direction_that_was_slow_at_one_setting_is_open_for_others() -> None:
+    run = planned("a", "b")
+    run.tries(faster(0.88))
+    assert states(run) == ["DISCARDED", "ACTIVE"]
+    run.state = replace(run.state, agent="a-model")
+    assert 'an edit with item="p1" measures another setting of it' in situation(run.state, [])
+    for blob in ("x1", "x2"):
+        assert run.turn(edit_of("p1", blob)) == [None]
+        run.until_agent(faster(0.9))
+        assert states(run) == ["DISCARDED", "ACTIVE"]
+    assert "p1 was reopened 2 times already" in refusal(run, edit_of("p1", "x3"))
+
+
+def test_an_edit_takes_no_item_up_against_a_person_or_beside_another_edit() -> None:
+    run = planned("a", "b", "c", "d")
+    run.tries(unproved())
+    assert "p1 is to be measured again, without you" in refusal(run, edit_of("p1"))
+    assert "there is no plan item p9" in refusal(run, edit_of("p9"))
+    run.must(cmd.DropItem("p3", "no"))
+    assert "p3 was closed by a person" in refusal(run, edit_of("p3"))
+    first, second = run.turn(edit_of("p2", "x1"), edit_of("p4", "x2"))
+    assert first is None
+    assert second is not None
+    assert second.why == "the kernel is edited for p2 already"
+    run.until_agent(faster(1.0), faster(1.0))
+    run.must(cmd.AddItem("mine"))
+    run.must(cmd.PinItem("p5"))
+    run.tries(faster(1.0))
+    assert run.state.active == "p5"
+    assert "a person wants p5 tried first" in refusal(run, edit_of("p2", "x5"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from akg_tui.agent.chat import ChatReply, ChatRequest
@@ -17,6 +20,7 @@ from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.task import CompileBaseline, Policy
 from akg_tui.engine.engine import Engine
+from akg_tui.headless.watched_run import run_as_json
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, create, decisions
@@ -182,4 +186,24 @@ async def test_torch_compile_is_given_up_when_the_time_is_up(tmp_path: Path) -> 
     await work.run()
     assert work.state.compiled is not None
     assert work.state.compiled.message == "the time of the run was up"
+    await work.close()
+
+
+async def test_an_interrupted_run_ends_its_json_with_a_summary(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def stalls() -> None:
+        asked.set()
+        await silent()
+
+    work = begun(tmp_path, Hand(), stalls, max_hours=8.0)
+    out = io.StringIO()
+    task = asyncio.create_task(run_as_json(work, out))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    summary = json.loads(out.getvalue().splitlines()[-1])
+    assert (summary["type"], summary["ok"], summary["reason"]) == ("summary", False, "interrupted")
+    assert summary["run"] == work.path
     await work.close()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from akg_tui.agent.tools.declaration import Arg, Tool, ToolContext, Tools, tool
 from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.run_access import Answer
-from akg_tui.agent.tools.trials import AttemptNumber, TrialNumber, version
+from akg_tui.agent.tools.trials import AttemptNumber, OfItem, TrialNumber, version
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import EDIT_SCHEMA, Tagger
@@ -65,6 +65,7 @@ def edit_kernel(
         ),
     ] = None,
     note: Annotated[str | None, Arg(resolve="never")] = None,
+    item: OfItem = None,
     allow_dup: Annotated[
         bool | None, Arg("New lines may repeat the line beside them.", told=False)
     ] = None,
@@ -76,12 +77,14 @@ def edit_kernel(
     turn ends.
     """
     flags = {"allow_dup": bool(allow_dup), "allow_broken": bool(allow_broken)}
-    return call.kernel.edit({"ops": ops, "rev": rev, **flags, **call.file_arguments}, note or "")
+    given = {"ops": ops, "rev": rev, **flags, **call.file_arguments}
+    return call.kernel.edit(given, note or "", item or "")
 
 
 async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
-    edit = {name: value for name, value in given.items() if name != "note"}
-    return call.kernel.edit({**edit, **call.file_arguments}, given.get("note", ""))
+    edit = {name: value for name, value in given.items() if name not in ("note", "item")}
+    labels = given.get("note", ""), given.get("item", "")
+    return call.kernel.edit({**edit, **call.file_arguments}, *labels)
 
 
 _HOW: Final = {
@@ -110,6 +113,7 @@ def in_format(known: Tools, form: str, path: str) -> Tools:
         return known
     schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema
     properties = {**schema["properties"], "note": {"type": "string"}}
+    properties["item"] = edit_kernel.properties["item"]
     changed = {
         "edit_kernel": replace(
             edit_kernel,

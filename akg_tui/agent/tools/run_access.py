@@ -320,31 +320,33 @@ class KernelSession:
         told = reader.follow(draft.kernel, kernel, self.revision)
         return Draft(kernel, reader, "\n".join(filter(None, (draft.told, told))))
 
-    def submit(self, draft: Draft, note: str) -> Answer:
-        """Make a whole version the kernel, if core accepts it."""
+    def submit(self, draft: Draft, note: str, item: str = "") -> Answer:
+        """Make a whole version the kernel, if core accepts it; `item` is as in `cmd.Edit`."""
         kernel = draft.kernel
         if kernel == self.files:
             return Answer.error("this is the kernel as it stands: there is nothing to evaluate")
         added, removed = kernel_line_counts(self.files, kernel)
-        sent = self._send(kernel, added, removed, note)
+        sent = self._send(kernel, added, removed, note, item)
         if isinstance(sent, Answer):
             return sent
         self.sent[kernel.sha256] = draft.reader
         return Answer.success(f"submitted: {added} lines added, {removed} removed{sent}")
 
-    def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
+    def edit(self, arguments: Mapping[str, Any], note: str, item: str = "") -> Answer:
         """Check an edit by the format, send it to core, and accept it if core does."""
         proposed = self._reader.propose(self.files, self.revision, arguments)
         if isinstance(proposed, Refusal):
             return Answer.error(proposed.message)
-        sent = self._send(proposed.kernel, proposed.added, proposed.removed, note)
+        sent = self._send(proposed.kernel, proposed.added, proposed.removed, note, item)
         if isinstance(sent, Answer):
             return sent
         told = proposed.accept() + sent
         self.sent[proposed.kernel.sha256] = self._reader.copied()
         return Answer.success(told)
 
-    def _send(self, new: KernelFiles, added: int, removed: int, note: str) -> str | Answer:
+    def _send(
+        self, new: KernelFiles, added: int, removed: int, note: str, item: str
+    ) -> str | Answer:
         """Send the edit that makes `new` the kernel; return what an earlier one tells, or an error.
 
         A text with the code of the best kernel, or of an attempt that core would not measure
@@ -366,6 +368,6 @@ class KernelSession:
                     f"({attempt.item}), which was {attempt.verdict}: "
                     f"{one_line(attempt.reason, 200)}"
                 )
-        edit = cmd.Edit(self._run.keep_kernel(new), new.sha256, added, removed, note)
+        edit = cmd.Edit(self._run.keep_kernel(new), new.sha256, added, removed, note, item)
         refused = self._run.send(edit)
         return Answer.error(refused.why) if refused else told

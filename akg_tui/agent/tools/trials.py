@@ -35,6 +35,7 @@ MAX_DETAIL = 6_000
 
 TrialNumber = Annotated[int | None, Arg(minimum=1)]
 AttemptNumber = Annotated[int | None, Arg("0 is the seed.", minimum=0)]
+OfItem = Annotated[str | None, Arg("Another item whose work this does.", resolve="never")]
 NotePath = Annotated[str | None, Arg("A .py file under notes/.")]
 Whole = Annotated[str | None, Arg("The whole file.", resolve="never")]
 
@@ -80,6 +81,7 @@ async def try_kernel(
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
     submit: Annotated[bool, Arg("Submit it at once, if correct and not surely slower.")] = False,
+    item: OfItem = None,
 ) -> Answer:
     """Build, verify and time a version against the incumbent, without settling the item. The
     source is the kernel, or a text, a path, a trial or an attempt; edit, then set, change it.
@@ -101,11 +103,17 @@ async def try_kernel(
     made = call.run.state.trials[-1]
     call.kernel.keep_draft(f"trial {made.number}", draft)
     answer = _told(call, made.number, made.told, found, draft)
-    return submitted(call, answer, draft, name, found) if submit else answer
+    return submitted(call, answer, draft, name, found, item=item) if submit else answer
 
 
 def submitted(
-    call: ToolContext, told: Answer, draft: Draft, note: str, found: Measurement
+    call: ToolContext,
+    told: Answer,
+    draft: Draft,
+    note: str,
+    found: Measurement,
+    *,
+    item: str | None = None,
 ) -> Answer:
     """Submit a measured version if it promises a gain; return what was told, and what was done."""
     if found.outcome is not Outcome.CORRECT:
@@ -113,7 +121,7 @@ def submitted(
     if found.ratio is not None and found.ratio.high <= 1:
         what = "not submitted: it is slower beyond doubt"
     else:
-        done = call.kernel.submit(draft, note).result
+        done = call.kernel.submit(draft, note, item or "").result
         what = done.output or done.error_information
     return Answer(replace(told.result, output=f"{told.result.output}\n{what}"), told.foreign)
 
@@ -145,6 +153,7 @@ def submit_kernel(
     trial: TrialNumber = None,
     attempt: AttemptNumber = None,
     note: Annotated[str, Arg("What was changed.", resolve="never")] = "",
+    item: OfItem = None,
 ) -> Answer:
     """Make a version, given as to try_kernel, the attempt for the active item. It ends your turn,
     and the harness evaluates it.
@@ -154,7 +163,7 @@ def submit_kernel(
         return draft
     if fault := kernel_fault(draft.kernel):
         return Answer.error(f"{fault}; nothing was submitted")
-    return call.kernel.submit(draft, note or name)
+    return call.kernel.submit(draft, note or name, item or "")
 
 
 def chosen(

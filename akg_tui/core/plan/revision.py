@@ -62,6 +62,28 @@ def revised(state: RunState, command: cmd.RevisePlan) -> ev.PlanRevised:
     )
 
 
+def taken_up(state: RunState, item_id: str) -> tuple[ev.AnyEvent, ...]:
+    """Return the events before an edit that does the work of another item than the active one.
+
+    That one is pending again, as the first. The item is pending, or a closed one of which another
+    setting is measured; each is taken up again as often as `revise_plan` may. Raises `Refusal`.
+    """
+    item, active = _found(state, item_id), state.item(state.active or "")
+    if state.edited:
+        raise Refusal(f"the kernel is edited for {active.id} already")
+    if active.pinned:
+        raise Refusal(f"a person wants {active.id} tried first")
+    if state.waiting(item):
+        raise Refusal(f"{item.id} is to be measured again, without you")
+    activated = ev.ItemActivated(item=item.id, round=state.round)
+    if item.state is ItemState.PENDING:
+        return (activated,)
+    _check_reopen(item)
+    order = (item.id, *(each.id for each in state.pending))
+    why = f"an edit while {active.id} was under work is of this item"
+    return ev.PlanRevised(reason=why, reopened=(item.id,), order=order), activated
+
+
 def _found(state: RunState, item_id: str) -> Item:
     try:
         return state.item(item_id)
