@@ -201,7 +201,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             return _due_in_decide(state, now, stops) if ends or not _compile_due(state) else None
         case Phase.DIAGNOSE if not state.turn_open:
             if state.stop_reason or state.call_refused or time_is_up(state, now):
-                if again := _last_measured(state, now):
+                if again := _last_measured(state, now, stops):
                     return Phase.PLAN, _before_the_end(again)
                 return Phase.DONE, stops[0]
             return (Phase.PLAN, "diagnosis reported") if state.diagnosed_here else None
@@ -225,16 +225,15 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
     return Phase.DONE, "the kernel is correct"
 
 
-def _last_measured(state: RunState, now: float) -> Item | None:
+def _last_measured(state: RunState, now: float, stops: tuple[str, ...]) -> Item | None:
     """Return an item whose kernel waits to be measured again, and is so before the run ends.
 
     None if nothing ends the run, if its end was wanted or its time is up, or if a person is asked.
     """
-    if _asks(state) or ends_unmeasured(state):
+    if not stops or _asks(state) or ends_unmeasured(state):
         return None
     found = next((item for item in state.pending if state.waiting(item)), None)
-    ends = found and stop_reasons(state, now) and not time_is_up(state, now)
-    return found if ends else None
+    return None if time_is_up(state, now) else found
 
 
 def _asks(state: RunState) -> bool:
@@ -246,7 +245,7 @@ def _before_the_end(item: Item) -> str:
     return f"{item.id} is measured again before the end"
 
 
-def _unsubmitted(state: RunState, now: float) -> Trial | None:
+def _unsubmitted(state: RunState, stops: tuple[str, ...]) -> Trial | None:
     """Return the trial that the harness takes for the agent's edit, since none comes any more.
 
     The agent's turns are used up, or a limit ends the run. None if a person is to approve edits.
@@ -255,12 +254,12 @@ def _unsubmitted(state: RunState, now: float) -> Trial | None:
         return None
     if Gate.EDIT in state.gates or _asks(state):
         return None
-    ends = state.visit_failed_here or (stop_reasons(state, now) and not ends_unmeasured(state))
+    ends = state.visit_failed_here or (stops and not ends_unmeasured(state))
     return state.proved_trial if ends else None
 
 
 def _due_in_decide(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[Phase, str]:
-    if again := _last_measured(state, now):
+    if again := _last_measured(state, now, stops):
         return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
@@ -295,7 +294,7 @@ def demanded(demand: Demand) -> tuple[Phase, str]:
 
 
 def _due_in_plan(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
-    if again := _last_measured(state, now):
+    if again := _last_measured(state, now, stops):
         return Phase.EDIT, _before_the_end(again)
     if stops:
         return Phase.DONE, stops[0]
@@ -313,7 +312,7 @@ def _due_in_edit(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[P
         if state.measured_again:
             return Phase.EVAL, f"{state.active} is measured again"
         return Phase.EVAL, f"{state.active} edited"
-    if _unsubmitted(state, now) or _last_measured(state, now):
+    if _unsubmitted(state, stops) or _last_measured(state, now, stops):
         return None
     if stops:
         return Phase.DONE, stops[0]
@@ -337,7 +336,7 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
     if state.gate and not state.gate.answer:
         return Hold(Overlay.WAIT_USER, to)
     planned = to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved
-    if planned and not _last_measured(state, now):
+    if planned and not _last_measured(state, now, stop_reasons(state, now)):
         return _ask_leave(state, "plan") if Gate.PLAN in state.gates else None
     new_code = (state.phase, to) in ((Phase.EDIT, Phase.EVAL), (Phase.WRITE, Phase.BASELINE))
     if new_code and state.approved_blob != state.work_blob:
@@ -462,14 +461,15 @@ def waits_for(state: RunState) -> str:
 
 
 def _work(state: RunState, now: float) -> Effect | None:
+    stops = stop_reasons(state, now) if state.phase is Phase.EDIT else ()
     match state.phase:
         case Phase.BASELINE:
             if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
             return CommitSeed(state.seed_blob)
-        case Phase.EDIT if trial := _unsubmitted(state, now):
+        case Phase.EDIT if trial := _unsubmitted(state, stops):
             return SubmitTrial(trial.number, trial.blob)
-        case Phase.EDIT if again := _last_measured(state, now):
+        case Phase.EDIT if again := _last_measured(state, now, stops):
             return Step((ev.ItemActivated(item=again.id, round=state.settled + 1),))
         case Phase.EDIT if state.active is None:
             item = state.pending[0].id
