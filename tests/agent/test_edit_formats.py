@@ -86,7 +86,7 @@ async def test_a_model_completes_rounds_in_each_format(tmp_path: Path, form: Edi
     assert [e.status for e in edits] == ["success"] * 4
     assert [e.added for e in of(run, ev.KernelEdited)] == [1] * 4
     (tool,) = [t for t in lab.requests[0].body["tools"] if t["name"] == "edit_kernel"]
-    assert list(tool["input_schema"]["properties"]) == [*ARGUMENT[form], "note"]
+    assert list(tool["input_schema"]["properties"]) == [*ARGUMENT[form], "note", "item"]
     first = lab.requests[0].body
     assert "tag on every line" not in str(first["system"])
     assert not re.search(r"^\d+[a-z]{2,}\|", str(first["messages"][0]["content"][0]["text"]), re.M)
