@@ -19,7 +19,7 @@ from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.registry import own_tools, told_of, tools_with
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
-from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.phases import TUNE, Phase, Verdict, Workflow
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import Question
 from akg_tui.core.task import Agent, Policy, Target, Task
@@ -134,6 +134,8 @@ def test_a_model_is_told_of_the_tools_that_its_task_needs() -> None:
     assert usual - names(Task(op="x", policy=Policy(trials=0))) == {"try_kernel", "sweep_kernel"}
     assert usual - names(Task(op="x", agent=Agent(allow_script=False))) == {"execute_script"}
     assert "submit_plan" not in names(Task(op="x", workflow="write"))
+    rows = {**TUNE.rows, Phase.EDIT: replace(TUNE.rows[Phase.EDIT], tools=("verify_kernel",))}
+    assert names(Task(op="x", table=Workflow("own", rows))) - usual == {"verify_kernel"}
     assert "verify_kernel" in set(told_of(tools_with(((Path("tools.yaml"), SEED),)), Task(op="x")))
 
 

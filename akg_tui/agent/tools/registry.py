@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.declaration import Tool, Tools
 from akg_tui.agent.tools.run_access import SUBAGENT, Host
-from akg_tui.core.phases import TUNE, WORKFLOWS, BadWorkflow, Gate, Phase, Workflow
+from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Gate, Phase, Workflow
 from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import tool_files
 
@@ -114,15 +114,17 @@ def told_of(known: Tools, task: Task) -> Tools:
     """Return the tools that a model is told of, the same ones in the whole run.
 
     The others, which answer a call all the same, are those of phases that the workflow does not
-    have, those that the policy excludes, and those that a user must name.
+    have, those that the policy excludes, and those that a user must name, in a tool file or in the
+    table of a workflow.
     """
-    phases = {*WORKFLOWS[task.workflow or TUNE.name].rows}
+    rows = task.phases.rows
+    named = {name for row in rows.values() for name in (*row.by, *row.tools)}
     barred = () if task.policy.trials else ("try_kernel", "sweep_kernel")
     return {
         name: tool
         for name, tool in known.items()
-        if not tool.by_name
-        and (not tool.phases or tool.phases & phases)
+        if (not tool.by_name or name in named)
+        and (tool.kind == "call_workflow" or tool.phases & rows.keys())
         and name not in barred
         and not (tool.gate is Gate.SCRIPT and task.agent.allow_script is False)
     }
