@@ -232,6 +232,9 @@ def _last_measured(state: RunState, now: float, stops: tuple[str, ...]) -> Item 
     """
     if not stops or _asks(state) or ends_unmeasured(state):
         return None
+    way = Phase.PLAN if state.phase is Phase.DIAGNOSE else Phase.EDIT
+    if way not in (state.phase, *state.row.to):  # by the workflow's own table
+        return None
     found = next((item for item in state.pending if state.waiting(item)), None)
     return None if time_is_up(state, now) else found
 

@@ -12,7 +12,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder
 from akg_tui.core.measurement import Measurement, Roofline
-from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict
+from akg_tui.core.phases import TUNE, Gate, ItemState, Mode, Phase, Row, Verdict, Workflow
 from akg_tui.core.recovery import opening
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
@@ -224,6 +224,13 @@ def test_a_wanted_end_or_a_spent_time_measures_nothing_again(how: str) -> None:
     else:
         run.clock_off += HOUR
     assert until_over(run) == [("p1", Verdict.INCONCLUSIVE)]
+
+
+def test_a_table_without_the_way_to_an_edit_ends_without_that_measurement() -> None:
+    rows = {**TUNE.rows, Phase.DECIDE: Row((Phase.PLAN, Phase.DONE))}
+    run = planned("a", "b", policy=Policy(max_rounds=1), table=Workflow("tune", rows))
+    run.edit()
+    assert until_over(run, unproved()) == [("p1", Verdict.INCONCLUSIVE)]
 
 
 def test_another_item_cannot_be_activated_beside_one_with_an_edit() -> None:
