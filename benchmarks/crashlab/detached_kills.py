@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.cli import main as akg_tui
-from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Measurement
 from akg_tui.engine import detached, run_service
 from akg_tui.store.journal import read
@@ -43,9 +43,7 @@ PATIENCE_S = 60.0
 
 
 class SlowFakeJudge(FakeJudge):
-    async def evaluate(
-        self, kernel: KernelFiles, incumbent: KernelFiles | None, **more: Any
-    ) -> Measurement:
+    async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **more: Any) -> Measurement:
         await asyncio.sleep(MEASURES_S)
         return await super().evaluate(kernel, incumbent, **more)
 

@@ -313,7 +313,7 @@ def install(answering: HostDriver | None = None) -> None:
         with _mode[0] if _mode else contextlib.nullcontext():
             run(thread)
 
-    threading.Thread.run = on_host_too  # type: ignore[method-assign]
+    threading.Thread.run = on_host_too  # type: ignore[method-assign, assignment]
 
 
 def _serve_operators() -> None:
