@@ -19,9 +19,10 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from akg_tui.evaluate.child.input_generator import ReferenceServer
+from akg_tui.evaluate.child.input_generator import ReferenceServer, parameters_of
 from akg_tui.evaluate.child.kernel_server import first_line
-from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES
+from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Contract, Group
+from akg_tui.evaluate.protocol.value_tree import flat_results, nested_arguments
 from akg_tui.problems.inductor.generated import Generated, Given
 
 GENERATE = "generate"
@@ -67,11 +68,8 @@ class CodeGenerator(ReferenceServer):
     def _check_contract(self) -> None:
         """Refuse what the generated `forward` has no words for."""
         contract = self.observe().contract
-        returned = contract.returned
-        nested = returned is not None and (returned.keys or any(returned.items))
-        if contract.inputs is not None or contract.changed or contract.gradients or nested:
-            what = "its arguments are nested, named or changed, its results nested, or it calls"
-            raise Unusable(f"{what} autograd")
+        if contract.changed or contract.after is not None or contract.gradients:
+            raise Unusable("it changes its arguments, or calls autograd")
 
     def _generated(self, model: torch.nn.Module, inputs: Sequence[object]) -> Generated:
         from torch._inductor.cpp_builder import CppTorchOptions
@@ -104,7 +102,8 @@ class CodeGenerator(ReferenceServer):
         torch._dynamo.reset()
         try:
             compiled = torch.compile(model, backend=caught.compile, fullgraph=True)
-            result = compiled(*inputs)
+            contract = self._contract or Contract()
+            result = nested_arguments(contract.inputs, inputs, self.class_named).call(compiled)
         except Unusable:
             raise
         except BaseException as error:
@@ -115,18 +114,23 @@ class CodeGenerator(ReferenceServer):
             raise self.broken_at(self._line_of(cause), what) from error
         if caught.module is None:
             raise Unusable("torch.compile finds nothing to compute in forward()")
-        single = isinstance(result, torch.Tensor)
-        results = [result] if isinstance(result, torch.Tensor) else list(self._as_tensors(result))
-        names = self._input_names()
-        places = _places(model, dict(zip(names, inputs, strict=True)))
+        flat = flat_results(result)
+        results = self._as_tensors(flat.values)
+        called = _Called(contract.inputs, self.inputs.names, parameters_of(self.called_by_name))
+        places = _places(model, dict(zip(called.places, inputs, strict=True)))
+        plain = flat.group is None or not (flat.group.keys or any(flat.group.items))
+        given = [_given(n, v) for n, v in zip(called.places, inputs, strict=True)]
         return Generated(
             module=caught.module,
-            inputs=tuple(_given(n, v) for n, v in zip(names, inputs, strict=True)),
+            inputs=(*(Given(name=n, value=v) for n, v in called.conditions), *given),
+            parameters=called.parameters,
+            passed=called.passed,
+            nested="" if plain or flat.group is None else _nesting(flat.group),
             arguments=tuple(_place(value, places) for value in caught.arguments),
             described=tuple(_described(value) for value in caught.arguments),
             results=tuple(_result(value, caught.results, places) for value in results),
             returned=len(caught.results),
-            single=single,
+            single=isinstance(result, torch.Tensor),
             constants={name: _literal(name, value) for name, value in caught.constants.items()},
             torch=str(torch.__version__),
         )
@@ -136,14 +140,62 @@ class CodeGenerator(ReferenceServer):
         lines = re.findall(rf'File "{re.escape(self.plan.filename)}", line (\d+)', str(error))
         return int(lines[-1]) if lines else first_line(self._forward)
 
-    def _input_names(self) -> list[str]:
-        return [name or f"input_{at}" for at, name in enumerate(self.inputs.names)]
-
 
 def preload_compiler() -> None:
     """Import what torch.compile imports at first use. Computes nothing and starts no thread."""
     for name in MODULES:
         importlib.import_module(name)
+
+
+class _Called:
+    """How `forward` is called with nested arguments.
+
+    `places` are the expressions of the flat values in `forward`, and `conditions` others that say
+    how the arguments are nested, with the texts of their values.
+    """
+
+    def __init__(self, group: Group | None, names: Sequence[str], known: Sequence[str]) -> None:
+        self.conditions: list[tuple[str, str]] = []
+        self.places: list[str] = []
+        self.parameters: tuple[str, ...] = ()
+        self.passed = ""
+        if group is None:
+            self.places = [name or f"input_{at}" for at, name in enumerate(names)]
+            return
+        count = group.keys.count("")
+        first = [*known[:count], *(f"input_{at}" for at in range(len(known), count))]
+        named = [str(key) for key in group.keys[count:]]
+        self.parameters = (*first, *(["*", *named] if named else []))
+        self.passed = ", ".join([*first, *(f"{name}={name}" for name in named)])
+        for place, inner in zip([*first, *named], group.items, strict=True):
+            self._visit(place, inner)
+
+    def _visit(self, place: str, group: Group | None) -> None:
+        if group is None:
+            self.places.append(place)
+            return
+        if group.kind in ("list", "tuple", "dict"):
+            self.conditions.append((f"len({place})", str(len(group.items))))
+        record = group.kind in ("named tuple", "dataclass")
+        for key, inner in zip(group.keys or range(len(group.items)), group.items, strict=True):
+            self._visit(f"{place}.{key}" if record else f"{place}[{key!r}]", inner)
+
+
+def _nesting(group: Group) -> str:
+    """Return the expression of nested results, as a text to format with the flat ones."""
+    inner = ["{}" if each is None else _nesting(each) for each in group.items]
+    if group.kind == "none":
+        return "None"
+    if group.kind == "list":
+        return f"[{', '.join(inner)}]"
+    if group.kind == "tuple":
+        return f"({''.join(f'{each}, ' for each in inner)})"
+    pairs = list(zip(group.keys, inner, strict=True))
+    if group.kind == "dict":
+        keys = [repr(key).replace("{", "{{").replace("}", "}}") for key in group.keys]
+        items = ", ".join(f"{key}: {each}" for key, each in zip(keys, inner, strict=True))
+        return "{{" + items + "}}"
+    return f"{group.name}({', '.join(f'{key}={each}' for key, each in pairs)})"
 
 
 class Unusable(Exception):

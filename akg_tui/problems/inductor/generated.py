@@ -10,7 +10,8 @@ from msgspec import Struct
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """A parameter of `forward`: a tensor of such shape, stride and dtype, or a value's text."""
+    """A parameter of `forward`, or an expression of one: a tensor of such shape, stride and dtype,
+    or a value's text."""
 
     name: str
     shape: tuple[int, ...] | None = None
@@ -47,11 +48,14 @@ class TritonFunction(Struct, frozen=True, kw_only=True):
 class Generated(Struct, frozen=True, kw_only=True):
     """The module that Inductor wrote for one call of a reference, and how it is called.
 
+    `parameters` are those of `forward`, "*" among them, and `passed` are the arguments with which
+    it calls that of `Model`; without them `inputs` are the parameters.
+
     `arguments` are the expressions, in `forward`, for the arguments of the module's `call`;
     `described` says what each is. `results` are the expressions for the results of `forward`, where
     `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
-    and no tuple. `constants` are expressions for the tensors that the module names and does not
-    make.
+    and no tuple; `nested` is the expression of other results, as a text to format with them.
+    `constants` are expressions for the tensors that the module names and does not make.
 
     In C++, `options` are the flags of Inductor's compiler without their dash; `macro` tells
     at::vec the vector instructions, which `isa` names. `narrow` is the module for vectors of half
@@ -68,6 +72,9 @@ class Generated(Struct, frozen=True, kw_only=True):
     results: tuple[str, ...]
     returned: int
     single: bool
+    parameters: tuple[str, ...] = ()
+    passed: str = ""
+    nested: str = ""
     constants: dict[str, str]
     torch: str
     isa: str = ""

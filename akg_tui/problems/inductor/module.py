@@ -163,6 +163,8 @@ def written(generated: Generated, language: Language, model: str, origin: str) -
     if lacking := [name for name, text in used.items() if not text]:
         raise NoSeed(f"the generated code needs {lacking[0]}, whose values are not known")
     known = {*names.values(), *used, *(each.name for each in generated.inputs)}
+    records = {name for each in parsed(model).body for name in bound_by(each)}
+    known |= records & {*re.findall(r"\w+", generated.nested)}
     _check_names(body, known | language.own_names | language.functions)
     future, model = _without_first_imports(model)
     _check_free(model, language)
@@ -210,10 +212,10 @@ def arguments_of(name: str, line: str) -> list[str]:
 def _names(generated: Generated) -> dict[str, str]:
     """Return a name for each argument of the module's `call`, by its expression."""
     taken = {"torch", "aten", "library", "view", "fits", "self", "inf", "nan"}
-    for each in generated.inputs:
-        if each.name in taken or re.fullmatch(r"(buf|arg)\d.*", each.name):
-            raise NoSeed(f"forward() has a parameter {each.name}, a name that generated code uses")
-    taken |= {each.name for each in generated.inputs}
+    for name in generated.parameters or [each.name for each in generated.inputs]:
+        if name in taken or re.fullmatch(r"(buf|arg)\d.*", name):
+            raise NoSeed(f"forward() has a parameter {name}, a name that generated code uses")
+    taken |= {each.name for each in generated.inputs} | {*generated.parameters}
     names: dict[str, str] = {}
     for expression in generated.arguments:
         if expression in names:
@@ -320,6 +322,9 @@ def _replace_return(body: list[str], generated: Generated) -> None:
         raise NoSeed("the generated code returns other tensors than the model's graph")
     known = {f"results[{i}]": text for i, text in enumerate(results)}
     returned = [known.get(each, each) for each in generated.results]
+    if generated.nested:
+        body[-1] = f"return {generated.nested.format(*returned)}"
+        return
     body[-1] = f"return {returned[0] if generated.single else ', '.join(returned) + ','}"
     if not generated.single and len(returned) > 1:
         body[-1] = body[-1].rstrip(",")
@@ -378,7 +383,8 @@ def _imports(body: Sequence[str], language: Language) -> str:
 
 
 def _model(generated: Generated, body: Sequence[str], names: Mapping[str, str]) -> str:
-    parameters = ", ".join(["self", *(each.name for each in generated.inputs)])
+    names_of_inputs = [each.name for each in generated.inputs]
+    parameters = ", ".join(["self", *(generated.parameters or names_of_inputs)])
     lines = [
         "class ModelNew(Model):",
         '    """Has the weights of Model; forward is the code that was generated for it."""',
@@ -393,7 +399,7 @@ def _model(generated: Generated, body: Sequence[str], names: Mapping[str, str]) 
         lines += ["        if not (", f"            {conditions[0]}"]
         lines += [f"            and {each}" for each in conditions[1:]] + ["        ):"]
     if conditions:
-        given = ", ".join(each.name for each in generated.inputs)
+        given = generated.passed or ", ".join(names_of_inputs)
         lines.append(f"            return super().forward({given})")
     for expression, name in names.items():
         if expression != name and _uses(body, name):
