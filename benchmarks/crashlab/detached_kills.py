@@ -103,11 +103,10 @@ def _one(folder: Path, kills: list[tuple[str, float]], told: Counter[str]) -> Pa
             told["viewers killed"] += 1
             with contextlib.suppress(ProcessLookupError):
                 os.kill(engine.pid, signal.SIGTERM)
-        os.waitpid(engine.pid, 0)
         _until_at_rest(run)
     if not read_state(run).finished:
-        engine = detached.start(run)
-        os.waitpid(engine.pid, 0)
+        detached.start(run)
+        _until_at_rest(run)
     watching.begin()
     watching.end(killed=False)
     expected = list(range(1, len(read(run / "events.jsonl")) + 1))

@@ -39,7 +39,7 @@ from tests.tui.terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0  # for what hangs: the machine may be busy
 
 
 @pytest.fixture(autouse=True)
