@@ -380,6 +380,12 @@ def test_rows_of_the_roofline_keep_to_their_room() -> None:
         assert "…" not in "".join(row for row in told if "⣀⠤⠒ roof" not in row)  # the legend
     assert "IPC 2.50" in "".join(map(plain, rows))
     assert "no sizes" in "".join(map(plain, rows))
+    far = replace(ROOFS[0], bandwidth=1e6 * ROOFS[0].bandwidth, peak=1e6 * ROOFS[0].peak)
+    for busy in (False, True):
+        found = limits_rows(
+            view._replace(roofs=(far,), kernels=view.kernels._replace(busy=busy)), 118, 36
+        )
+        assert ("it waits, repeats work" in "".join(map(plain, found))) != busy
 
 
 def test_labels_and_distances_that_only_shift_are_no_difference() -> None:

@@ -36,12 +36,14 @@ class Kernels(NamedTuple):
 
     A time is the seed's, divided by the kernel's ratio over the seed: times that were measured at
     different moments of a busy machine would rank the kernels differently than their verdicts do.
+    `busy`: the machine was, when the seed was timed.
     """
 
     eager: Times
     best: Times
     candidate: Times
     attempts: tuple[tuple[Attempt, Times], ...]
+    busy: bool = False
 
 
 def kernels_of(state: RunState) -> Kernels:
@@ -70,7 +72,7 @@ def kernels_of(state: RunState) -> Kernels:
         return {name: base[name] / ratio for name, ratio in ratios.items() if name in base}
 
     attempts = tuple((each, times(over[each.number])) for each in state.attempts)
-    return Kernels(eager, times(best), times(newest), attempts)
+    return Kernels(eager, times(best), times(newest), attempts, bool(seed.noise))
 
 
 def _over_seed(whole: Ratios | None, cases: Mapping[str, Interval]) -> dict[str, float]:
@@ -217,7 +219,7 @@ def _table(view: LimitsView, room: int) -> list[Line]:
             reached = (*reached, *part)
         rows.append(reached)
         top = max((value for _, _, value in known), default=None)
-        if top is not None and top < NEAR:
+        if top is not None and top < NEAR and not kernels.busy:  # which slows a call as well
             far = tr("far from the limit: it waits, repeats work or has overhead")
             if roof.functions:
                 far = tr("far from the limit: {functions} takes more operations than are counted, "
