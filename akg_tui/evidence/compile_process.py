@@ -22,6 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.dsl.adapters.triton import lock_by_threads
 from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 from akg_tui.dsl.interpretation import CannotRunHere
 from akg_tui.evidence.ascend.handover import Lowered, NotLowered, lower
@@ -105,6 +106,7 @@ class Recorder:
 
         from akg_tui.dsl import triton_interpreter
 
+        lock_by_threads()
         triton_interpreter.correct_language()
         triton_interpreter.host_cuda.install(self._driver)
         # The registers are told in ptxas's log alone, which is printed after each compilation.

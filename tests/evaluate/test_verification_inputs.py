@@ -170,7 +170,7 @@ def test_a_block_is_a_run_along_its_axis_at_a_place(
         assert int(last[axis]) == extent - 1
     if alteration in (Alteration.START, Alteration.END):
         assert len(places) * extent == value.numel() * int(last[axis] - first[axis] + 1)
-    factor = 1024 if alteration is Alteration.PEAK else 1
+    factor = 128 if alteration is Alteration.PEAK else 1
     assert torch.equal(made[0][made[0] != value], factor * fresh[made[0] != value])
 
 

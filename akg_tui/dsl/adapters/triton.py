@@ -10,7 +10,9 @@ import contextlib
 import functools
 import importlib.metadata
 import importlib.util
+import multiprocessing
 import re
+import threading
 
 from akg_tui.core.task import Task
 from akg_tui.dsl.adapters.adapter import CompilerReport, Dsl
@@ -75,6 +77,7 @@ class Triton(Dsl):
 
     def prepare(self, target: str) -> None:
         """Have the interpreter compute as the compiler would, and CUDA mean the host."""
+        lock_by_threads()
         if self.environment(target):
             from akg_tui.dsl import triton_interpreter
 
@@ -111,6 +114,14 @@ class Triton(Dsl):
             first, _, rest = str(error).partition("\n")
             return CompilerReport("build", f"Triton does not compile: {first}", error, rest)
         return None
+
+
+def lock_by_threads() -> None:
+    """Have locks among processes, which launchers hold, be locks among threads.
+
+    The others need files in /dev/shm, which the sandbox denies; a kernel is one process.
+    """
+    multiprocessing.Lock, multiprocessing.RLock = threading.Lock, threading.RLock  # type: ignore[assignment,method-assign]
 
 
 @functools.cache

@@ -5,8 +5,8 @@ error, the floor of its dtype, and the error of adding the terms one by one; at 
 its dtype.
 
 A result in half precision, or in 8 bits, is the rounded result of a computation in single
-precision. So its bound is the sum of two: two roundings to the dtype, or twice the reference's own
-error if that is more, and the error of adding in single precision.
+precision. So its bound is the sum of two: `ROUNDINGS` to the dtype (two to 8 bits), or twice the
+reference's own error if that is more, and the error of adding in single precision.
 
 If a result has few elements, their size and their error can be small by chance. So the results of
 several draws of such a result are judged together.
@@ -44,6 +44,10 @@ from akg_tui.evaluate.protocol.tensor_layout import FLOAT8, computable
 
 HEADROOM = 32.0
 """The error of an honest algorithm in units of the reference's: up to 20 for Winograd F(4x4)."""
+ROUNDINGS = 4
+"""To half precision: of the result, and of the operands of products before it.
+
+Matrix units take operands in half precision, so kernels round scores, states and normed rows."""
 RANDOM_SUM = 4.0
 """The deviations that a sum of errors of random sign may reach."""
 LONG_SUM = 1e-2
@@ -289,11 +293,12 @@ def _rounded(native: torch.Tensor, own: float) -> tuple[float, str]:
     kind, scale = torch.finfo(native.dtype), rms(native)
     # Only these are not flushed (`errors_of`), and zero is never rounded.
     matters = native.dtype not in NEGLIGIBLE and 0 < scale < math.inf
-    rounded = kind.eps * (1 + (kind.smallest_normal / scale if matters else 0.0))
+    roundings = 2 if native.dtype in FLOAT8 else ROUNDINGS
+    rounded = roundings * kind.eps / 2 * (1 + (kind.smallest_normal / scale if matters else 0.0))
     times = 1 if native.dtype in FLOAT8 else 2
     if times * own > rounded:
         return times * own, f"{'twice ' if times > 1 else ''}the reference's own error"
-    return rounded, f"2 roundings to {dtype_name(native.dtype)}"
+    return rounded, f"{roundings} roundings to {dtype_name(native.dtype)}"
 
 
 def _ceiling(dtype: torch.dtype) -> str:
