@@ -21,12 +21,18 @@ def _compare_and_swap(x, flip, i: tl.constexpr, n_dims: tl.constexpr):
 
 
 @triton.jit
+def alternating(size: tl.constexpr, stage: tl.constexpr):
+    """Return whether each block of a stage is the first of two."""
+    shape: tl.constexpr = [size // 2**stage // 2, 2, 2**stage]
+    second = tl.broadcast_to(tl.arange(0, 2)[None, :, None], shape)
+    return tl.reshape(second, [size]) == 0
+
+
+@triton.jit
 def bitonic_sort(x, n_dims: tl.constexpr):
     for stage in core.static_range(1, n_dims + 1):
         if stage < n_dims:
-            shape: tl.constexpr = [x.numel // 2**stage // 2, 2, 2**stage]
-            flip = tl.reshape(tl.broadcast_to(tl.arange(0, 2)[None, :, None], shape), x.shape)
-            flip = flip == 0
+            flip = alternating(x.shape[0], stage)
         else:
             flip = tl.full(x.shape, 1, tl.int1)
         for i in core.static_range(stage):

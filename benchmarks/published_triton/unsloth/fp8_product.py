@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 FAULT = "* a_s[:, None] * b_s[None, :]", "* a_s[:, None]"
-SIZE = 16
+SIZE = 32
 
 
 @triton.jit
@@ -91,8 +91,8 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    x = torch.randn(20, 48, device="cuda", dtype=torch.bfloat16)
-    weight = torch.randn(32, 48, device="cuda").to(torch.float8_e4m3fn)
+    x = torch.randn(20, 96, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(64, 96, device="cuda").to(torch.float8_e4m3fn)
     return [x, weight, torch.rand(2, 3, device="cuda")]
 
 
