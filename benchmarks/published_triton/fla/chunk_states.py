@@ -58,8 +58,8 @@ def state_kernel(
             p_g = g + (bos + i_t * BT + o_i) * H + i_h
             b_g = tl.load(p_g, mask=i_t * BT + o_i < T, other=0.0)
             b_h *= tl.exp(b_g_last)
-            b_v = (b_v * tl.exp(b_g_last - b_g)[:, None]).to(b_v.dtype)
-        b_h += tl.dot(b_k, b_v)
+            b_v = b_v * tl.exp(b_g_last - b_g)[:, None]
+        b_h += tl.dot(b_k.to(tl.float32), b_v.to(tl.float32))
     if STORE_FINAL_STATE:
         p_ht = tl.make_block_ptr(ht + i_nh * K * V, (K, V), (V, 1), (0, i_v * BV), (BK, BV), (1, 0))
         tl.store(p_ht, b_h.to(p_ht.dtype.element_ty), boundary_check=(0, 1))
