@@ -121,7 +121,7 @@ def lock_by_threads() -> None:
 
     The others need files in /dev/shm, which the sandbox denies; a kernel is one process.
     """
-    multiprocessing.Lock, multiprocessing.RLock = threading.Lock, threading.RLock  # type: ignore[assignment,method-assign]
+    multiprocessing.Lock, multiprocessing.RLock = threading.Lock, threading.RLock  # type: ignore[assignment]
 
 
 @functools.cache
