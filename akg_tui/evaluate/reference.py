@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
@@ -28,7 +27,7 @@ from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child.input_structure import words_of
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
 from akg_tui.evaluate.correctness import Bound, Comparison
-from akg_tui.evaluate.draws import secret_bits
+from akg_tui.evaluate.draws import secret_bits, secret_random
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.problem_check import ProblemCheck
@@ -648,7 +647,8 @@ class Reference:
         description = loaded.description
         slots = enumerate(description.inputs.slots)
         wanted = [at for at, slot in slots if at not in free and not isinstance(slot, ConstantSlot)]
-        random.shuffle(wanted)
+        rng = secret_random()
+        rng.shuffle(wanted)
         deadline = CpuDeadline(loaded.worker.pid, cpu_s * self.threads)
         bits = Want.OUTPUT | (Want.EXACT if item.exact is not None else 0)
         with (
@@ -673,9 +673,7 @@ class Reference:
                         if found is Effect.DECIDES:
                             break
                     # Draws may alternate, in steps of two or three.
-                    for _ in range(
-                        STEPS[attempt] if attempt < len(STEPS) else random.randint(1, 2)
-                    ):
+                    for _ in range(STEPS[attempt] if attempt < len(STEPS) else rng.randint(1, 2)):
                         loaded.draw(0, 1, bits, more.fds)
                     item = _item(more, 0, item.pooled)
                 if found is None or found is Effect.DECIDES:

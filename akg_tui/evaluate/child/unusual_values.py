@@ -182,10 +182,13 @@ def _other_number(value: object, rng: torch.Generator) -> object:
 def _other_elements(value: torch.Tensor, fresh: object, rng: torch.Generator) -> torch.Tensor:
     """Return other elements for an input: those of a fresh one, if it differs.
 
-    Integers are within the range of the drawn ones, if it is one.
+    Integers are within the range of the drawn ones, if it is one. At least one flag changes.
     """
     if value.dtype is torch.bool:
-        return value ^ (torch.rand(value.shape, generator=rng) < 0.5)
+        changed = torch.rand(value.shape, generator=rng) < 0.5
+        if value.numel() and not changed.any():
+            changed.view(-1)[int(torch.randint(value.numel(), (), generator=rng))] = True
+        return value ^ changed
     if isinstance(fresh, torch.Tensor) and not same_value(fresh, value):
         return fresh
     if not value.numel():
