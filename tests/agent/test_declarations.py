@@ -83,7 +83,7 @@ COUNTING = '''
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.file_access import read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import Phase
 

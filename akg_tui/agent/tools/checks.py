@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES
-from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.file_access import NOTES, read_text
 from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import Phase

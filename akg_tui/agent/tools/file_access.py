@@ -222,6 +222,15 @@ class FileAccess:
             )
 
 
+def read_text(files: FileAccess, path: str) -> str:
+    """Return the UTF-8 text of a file. Raises `Refused`."""
+    data = files.read(path)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path}: not UTF-8 text at byte {error.start} of {len(data)}") from None
+
+
 def _replace(folder: int, name: str, data: bytes) -> None:
     temporary = f".{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

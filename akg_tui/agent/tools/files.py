@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused
+from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused, read_text
 from akg_tui.agent.tools.run_access import Answer
+from akg_tui.agent.tools.trials import kernel_fault, whole
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
 from akg_tui.hashline import Document
@@ -19,15 +20,6 @@ WORK = "work"
 
 _EXTENSIONS = {"python": "py", "shell": "sh", "bash": "sh", "markdown": "md", "text": "txt"}
 _ENCODINGS = frozenset({"utf-8", "ascii", "iso8859-1", "cp1252", "gb18030", "gbk", "utf-16"})
-
-
-def read_text(files: FileAccess, path: str) -> str:
-    """Return the UTF-8 text of a file. Raises `Refused`."""
-    data = files.read(path)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise Refused(f"{path}: not UTF-8 text at byte {error.start} of {len(data)}") from None
 
 
 @tool("basic_tool", AGENT_PHASES)
@@ -75,8 +67,6 @@ def _kernel_at(call: ToolContext, path: str) -> tuple[str, str, KernelFiles | No
 
     The name is "" for the kernel as it stands; a note that can be a kernel is a draft.
     """
-    from akg_tui.agent.tools.trials import kernel_fault, whole
-
     place, _, name = path.partition("/")
     kernel = call.kernel.files
     if place == WORK and name in kernel.texts:

@@ -17,8 +17,7 @@ from typing import Annotated
 from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.agent.tools.composite import run_workflow
 from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, Refused
-from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import version, whole
 from akg_tui.core.kernel.kernel_files import KernelFiles

@@ -20,8 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, Refused
-from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer, RunAccess
 from akg_tui.core import commands as cmd

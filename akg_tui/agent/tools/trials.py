@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, Refused
-from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.run_access import Answer, Draft
 from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Refusal
