@@ -67,5 +67,6 @@ def outcome_words(measurement: Measurement) -> str:
     if measurement.estimate is not None:
         return f"correct, not timed: {measurement.estimate}"
     if measurement.ratio is None:
-        return one_line(f"correct, {measurement.message or 'not timed'}", 300)
+        told = measurement.message
+        return one_line(f"correct, {told}", 300) if told else "correct, not timed"
     return f"correct, {percent(measurement.ratio)} against the incumbent"
