@@ -37,6 +37,7 @@ BENCHMARKS = {
     "review": Benchmark("workbench.review", "workbench"),
     "overhead": Benchmark("judge.overhead", "overhead"),
     "rounds": Benchmark("judge.rounds", "overhead"),
+    "side_by_side": Benchmark("judge.side_by_side", "overhead", is_long=True),
     "cpp_gate": Benchmark("cpp_gate", "edit_formats"),
     "fold": Benchmark("fold", "long_runs"),
     "past": Benchmark("workbench.past", "past"),

@@ -31,7 +31,8 @@ os.environ["AKG_TUI_MEMORY"] = "off"
 # The judge's draws: of a process that serves many tests, and (below) of each test's own.
 os.environ["AKG_TUI_DRAWS"] = "tests"
 # Nor do the user's own settings count, and the folders that a test makes are not theirs.
-for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+# Nor is the lease of this machine for them, which is its user's: they time when they please.
+for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AKG_TUI_LEASES"):
     os.environ[name] = tempfile.mkdtemp(prefix="akg-tests-")
     atexit.register(shutil.rmtree, os.environ[name], ignore_errors=True)
 

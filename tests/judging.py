@@ -108,11 +108,11 @@ def evaluated(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evalu
     """
     from akg_tui.evaluate.evaluation import Evaluations
 
-    known: dict[tuple[str, str], Evaluations] = {}
+    known: dict[tuple[str, object], Evaluations] = {}
 
     def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
         name, incumbent = task.files.kernel, options.pop("incumbent", None)
-        lease = options.pop("lease", "")
+        lease = options.pop("lease", None)
         begin = Begin(task=task, reference=reference, engine=os.getpid(), lease=lease)
         sha256, report = begin.sha256(), options.pop("report", lambda _: None)
         label = options.pop("label", "")

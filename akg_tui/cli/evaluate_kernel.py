@@ -169,6 +169,7 @@ async def _measured(
 
     from akg_tui.core.measurement import PRECISE, FailureKind, Outcome
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.targets.lease import claim
     from akg_tui.evidence.compile_gate import refusal
 
     stages = _Stages(None if arguments.json or not sys.stderr.isatty() else sys.stderr)
@@ -177,6 +178,7 @@ async def _measured(
         on_progress=stages.tell,
         prefetch=False,
         gate=refusal,
+        lease=claim(folder.task, f"eval {folder.path.absolute().name}"),
     )
     try:
         await judge.prepare()  # it loads torch while the kernel's text is checked

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.core.task import Task
 from akg_tui.store.checkup import Check, Health, bad, ok, warn
 
 _PACKAGES = ("torch", "textual", "msgspec", "pygit2", "numpy", "scipy", "optuna", "rich")
@@ -201,10 +202,31 @@ def check_devices() -> list[Check]:
     return checks
 
 
+def check_clock() -> Check:
+    """Tell who times kernels now: runs on one device take turns."""
+    from akg_tui.evaluate.targets.lease import claim, held_leases, lease_folder
+
+    if claim(Task(op="doctor"), "") is None:
+        told = f"no lease can be kept in {lease_folder()}"
+        return warn(
+            "clock", told, "runs at once disturb each other: set AKG_TUI_LEASES to a folder"
+        )
+    held = held_leases().items()
+    told = ", ".join(f"{each.what} times on {name} (process {each.pid})" for name, each in held)
+    return ok("clock", told or "no run times at present")
+
+
 def check_machine() -> list[Check]:
     toolchain = [check_python(), check_packages(), check_compiler()]
-    toolchain += [check_headers(), check_toolchains(), *check_devices(), check_git()]
-    return [*toolchain, check_terminal(), check_disk(), check_start(), *check_sandbox()]
+    toolchain += [check_headers(), check_toolchains(), *check_devices(), check_clock()]
+    return [
+        *toolchain,
+        check_git(),
+        check_terminal(),
+        check_disk(),
+        check_start(),
+        *check_sandbox(),
+    ]
 
 
 _HEALTH = {"ok": Health.OK, "warn": Health.WARN, "fail": Health.BAD}

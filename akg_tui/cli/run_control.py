@@ -122,9 +122,11 @@ def candidates(runs: list[Path]) -> str:
 
 def _list(arguments: argparse.Namespace) -> int:
     from akg_tui.engine.detached import known_runs, registered
+    from akg_tui.evaluate.targets.lease import held_leases
     from akg_tui.store.run_list import summarize_run
 
     now = time.time()
+    timing = {each.folder: device for device, each in held_leases().items()}
     detached = {each.run: each for each in registered()}
     shown = 0
     for path in known_runs(arguments.folder):
@@ -134,10 +136,16 @@ def _list(arguments: argparse.Namespace) -> int:
             continue
         shown += 1
         host = noted.host if noted is not None and noted.elsewhere else ""
+        times_on = timing.get(str(path.absolute()), "")
         if arguments.json:
-            print_json("run", **_plain(run, now), host=host)
+            print_json("run", **_plain(run, now), host=host, times_on=times_on)
         else:
-            lines = (run.line(), _idle(run, now), f"detached on {host}" if host else "")
+            lines = (
+                run.line(),
+                _idle(run, now),
+                f"detached on {host}" if host else "",
+                f"times on {times_on}" if times_on else "",
+            )
             print("  ".join(filter(None, lines)))
     if not shown and not arguments.json:
         print(f"no run is at work below {arguments.folder}, and none was detached")

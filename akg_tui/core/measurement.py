@@ -256,7 +256,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     gain that the values exclude at 98 %: the kernel is faster by at most this (-0.1: it is slower
     by at least 10 %). `noise` describes, in short sentences, disturbances of the machine during
     the evaluation.
-    `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
+    `sampled_s` is the part of `elapsed_s` in which kernel calls were timed, and `waited_s` that in
+    which others timed on the device. `timed` is False
     when times are meaningless (an interpreter replaces the device): then the kernel is only
     verified, and `message` gives the reason; in an estimate run it has an `estimate`.
     `max_error` is the error nearest to its bound, `tolerance` that bound, and `tolerance_from` the
@@ -309,6 +310,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     roofline: Roofline | None = None
     cases: tuple[CaseTiming, ...] = ()
     sampled_s: float = 0.0
+    waited_s: float = 0.0
     timed: bool = True
     estimate: Estimate | None = None
 
@@ -374,12 +376,13 @@ class Racer(Struct, frozen=True):
 class RaceOutcome(Struct, frozen=True):
     """The kernels of a race in the order in which they were given.
 
-    `noise` is as in `Measurement`; `message` is why there was no race.
+    `noise` and `waited_s` are as in `Measurement`; `message` is why there was no race.
     """
 
     racers: tuple[Racer, ...] = ()
     noise: tuple[str, ...] = ()
     message: str = ""
+    waited_s: float = 0.0
 
 
 class Progress(Struct, frozen=True):
@@ -388,8 +391,8 @@ class Progress(Struct, frozen=True):
     `stage` is one of start, reference, build, verify, time, confirm. `done` of `total` steps are
     complete (total 0: unknown). A task with cases is verified case by case: the steps are those
     of `case`, and `cases_done` of its `cases` are verified. `ratio` is the running estimate during
-    timing; `noise` and `detectable` are as in `Measurement`, of the timing so far. `waits`: another
-    run times on the device.
+    timing; `noise` and `detectable` are as in `Measurement`, of the timing so far. `waits_for` are
+    words for who times on the device meanwhile.
     """
 
     stage: str
@@ -402,7 +405,19 @@ class Progress(Struct, frozen=True):
     case: str = ""
     cases_done: int = 0
     cases: int = 1
-    waits: bool = False
+    waits_for: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether others time on the device."""
+        return bool(self.waits_for)
+
+    @property
+    def told_by_message(self) -> str:
+        """What is waited for, or the message."""
+        if self.waits_for:
+            return Said("waits for the clock: {who}", who=self.waits_for)
+        return self.message
 
     @property
     def filled(self) -> tuple[int, int]:

@@ -501,17 +501,15 @@ def engine_for(
     *,
     key_file: str = "",
     driver: Driver | None = None,
-    leases: bool = False,
     memory: bool = True,
     models: Callable[[Task, ModelMaker], ChatModel] | None = None,
 ) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
     `channel` is where a person follows the run; `key_file` overrides the key file that the run's
-    task names. With a `driver` a client makes the calls of the run's agent, whichever it has. With
-    `leases` the judge times only while no other judge with a lease of the same device on this
-    machine does. Without `memory` it neither recalls other runs nor is learned. `models` opens the
-    model of a task's agent, with what would open it without.
+    task names. With a `driver` a client makes the calls of the run's agent, whichever it has.
+    Without `memory` it neither recalls other runs nor is learned. `models` opens the model of a
+    task's agent, with what would open it without.
 
     Raises `RunFault` when the run's model needs a key or a driver and there is none, and
     `Untrusted` when the run may not do what it does outside the sandbox.
@@ -551,7 +549,7 @@ def engine_for(
         engine = Engine(
             run,
             driver or opened(task),
-            partial(_judge, run, leases),
+            partial(_judge, run),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
             describe=describe,
@@ -588,12 +586,12 @@ def model_of(task: Task, allowed: frozenset[Act]) -> ChatModel:
     return Served(task.agent, endpoint_of(task.agent, os.environ, own_server=own))
 
 
-def _judge(run: RunFolder, leases: bool, on_progress: Callable[[Progress], None]) -> Evaluator:
+def _judge(run: RunFolder, on_progress: Callable[[Progress], None]) -> Evaluator:
     from akg_tui.evaluate import Judge
-    from akg_tui.evaluate.targets.lease import lease_of
+    from akg_tui.evaluate.targets.lease import claim
     from akg_tui.evidence.compile_gate import refusal
 
     task = run.state.task
     scratch = run.path / "scratch"
-    lease = lease_of(task) if leases else None
+    lease = claim(task, f"run {run.path.name}", run.path)
     return Judge(task, run.reference, scratch, on_progress=on_progress, lease=lease, gate=refusal)

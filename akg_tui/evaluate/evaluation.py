@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from msgspec.structs import replace
 
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place
 from akg_tui.core.measurement import (
@@ -37,7 +38,6 @@ from akg_tui.evaluate.race import Race
 from akg_tui.evaluate.reference import metrics_in
 from akg_tui.evaluate.reference_fault import FaultKind
 from akg_tui.evaluate.sandbox.protections import Protection
-from akg_tui.evaluate.targets import lease
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
@@ -68,10 +68,9 @@ class Evaluations:
     ) -> None:
         device, threads = adapters(begin.task)[0].device, begin.task.timing.threads
         torch.set_num_threads(judge_threads(device, threads))
-        self.pool = ChildPool(begin.task, scratch, zygote, offered)
+        self.pool = ChildPool(begin.task, scratch, zygote, offered, begin.lease)
         self.cases = judged_cases(self.pool, begin.reference)
         self.memory = Memory()
-        self.lease = begin.lease
         self._spares = 0
         self._last: Evaluation | None = None
         self._failed: KernelFiles | None = None
@@ -93,7 +92,7 @@ class Evaluations:
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
-        self._last = evaluation = Evaluation(self, request, report, started)
+        self._last = evaluation = Evaluation(self, request, self._told(report), started)
         # One to build in, one to compare in, and those that are timed.
         self._spares = 2 + (SPARES if evaluation.timed else 0)
         found = evaluation.run()
@@ -107,19 +106,27 @@ class Evaluations:
     def race(self, request: RaceRequest, report: Callable[[Progress], None]) -> RaceOutcome:
         """Time verified kernels in turns."""
 
-        def tell(what: str) -> None:
-            report(Progress(stage="time", message=what))
-
-        report(Progress(stage="reference", message=request.label))
+        tell = self._told(report)
+        tell(Progress(stage="reference", message=request.label))
         rng = secret_random()
-        race = Race(self.pool, self.cases, request.kernels, request.within_s, rng, report)
+        race = Race(self.pool, self.cases, request.kernels, request.within_s, rng, tell)
         try:
             for case in self.cases:
                 case.reference.examine()
-            with lease.held(self.lease, self.pool.wait, tell):
-                return race.run()
+            return race.run()
         except (ChildFailed, EvaluationError) as failed:
             return RaceOutcome(message=strip_to_line(failed.message))
+
+    def _told(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Return `report` such that a wait for the lease is told beside the last progress."""
+        last = [Progress(stage="start")]
+
+        def tell(progress: Progress) -> None:
+            last[0] = progress
+            report(progress)
+
+        self.pool.lease.tell = lambda who: report(replace(last[0], waits_for=who))
+        return tell
 
     def clean_up(self, *, keep: bool) -> None:
         """Wait until no process is left that has seen a kernel; then remove builds nobody needs.
@@ -162,6 +169,7 @@ class Evaluation:
         """Whether a verified candidate is timed."""
         self._kernel = self.request.kernel
         self._rng = secret_random()
+        self._waited_before_s = self._pool.lease.waited_s
         # The measured values so far; a failure reports them too.
         self._build_s = 0.0
         self._sandbox: tuple[str, ...] = ()
@@ -191,8 +199,7 @@ class Evaluation:
                 kept.callback(self._verifications.clear)
                 verified = [self._verify(case, kept) for case in self.shared.cases]
                 if self.timed:
-                    with lease.held(self.shared.lease, self._pool.wait, self._tell):
-                        self._time(verified)
+                    self._time(verified)
                     if self._timing.confirmation and self._timing.confirmation.agrees:
                         self._complete()
         except ChildFailed as failed:
@@ -291,13 +298,15 @@ class Evaluation:
             raise ChildFailed(FailureKind.TIMEOUT, why)
 
     def _time(self, cases: list[TimedCase]) -> None:
+        with self._pool.lease.held():
+            levels = self._target.levels() if self.request.verified else []
         TimingStage(
             self._pool,
             cases,
             self._timing,
             kernel=self._kernel,
             incumbent=self.request.incumbent,
-            levels=self._target.levels() if self.request.verified else [],
+            levels=levels,
             report=self._stage,
             precise=self.request.precise,
             within_s=self.request.within_s,
@@ -306,9 +315,6 @@ class Evaluation:
             memory=self.shared.memory,
             prior=self.request.prior,
         ).run()
-
-    def _tell(self, what: str) -> None:
-        self.report(Progress(stage="time", message=what, waits=True))
 
     def _stage(
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
@@ -387,6 +393,7 @@ class Evaluation:
             else (),
             build_s=self._build_s,
             elapsed_s=time.monotonic() - self.started,
+            waited_s=self._pool.lease.waited_s - self._waited_before_s,
             threads=threads,
             sandbox=self._sandbox,
             sandbox_missing=self._sandbox_missing,

@@ -190,7 +190,8 @@ def _evaluate(
         channel.interrupts.check_within()
         now = time.monotonic()
         # The engine's work on a message takes CPU time from the candidate.
-        if progress.done and now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S:
+        soon = now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S
+        if progress.done and soon and not progress.waits:
             return
         sent_at[progress.stage] = now
         channel.answer(Step(request.number, progress))

@@ -46,7 +46,7 @@ from akg_tui.evaluate.protocol.engine_protocol import (
 )
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.targets.adapters import adapters, lacking
-from akg_tui.evaluate.targets.lease import lease_of
+from akg_tui.evaluate.targets.lease import Claim, lease_of
 
 CANCEL_S = 10.0
 CLOSE_S = 12.0
@@ -84,7 +84,7 @@ class Judge:
         Whether the judge prepares the next evaluation while it is idle: it draws inputs and
         forks processes that have seen no kernel.
     lease
-        The lock file that the judge holds while it times; None: it times at any moment.
+        What the judge holds while it times; None: it times at any moment.
     gate
         Asked before a process runs a kernel; a kernel that it refuses fails to build.
     modules, environment
@@ -102,7 +102,7 @@ class Judge:
         *,
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
-        lease: Path | None = None,
+        lease: Claim | None = None,
         gate: Gate | None = None,
         modules: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
@@ -115,7 +115,7 @@ class Judge:
             reference=reference,
             engine=os.getpid(),
             prefetch=prefetch,
-            lease=str(lease) if lease else "",
+            lease=lease,
         )
         self._gate = gate
         self._modules = modules
@@ -219,7 +219,7 @@ class Judge:
             self._scratch / "compiled",
             on_progress=_stopping(limit, self._on_progress),
             prefetch=False,
-            lease=Path(self._begin.lease) if self._begin.lease else None,
+            lease=self._begin.lease,
             modules=compiled_reference.PRELOADED,
             environment=compiled_reference.ENVIRONMENT,
         )
@@ -276,14 +276,14 @@ class Judge:
             return await self._evaluate(kernel, incumbent, limit_s, label="probe", **terms)
         target, lease = adapters(self._task)[0], self._begin.lease
         if lease and device:
-            lease = str(lease_of(self._task, device))
+            lease = msgspec.structs.replace(lease, path=str(lease_of(self._task, device)))
         judge = Judge(
             self._task if own else self._task.with_other_reference(),
             self._begin.reference if own else reference,
             self._scratch / "asked",
             on_progress=self._on_progress,
             prefetch=False,
-            lease=Path(lease) if lease else None,
+            lease=lease,
             gate=self._gate,
             environment={target.device_variable: target.device_name(device)} if device else {},
         )

@@ -61,7 +61,8 @@ class Race:
         """Run rounds until the fastest kernels are known, or the time is spent."""
         self._logs = [[] for _ in self.kernels]
         racing, rounds = list(range(len(self.kernels))), 0
-        watch, stop = Watch(Machine()), time.monotonic() + self.within_s
+        watch, begun, lease = Watch(Machine()), time.monotonic(), self.pool.lease
+        waited_s = lease.waited_s
         with contextlib.ExitStack() as kept:
             tracks = [kept.enter_context(self._track(case)) for case in self.cases]
             while racing and rounds < ROUNDS_MOST:
@@ -76,9 +77,11 @@ class Race:
                 if rounds < ROUNDS_LEAST:
                     continue
                 racing = self._contenders(racing)
-                if len(racing) == 1 or self._are_alike(racing) or time.monotonic() > stop:
+                spent = time.monotonic() - begun > self.within_s + lease.waited_s - waited_s
+                if len(racing) == 1 or self._are_alike(racing) or spent:
                     break
-        return RaceOutcome(self._racers(), watch.disturbances([]))
+        noise, waited_s = watch.disturbances([]), lease.waited_s - waited_s
+        return RaceOutcome(self._racers(), noise, waited_s=waited_s)
 
     def _run_round(self, tracks: Sequence[Track], racing: Sequence[int]) -> None:
         """Time the kernels once, in each case; note the one that fails instead."""

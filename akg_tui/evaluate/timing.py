@@ -175,6 +175,10 @@ class TimingStage:
             self.found.ratio = statistics.on_busy_machine(self.found.ratio)
         self._record_cases()
 
+    def _clock(self) -> float:
+        """Return the time without what passed while others timed on the device."""
+        return time.monotonic() - self.pool.lease.waited_s
+
     def _run_until_decided(self, runners: Runners) -> Standing:
         """Run clusters until the ratio is decided or the budget is spent.
 
@@ -241,12 +245,12 @@ class TimingStage:
         prevents no KEEP.
         """
         most = self._timing.max_regression
-        stop = time.monotonic() + EXTRA_SHARE * self._timing.budget_s
+        stop = self._clock() + EXTRA_SHARE * self._timing.budget_s
         for case, runner in runners if len(runners) > 1 else ():
             while (
                 statistics.seems_slower(case.log_ratios, most)
                 and len(case.log_ratios) < MAIN.last.clusters
-                and time.monotonic() < stop
+                and self._clock() < stop
             ):
                 self._run_cluster(case, runner)
                 if MAIN.at(len(case.log_ratios)) and statistics.is_slower(case.log_ratios, most):
@@ -311,7 +315,7 @@ class TimingStage:
         The main comparison continues an earlier one.
         """
         device = self._warmed_device(runners)
-        stop = time.monotonic() + budget_s
+        stop = self._clock() + budget_s
         self._watch, self._watched_s = Watch(Machine(), device), 0.0
         values = list(self.prior) if schedule is MAIN else []
         self._extremes.clear()
@@ -329,7 +333,7 @@ class TimingStage:
             if schedule is not CONFIRMING and len(values) > 1:
                 alpha = schedule.final(len(values)).alpha if schedule else PRECISE_ALPHA
                 found.ratio = statistics.ratio_interval(values, alpha)
-            enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
+            enough = self._clock() >= stop or 0 < self.samples <= found.samples
             yield values, len(values) >= least and enough
 
     def _warmed_device(self, runners: Runners) -> Monitor | None:
@@ -341,7 +345,7 @@ class TimingStage:
                     runner.run_cluster()
 
         device = TARGETS[self.pool.task.target.backend].monitor()
-        warm_up(device, run)
+        warm_up(device, run, self._clock)
         return device
 
     def _run_round(self, runners: Runners) -> Cluster:

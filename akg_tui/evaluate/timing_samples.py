@@ -409,7 +409,8 @@ class ClusterRunner:
                     self.pool.await_load(side.worker)
                     side.worker.await_stop()
             self.pool.await_idle()
-            with pinned([*children, self.idle.side.worker], self._cpus()):
+            workers = [*children, self.idle.side.worker]
+            with self.pool.lease.held(), pinned(workers, self._cpus()):
                 self._time_turns(running)
                 for each in running:
                     with self._attending(each.side):

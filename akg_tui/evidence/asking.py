@@ -32,7 +32,7 @@ from akg_tui.dsl import compilers, toolchains
 from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import package_path
-from akg_tui.evaluate.targets.lease import held, lease_of
+from akg_tui.evaluate.targets.lease import Lease, claim
 from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.evidence.compile_report import NO_COUNTERS, CompileFor, CompileReport, as_findings
 from akg_tui.evidence.findings import CaseWork, Inspect, KernelFindings, Request
@@ -142,7 +142,7 @@ async def _timing_alone(task: Task) -> AsyncIterator[None]:
         if given_up.wait(seconds):
             raise Lost("it was cancelled")
 
-    lease = held(str(lease_of(task)), wait, lambda _: None)
+    lease = Lease(claim(task, f"profile of {task.op}"), wait).held()
     try:
         await asyncio.to_thread(lease.__enter__)
     except asyncio.CancelledError:

@@ -138,7 +138,7 @@ async def run_with_progress(handle: RunHandle) -> None:
             now = handle.live.progress
             doing = f"{handle.state.phase}  {handle.live.activity}"
             if now:
-                doing += f": {now.stage} {one_line(now.message, 60)}"
+                doing += f": {now.stage} {one_line(now.told_by_message, 60)}"
             part, whole = now.filled if now else (0, 0)
             progress.update(bar, description=doing, total=whole or None, completed=part)
 

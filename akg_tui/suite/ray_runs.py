@@ -131,7 +131,7 @@ async def worked(
         )
         try:
             with faults_sorted():
-                engine = engine_for(resume(here, allowed=allowed), "cli", leases=True)
+                engine = engine_for(resume(here, allowed=allowed), "cli")
             work = asyncio.create_task(run_to_end(engine))
             sending.add_done_callback(lambda _: work.cancel())  # what is not kept is in vain
             await work

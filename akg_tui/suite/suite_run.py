@@ -99,7 +99,7 @@ async def work_here(suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
         models = _models(suite, entry, began)
         memory = suite.record.settings.memory
         run = open_run(suite, entry)
-        engine = engine_for(run, "cli", leases=True, memory=memory, models=models)
+        engine = engine_for(run, "cli", memory=memory, models=models)
     return await run_to_end(engine)
 
 

@@ -237,6 +237,7 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
         knobs, a key or a price.
     """
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.targets.lease import claim
     from akg_tui.evidence.compile_gate import refusal
 
     scratch = tempfile.TemporaryDirectory(prefix="akg-check-", ignore_cleanup_errors=True)
@@ -254,7 +255,10 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
     try:
         loaded = await asyncio.to_thread(prepared)
         home = Path(scratch.name) / "scratch"
-        judge = Judge(loaded.task, loaded.reference, home, on_progress=tell, gate=refusal)
+        held = claim(loaded.task, f"check of {loaded.task.op}")
+        judge = Judge(
+            loaded.task, loaded.reference, home, on_progress=tell, gate=refusal, lease=held
+        )
         try:
             return await judge.evaluate(loaded.kernel, None)
         finally:

@@ -122,8 +122,9 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
             ((full, "progress"), (rest, "progress.rest"),
              (f" {progress.told}", "muted"))
         )  # fmt: skip
-    elif progress and progress.message:
-        rows.append(line((retold(progress.message), "muted")))
+    if progress and (progress.waits_for or (progress.message and not whole)):
+        role = "note" if progress.waits_for else "muted"
+        rows.append(line((retold(progress.told_by_message), role)))
     return rows
 
 

@@ -397,7 +397,7 @@ def _progress(progress: Progress, doing: str) -> Line:
         interval = progress.ratio
         spans.append((f"  {formatting.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
-    message = retold(progress.message)
+    message = retold(progress.told_by_message)
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)

@@ -148,6 +148,6 @@ def kills_of_detached(count: int, dice: random.Random) -> bool:
 
 if __name__ == "__main__":
     detached.COMMAND = COMMAND
-    run_service._judge = lambda run, leases, on_progress: SlowFakeJudge(on_progress)
+    run_service._judge = lambda run, on_progress: SlowFakeJudge(on_progress)
     run_service.check_target = lambda task, path: None
     sys.exit(akg_tui())

@@ -15,6 +15,6 @@ async def _nothing_known(*known: object) -> None:
 
 
 if __name__ == "__main__":
-    run_service._judge = lambda run, leases, on_progress: FakeJudge(on_progress)
+    run_service._judge = lambda run, on_progress: FakeJudge(on_progress)
     visit._described = _nothing_known
     sys.exit(main())

@@ -18,7 +18,7 @@ async def _nothing_known(*known: object) -> None:
 
 if __name__ == "__main__":
     detached.COMMAND = COMMAND
-    run_service._judge = lambda run, leases, on_progress: FakeJudge(on_progress)
+    run_service._judge = lambda run, on_progress: FakeJudge(on_progress)
     run_service.check_target = lambda task, path: None
     visit._described = _nothing_known
     sys.exit(main())

@@ -21,9 +21,11 @@ from akg_tui.cli import main
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode
+from akg_tui.core.task import Task
 from akg_tui.engine import detached
 from akg_tui.engine.attach import Attached, NotAttached
 from akg_tui.engine.detached import known_runs, register, registered, unit
+from akg_tui.evaluate.targets.lease import Lease, claim
 from akg_tui.store.journal import read
 from akg_tui.store.lock import holder
 from akg_tui.store.run_list import RunSummary, read_state
@@ -206,7 +208,10 @@ def test_the_registry_names_runs_of_anywhere_and_of_which_machine(
 ) -> None:
     away = tmp_path / "away"
     away.mkdir()
-    assert told(capsys, "ctl", "list", away)["path"] == str(run)
+    with Lease(claim(Task(op="x"), f"run {run.name}", run), time.sleep).held():
+        listed = told(capsys, "ctl", "list", away)
+    assert (listed["path"], listed["times_on"]) == (str(run), "cpu")
+    assert told(capsys, "ctl", "list", away)["times_on"] == ""
     assert known_runs(away) == [run.resolve()]
     (tmp_path / "XDG_STATE_HOME" / "akg_tui" / "detached" / "bad").write_bytes(b"\xff{")
     assert [each.run for each in registered()] == [str(run.resolve())]

@@ -196,7 +196,7 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
 def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_service, "_judge", lambda run, leases, on_step: FakeJudge(on_step))
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_step: FakeJudge(on_step))
     monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-wrong-key")
     make_task(tmp_path / "task")

@@ -76,7 +76,7 @@ def sink() -> Iterator[Sink]:
 def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", OWN_KEY)
-    monkeypatch.setattr(run_service, "_judge", lambda run, leases, on_step: FakeJudge(on_step))
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_step: FakeJudge(on_step))
     monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
 
 

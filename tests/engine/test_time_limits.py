@@ -151,7 +151,7 @@ async def test_a_wait_for_the_right_to_time_is_no_work(tmp_path: Path) -> None:
 
     class Queued(FakeJudge):
         async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **how: Any) -> Any:
-            self.on_progress(Progress("time", message="waiting", waits=True))
+            self.on_progress(Progress("time", waits_for="run x"))
             clock.now += NIGHT
             return await super().evaluate(kernel, incumbent, **how)
 

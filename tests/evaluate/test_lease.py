@@ -1,61 +1,145 @@
-"""Only one judge at a time may time on a device of this machine."""
+"""Only one judge at a time may time on a device of this machine, in slices, and in turns."""
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Backend, Target, Task
-from akg_tui.evaluate.targets.lease import TOLD, held, lease_of
-from tests.evaluate.kernels import PLAIN, REFERENCE
+from akg_tui.evaluate.targets.lease import (
+    TOLD_S,
+    Claim,
+    Holder,
+    Lease,
+    claim,
+    held_leases,
+    lease_of,
+)
+from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 from tests.judging import Evaluated, quick_task
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from akg_tui.evaluate.targets.lease import Claim, Lease
+with Lease(Claim(sys.argv[1], "another run"), time.sleep).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
-def test_a_kernel_is_verified_and_then_timed_when_the_other_judge_is_done(
+
+@contextlib.contextmanager
+def another_holds(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process holds the lease, until it ends or its input is closed."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def free(path: Path, *, session: int = 0, wait: object = time.sleep) -> Lease:
+    return Lease(Claim(str(path), "this run"), wait, session=session)  # type: ignore[arg-type]
+
+
+def test_a_kernel_is_verified_while_another_run_times_and_its_wait_is_told_and_measured(
     evaluated: Evaluated, tmp_path: Path
 ) -> None:
     path = tmp_path / "timing.lock"
-    other = os.open(path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(other, fcntl.LOCK_EX)
     stages: list[str] = []
+    with another_holds(path) as other:
 
-    def report(progress: Progress) -> None:
-        stages.append(progress.stage if progress.message != TOLD else "wait")
-        if progress.message == TOLD:
-            os.close(other)
+        def report(progress: Progress) -> None:
+            stages.append("wait" if progress.waits else progress.stage)
+            if progress.waits:
+                assert progress.told_by_message == "waits for the clock: another run"
+                other.kill()
 
-    found = evaluated(quick_task(), REFERENCE, PLAIN, lease=str(path), report=report)
+        mine = Claim(str(path), "this run")
+        found = evaluated(quick_task(), REFERENCE, PLAIN, lease=mine, report=report)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
-    assert stages.index("verify") < stages.index("wait") < stages.index("time")
-    assert stages.count("wait") == 1
+    assert stages.index("verify") < stages.index("wait") < len(stages) - 1
+    assert found.waited_s >= TOLD_S
+    assert found.elapsed_s >= found.waited_s
+    assert held_leases() == {}
+
+
+def test_a_run_that_timed_comes_after_one_that_waits(tmp_path: Path) -> None:
+    path = tmp_path / "timing.lock"
+
+    def refused(seconds: float) -> None:
+        raise InterruptedError
+
+    first = contextlib.ExitStack()
+    first.enter_context(free(path).held())
+
+    def other_waits(seconds: float) -> None:
+        first.close()
+        with pytest.raises(InterruptedError), free(path, wait=refused).held():
+            pass
+
+    with free(path, wait=other_waits).held():
+        pass
 
 
 def test_a_lease_is_free_again_after_its_block_and_a_wait_can_be_ended(tmp_path: Path) -> None:
-    path = str(tmp_path / "timing.lock")
+    path = tmp_path / "timing.lock"
 
     def cancelled(seconds: float) -> None:
         raise InterruptedError
 
-    with (
-        held(path, cancelled, print),
-        pytest.raises(InterruptedError),
-        held(path, cancelled, lambda told: None),
-    ):
+    with free(path).held(), pytest.raises(InterruptedError), free(path, wait=cancelled).held():
         pass
-    with held(path, cancelled, print), held("", cancelled, print):
+    with free(path, wait=cancelled).held(), Lease(None, cancelled).held():
         pass
+    with free(Path("/dev/null/timing.lock"), wait=cancelled).held():
+        pass
+
+
+def test_who_holds_a_lease_is_told_while_its_process_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
+    mine = claim(Task(op="x"), "run 7", tmp_path / "7")
+    assert mine is not None
+    with Lease(mine, time.sleep, session=3).held():
+        holder = held_leases()["cpu"]
+        assert (holder.pid, holder.what, holder.folder) == (
+            os.getpid(),
+            "run 7",
+            str(tmp_path / "7"),
+        )
+        assert abs(time.time() - holder.since) < 60
+    assert held_leases() == {}
+    with another_holds(Path(mine.path)) as other:
+        assert held_leases()["cpu"].what == "another run"
+        other.kill()
+        other.wait()
+        assert held_leases() == {}
+    Path(mine.path).write_text("not a record")
+    assert held_leases() == {}
 
 
 def test_each_device_has_a_lease_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     cpu, cuda, npu = (lease_of(Task(op="x", target=Target(backend=b))) for b in get_args(Backend))
     assert (cpu.name, cuda.name) == ("timing-cpu.lock", "timing-cuda-0.lock")
@@ -65,4 +149,80 @@ def test_each_device_has_a_lease_of_its_own(
     assert [lease_of(task, at).name for at in (0, 1)] == [
         "timing-ascend-5.lock", "timing-ascend-6.lock",
     ]  # fmt: skip
-    assert cpu.parent.stat().st_mode & 0o777 == 0o700
+    assert claim(task, "run 7") is not None
+    monkeypatch.setenv("AKG_TUI_LEASES", "/dev/null/leases")
+    assert claim(task, "run 7") is None
+
+
+def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "timing.lock"
+    command = [sys.executable, "-c", "input()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    with free(path, session=child.pid).held():
+        left = path.read_bytes()
+    killed = msgspec.json.decode(left, type=Holder)
+    path.write_bytes(msgspec.json.encode(replace(killed, born=killed.born - 1)))
+    looks: list[bool] = []
+
+    def wait(seconds: float) -> None:
+        looks.append(child.poll() is None)
+        if len(looks) == 3:
+            child.kill()
+            child.wait()
+
+    with free(path, wait=wait).held():
+        assert child.returncode == -signal.SIGKILL
+    assert looks == [True] * 3
+    others = (
+        replace(killed, numbered_by="before the machine started anew"),
+        replace(killed, born=0, session=os.getsid(0), session_born=1),  # the number is used anew
+    )
+    for other in others:
+        path.write_bytes(msgspec.json.encode(other))
+        with free(path, wait=wait).held():
+            assert len(looks) == 3
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """The living processes, each with its parent and its start."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                found[int(path.parent.name)] = int(fields[1]), fields[19]
+    return found
+
+
+def test_the_lease_of_a_killed_eval_is_free_when_no_kernel_of_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
+    (tmp_path / "task.toml").write_text(
+        'op = "x"\n[target]\ndsl = "torch"\n[guard]\nlevel = "warn"\n'
+    )
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    (tmp_path / "kernel.py").write_text(kernel("time.sleep(0.02)", "return torch.softmax(x, -1)"))
+    command = [sys.executable, "-m", "akg_tui", "eval", str(tmp_path)]
+    with subprocess.Popen(command) as process:
+        holder = None
+        while holder is None or held_leases().get("cpu") != holder:  # stopped within a slice
+            if holder is not None:
+                os.kill(holder.pid, signal.SIGCONT)
+            while (holder := held_leases().get("cpu")) is None:
+                assert process.poll() is None
+                time.sleep(0.01)
+            os.kill(holder.pid, signal.SIGSTOP)
+            while " T " not in Path(f"/proc/{holder.pid}/stat").read_text():
+                time.sleep(0.001)
+        living = processes()
+        family = {holder.pid}
+        for _ in range(9):
+            family |= {pid for pid, (parent, _) in living.items() if parent in family}
+        process.kill()
+        mine, killed = free(lease_of(Task(op="x"))), time.monotonic()
+        with mine.held():
+            assert time.monotonic() - killed < 10
+            left = {pid for pid, of in processes().items() if living.get(pid) == of}
+            assert not family & left
+    assert len(family) >= 4

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
@@ -22,6 +23,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import TimedCall
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
+from akg_tui.evaluate.targets.lease import Lease
 from akg_tui.evaluate.timing import Runners, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size, counted
 
@@ -48,6 +50,7 @@ class IdlePool:
     """Stands in for `ChildPool`: nobody needs its children here."""
 
     task: Task
+    lease: Lease = field(default_factory=lambda: Lease(None, time.sleep))
 
     def fork_spares(self, count: int) -> None:
         del count
@@ -131,6 +134,21 @@ def test_a_ratio_far_from_1_ends_a_comparison_at_once_unless_waits_may_explain_i
 
 NO_TIME = 1e-9
 """A budget, in seconds, that is spent as soon as it may be."""
+
+
+def test_a_wait_for_others_who_time_spends_no_budget() -> None:
+    found = TimingResult()
+    stage = stage_of(found, budget_s=NO_TIME)
+    (case, runner), lease = fake_runners(0.0, 0.2)[0], stage.pool.lease
+    plainly = runner.run_cluster
+
+    def after_a_wait() -> Cluster:
+        lease.waited_s += 3_600.0
+        return plainly()
+
+    runner.run_cluster = after_a_wait  # type: ignore[method-assign]
+    stage._run_until_decided([(case, runner)])
+    assert found.clusters > 4
 
 
 def test_a_gain_that_is_not_proved_when_time_ends_is_undecided() -> None:

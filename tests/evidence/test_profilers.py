@@ -112,7 +112,7 @@ def fake_msprof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(program.parent))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
     monkeypatch.setitem(TARGETS, "ascend", _Host())
     return program
 

@@ -23,9 +23,8 @@ from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import make_task
 
 
-def fake_judge(run: object, leases: bool, on_progress: Any) -> FakeJudge:
+def fake_judge(run: object, on_progress: Any) -> FakeJudge:
     """Stand in for `run_service._judge`."""
-    assert leases, "a suite's judges time one after the other"
     return FakeJudge(on_progress)
 
 

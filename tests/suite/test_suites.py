@@ -246,7 +246,7 @@ def test_a_lost_judge_is_an_outside_reason_and_a_wrong_kernel_is_none(
     kernel = (wrong / "kernel.py").read_text().replace('SPEED = "A"', 'SPEED = "WRONG"')
     (wrong / "kernel.py").write_text(kernel)
     make_task(tmp_path / "tasks/good")
-    judge = lambda run, leases, on_progress: LostJudge(on_progress)  # noqa: E731
+    judge = lambda run, on_progress: LostJudge(on_progress)  # noqa: E731
     monkeypatch.setattr("akg_tui.engine.run_service._judge", judge)
     LostJudge.left = 3  # a run ends after three
     code, lines = told(capsys, *begun(tmp_path))

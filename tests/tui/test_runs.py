@@ -327,9 +327,7 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        run_service, "_judge", lambda run, leases, on_progress: FakeJudge(on_progress)
-    )
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
     async with listed(folder) as stage:
         await stage.at("runs/open")
         assert stage.runs.here is not None

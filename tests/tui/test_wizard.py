@@ -397,9 +397,7 @@ async def test_a_run_that_was_described_in_the_wizard_comes_onto_the_deck(
     from akg_tui.engine import run_service
     from akg_tui.tui.screens.deck import Deck
 
-    monkeypatch.setattr(
-        run_service, "_judge", lambda run, leases, on_progress: FakeJudge(on_progress)
-    )
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
     folder_with(tmp_path)
     async with listed(tmp_path, SMALL) as stage:
         await to_wizard(stage)

@@ -28,6 +28,7 @@ from akg_tui.evaluate.sandbox.process_watch import ResourceLimits, usable_memory
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets import TARGETS
 from akg_tui.evaluate.targets.cpu import reference_threads
+from akg_tui.evaluate.targets.lease import Claim, Lease
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
@@ -40,9 +41,15 @@ class ChildPool:
     """Forks children and loads plans into them; a child ends with its `with` block."""
 
     def __init__(
-        self, task: Task, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
+        self,
+        task: Task,
+        scratch: Path,
+        zygote: Zygote,
+        offered: tuple[Protection, ...],
+        claim: Claim | None = None,
     ) -> None:
         self.task = task
+        self.lease = Lease(claim, self.wait, session=zygote.pid)
         self._offered = offered
         self._scratch = scratch
         self._zygote = zygote

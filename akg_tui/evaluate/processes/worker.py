@@ -122,7 +122,7 @@ class Zygote:
 
     def __init__(self, pid: int, control: socket.socket, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
-        self._pid = pid
+        self.pid = pid
         self._control = control
         self._ready = False
         self._requested: deque[tuple[socket.socket, Path]] = deque()
@@ -218,10 +218,10 @@ class Zygote:
         self._control.close()
         for channel, _ in self._requested:
             channel.close()
-        pidfd = os.pidfd_open(self._pid)
+        pidfd = os.pidfd_open(self.pid)
         if not select.select([pidfd], [], [], 10.0)[0]:
-            os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
         os.close(pidfd)
 
     def _await_ready(self) -> None:

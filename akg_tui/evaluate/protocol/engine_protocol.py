@@ -15,6 +15,7 @@ from msgspec import Struct
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Measurement, Progress, RaceOutcome
 from akg_tui.core.task import Task
+from akg_tui.evaluate.targets.lease import Claim
 
 LINE_LIMIT = 32 << 20
 
@@ -30,8 +31,8 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     prefetch: bool = True
     """Whether to prepare the next evaluation while the judge is idle."""
 
-    lease: str = ""
-    """The lock file of `akg_tui.evaluate.targets.lease`, held while kernels are timed; "": none."""
+    lease: Claim | None = None
+    """What is held while kernels are timed; None: nothing."""
 
     def sha256(self) -> str:
         """Return the digest of the inputs of a verdict: the task and the reference."""

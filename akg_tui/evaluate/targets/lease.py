@@ -1,69 +1,247 @@
-"""The right to time on a device: on one machine one judge of a user's suites holds it at a time.
+"""The right to time on a device: of a user's judges on one machine, one holds it at a time.
 
-An flock on a file that all these judges open; the system releases it when its holder dies. Builds
-and verification need no lease.
+A judge takes it for one slice after another, the timed calls of one cluster, so that several runs
+go on side by side. It is an flock, which the system releases when its holder dies, and a record of
+the holder, which a killed one leaves behind: the next holder waits until the processes that it
+names are gone. Builds and verification need no lease.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 from akg_tui.core.task import Task
 from akg_tui.evaluate.targets.adapters import adapters
 
-TOLD = "waiting for the right to time on the device"
-LOOK_S = 0.05
+LOOK_S = 0.005
 """The time between two looks whether the lease is free."""
+
+TOLD_S = 1.0
+"""A wait that is as long is told: most slices of another run are shorter."""
+
+_RECORD_BYTES = 8_192
+
+
+class Claim(Struct, frozen=True):
+    """What a judge holds while it times: the lock file of a device, and who it times for.
+
+    `what` is a few words, `folder` the run's; "" if it is no run.
+    """
+
+    path: str
+    what: str
+    folder: str = ""
+
+
+class Holder(Struct, frozen=True):
+    """Who holds a lease, since when (seconds since 1970), and for what.
+
+    The process `pid` and those of the session that `session` leads (0: none) are at work for it.
+    `born` and `session_born` are the starts of the two in the machine's ticks, because another
+    process may get their numbers, and `numbered_by` tells where the numbers hold.
+    """
+
+    pid: int
+    what: str
+    since: float
+    folder: str = ""
+    born: int = 0
+    session: int = 0
+    session_born: int = 0
+    numbered_by: str = ""
 
 
 def lease_of(task: Task, number: int = 0) -> Path:
-    """Return the lock file of the device that the task's kernels are timed on: its first, or other.
-
-    It is on a file system of this machine alone, because two machines time at once. Its folder is
-    made. Raises `OSError`.
-    """
+    """Return the lock file of a device that the task's kernels can be timed on: the first is 0."""
     target, _ = adapters(task)
     device = target.name
     if target.device_variable:
         device += "-" + target.device_name(number).replace("/", "_")
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    folder = Path(base) / f"akg-tui-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder / f"timing-{device}.lock"
+    return lease_folder() / f"timing-{device}.lock"
+
+
+def claim(task: Task, what: str, folder: Path | None = None) -> Claim | None:
+    """Return the claim of a judge of the task, or None if the user can have no lock file here."""
+    path = lease_of(task)
+    try:
+        with _opened(str(path)):
+            own = path.parent.stat().st_uid == os.getuid()
+    except OSError:
+        own = False
+    if not own:
+        return None
+    return Claim(str(path), what, "" if folder is None else str(folder.absolute()))
+
+
+def held_leases() -> dict[str, Holder]:
+    """Return who times now, by the device: `cpu`, `cuda-0`."""
+    found: dict[str, Holder] = {}
+    for path in sorted(lease_folder().glob("timing-*.lock")):
+        with contextlib.suppress(OSError):
+            if (holder := _read(path.read_bytes())) and _is_alive(holder):
+                found[path.stem.removeprefix("timing-")] = holder
+    return found
+
+
+class Lease:
+    """A judge's lease; `waited_s` are the seconds that it has waited for others.
+
+    Without a claim it is always free. While others hold it, `wait` is called again and again with
+    the seconds to wait, and may raise. `tell` is called with the words for the holder of a long
+    wait, and with "" at its end.
+    """
+
+    def __init__(
+        self, claim: Claim | None, wait: Callable[[float], None], *, session: int = 0
+    ) -> None:
+        self._claim = claim
+        self._wait = wait
+        self._session = session
+        self.tell: Callable[[str], None] = lambda _: None
+        self.waited_s = 0.0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lease during the block, if its file can still be used."""
+        with contextlib.ExitStack() as opened:
+            lock = turn = None
+            if self._claim is not None:
+                # Anew each time: a cleaner of temporary files may have removed them.
+                with contextlib.suppress(OSError):
+                    lock = opened.enter_context(_opened(self._claim.path))
+                    turn = opened.enter_context(_opened(self._claim.path + ".next"))
+            if self._claim is None or lock is None or turn is None:
+                yield
+                return
+            begun = time.monotonic()
+            try:
+                self._take(lock, turn)
+            finally:
+                self.waited_s += time.monotonic() - begun
+            opened.callback(os.ftruncate, lock, 0)
+            with contextlib.suppress(OSError):  # a full disk: then nobody is told who times
+                os.pwrite(lock, _record(self._claim, self._session), 0)
+            fcntl.flock(turn, fcntl.LOCK_UN)
+            yield
+
+    def _take(self, lock: int, turn: int) -> None:
+        # Who waits holds the next turn, so that who held the lease last does not come first again.
+        until, told = time.monotonic() + TOLD_S, False
+        while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
+            if not told and time.monotonic() > until:
+                holder = _holder_in(lock)
+                self.tell(holder.what if holder else "another run")
+                told = True
+            self._wait(LOOK_S)
+        if told:
+            self.tell("")
+
+
+def lease_folder() -> Path:
+    """Return the folder of the lock files, on a file system of this machine alone.
+
+    It is the same for a person's sessions and for what outlives them.
+    """
+    stated = os.environ.get("AKG_TUI_LEASES")
+    return Path(stated or f"{tempfile.gettempdir()}/akg-tui-{os.getuid()}")
 
 
 @contextlib.contextmanager
-def held(path: str, wait: Callable[[float], None], tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lease in the file `path` during the block; an empty `path` needs none.
-
-    While another judge holds it, `wait` is called again and again with the seconds to wait, and
-    may raise. Raises `OSError` if the file cannot be used.
-    """
-    if not path:
-        yield
-        return
+def _opened(path: str) -> Iterator[int]:
+    """Yield a descriptor of a file, whose folder is made if it is not there. Raises `OSError`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o600)
     try:
-        told = False
-        while not _taken(descriptor):
-            if not told:
-                tell(TOLD)
-                told = True
-            wait(LOOK_S)
-        yield
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, flags, 0o600)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+def _record(claim: Claim, session: int) -> bytes:
+    pid = os.getpid()
+    holder = Holder(
+        pid=pid,
+        what=claim.what,
+        since=time.time(),
+        folder=claim.folder,
+        born=_living_born(pid),
+        session=session,
+        session_born=_living_born(session),
+        numbered_by=_numbered_by(),
+    )
+    return msgspec.json.encode(holder)
+
+
+def _holder_in(lock: int) -> Holder | None:
+    return _read(os.pread(lock, _RECORD_BYTES, 0))
+
+
+def _read(data: bytes) -> Holder | None:
+    try:
+        return msgspec.json.decode(data, type=Holder)
+    except msgspec.MsgspecError:  # empty, or read while it is written
+        return None
+
+
+def _is_alive(holder: Holder) -> bool:
+    here = holder.numbered_by == _numbered_by()
+    return here and _born(holder.pid) == holder.born
+
+
+def _is_gone(left: Holder | None) -> bool:
+    """Return whether no process is left of a holder that did not take its record away."""
+    if left is None or left.numbered_by != _numbered_by():
+        return True
+    if _is_alive(left):
+        return False
+    if not left.session or _born(left.session) not in (0, left.session_born):
+        return True
+    numbers = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+    return all(_status(pid)[0] != left.session for pid in numbers)
+
+
+@functools.cache
+def _numbered_by() -> str:
+    """Return a name for what gives the processes their numbers: this start of the machine."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8")
+    return f"{boot.strip()} {Path('/proc/self/ns/pid').stat().st_ino}"
+
+
+def _born(pid: int) -> int:
+    return _status(pid)[1]
+
+
+_living_born = functools.cache(_born)
+"""Of a process that outlives this one, or is this one."""
+
+
+def _status(pid: int) -> tuple[int, int]:
+    """Return the session and the start of a process; zeros if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return 0, 0
+    fields = text.rpartition(")")[2].split()
+    return (0, 0) if fields[0] in "ZX" else (int(fields[3]), int(fields[19]))
