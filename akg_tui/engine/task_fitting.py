@@ -116,9 +116,7 @@ class TaskFitting:
     def _fit_time(self) -> None:
         draft, search = self._draft, self._search
         if self._fits:
-            draft.values, needs = search.fitting_time(draft.values)
-            if (needs.call_s or 0.0) > 2 * FIT_CALL_S and self._name_numbers():
-                draft.values, needs = search.fitting_time(draft.values)
+            needs = self._shorten()
             stated = {n: each.value for n, each in draft.known.items()} | draft.stated
             changed = {n: v for n, v in draft.values.items() if v != stated[n]}
             said = f"fitted: {draft.changes(changed)}" if changed else "it fits as it is"
@@ -140,6 +138,19 @@ class TaskFitting:
         elif not self._fits:
             slow = ": an evaluation makes hundreds, see --fit" if call_s > SLOW_CALL_S else ""
             draft.decide(f"one call takes {_time(needs)}{slow}")
+
+    def _shorten(self) -> Needs:
+        """Find sizes for which a call is short, if need be of numbers that had no names."""
+        draft, search = self._draft, self._search
+        try:
+            draft.values, needs = search.fitting_time(draft.values)
+            if (needs.call_s or 0.0) <= 2 * FIT_CALL_S or not self._name_numbers():
+                return needs
+        except ReferenceRefused as error:
+            if not is_too_large(error) or not self._name_numbers():
+                raise
+        draft.values, needs = search.fitting_time(draft.values)
+        return needs
 
     def _name_numbers(self) -> bool:
         """Make sizes of the numbers in the functions that draw inputs; return whether any are."""
