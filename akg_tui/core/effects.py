@@ -189,7 +189,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             return (Phase.DONE, stops[0]) if stops else None
         case Phase.PLAN if not state.turn_open:
             return _due_in_plan(state, now, stops)
-        case Phase.EDIT if not state.turn_open:
+        case Phase.EDIT if not state.turn_open or not state.row.agent:
             return _due_in_edit(state, now, stops)
         case Phase.EVAL:
             if _evals_exhausted(state) and state.measured:

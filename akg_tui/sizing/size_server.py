@@ -22,7 +22,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from akg_tui.evaluate.child import faults
-from akg_tui.evaluate.child.input_generator import ReferenceServer, _copies
+from akg_tui.evaluate.child.input_generator import ReferenceServer
+from akg_tui.evaluate.child.model_call import copies
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.reference_fault import Fault, FaultKind
 from akg_tui.sizing.needs import Answer, Empty, Needs
@@ -85,9 +86,9 @@ class SizeServer(ReferenceServer):
                 failed = self._told(error)
             call_s = clock() - start
         if not fake and call_s < AGAIN_S:
-            copies = _copies(inputs)
+            given = copies(inputs)
             start = clock()
-            self._called_on(self.model, copies)
+            self._called_on(self.model, given)
             call_s = min(call_s, clock() - start)
         return Needs(
             inputs=_bytes(inputs),

@@ -33,7 +33,7 @@ from akg_tui.evaluate.child.kernel_server import (
     seed_all,
 )
 from akg_tui.evaluate.child.kernel_weights import perturb_parameters
-from akg_tui.evaluate.child.model_call import BrokenContract, ModelCall, Observed, observed
+from akg_tui.evaluate.child.model_call import BrokenContract, ModelCall, Observed, copies, observed
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol import value_tree
@@ -292,7 +292,7 @@ class ReferenceServer(Server):
         given = self.inputs
         try:
             return observed(
-                self.model, given, _copies(given.values), self.class_named,
+                self.model, given, copies(given.values), self.class_named,
                 differentiates=gradients, parameters=parameters_of(self.called_by_name),
             )  # fmt: skip
         except (BrokenContract, layouts.Unsupported) as error:
@@ -497,7 +497,7 @@ class ReferenceServer(Server):
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
             seed_all(seed)
             self._keep(
-                self._called_on(model, _copies(given), known.contract), "outputs", known, item
+                self._called_on(model, copies(given), known.contract), "outputs", known, item
             )
 
         try:
@@ -694,7 +694,7 @@ class ReferenceServer(Server):
         self, inputs: Sequence[object], model: Callable[..., object] | None = None
     ) -> Sequence[torch.Tensor]:
         try:
-            return self._called_on(model or self.model, _copies(inputs))
+            return self._called_on(model or self.model, copies(inputs))
         except BaseException as error:
             raise self.fault(error, Status.REFERENCE, self._forward) from error
 
@@ -782,10 +782,6 @@ def item_seed(seed: int, step: int) -> int:
 def _changing(contract: Contract) -> object:
     """Return what a contract says of changes to arguments."""
     return contract.changed, contract.after, contract.kept
-
-
-def _copies(inputs: Sequence[object]) -> list[object]:
-    return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 def _unpacked(wanted: int) -> tuple[int, int, int]:

@@ -233,3 +233,8 @@ def _same_bytes(first: object, other: object) -> bool:
     with torch._C.DisableTorchFunction():
         one, two = (v.detach().contiguous().reshape(-1).view(torch.uint8) for v in (first, other))
         return torch.equal(one, two)
+
+
+def copies(inputs: Sequence[object]) -> list[object]:
+    """Return the inputs of a call, tensors copied."""
+    return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
