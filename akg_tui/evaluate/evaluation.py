@@ -29,8 +29,8 @@ from akg_tui.core.sanitize import strip_to_line
 from akg_tui.dsl import kernel_text, torch_headers
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
 from akg_tui.evaluate.device_side import fault_of_device
-from akg_tui.evaluate.draws import secret_random
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
+from akg_tui.evaluate.processes.draws import secret_random
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.protocol.engine_protocol import Race as RaceRequest

@@ -33,7 +33,7 @@ from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.dsl import compiled_reference
 from akg_tui.dsl.kernel_text import syntax_fault
 from akg_tui.evaluate import static_guard
-from akg_tui.evaluate.draws import fixed_draws
+from akg_tui.evaluate.processes.draws import fixed_draws
 from akg_tui.evaluate.protocol import engine_protocol
 from akg_tui.evaluate.protocol.engine_protocol import (
     Begin,

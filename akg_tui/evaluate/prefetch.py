@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akg_tui.evaluate import verification_inputs
-from akg_tui.evaluate.draws import secret_random
+from akg_tui.evaluate.processes.draws import secret_random
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.verification_inputs import (
     UNUSUAL_CPU_S,

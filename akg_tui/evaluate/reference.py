@@ -27,9 +27,9 @@ from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child.input_structure import words_of
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
 from akg_tui.evaluate.correctness import Bound, Comparison
-from akg_tui.evaluate.draws import secret_bits, secret_random
 from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
+from akg_tui.evaluate.processes.draws import secret_bits, secret_random
 from akg_tui.evaluate.processes.problem_check import ProblemCheck
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker

@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 
 from akg_tui.core.task import Task
-from akg_tui.evaluate.draws import fixed_draws
+from akg_tui.evaluate.processes.draws import fixed_draws
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.problems.inductor.generated import Generated

@@ -25,8 +25,8 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.child import child_main
 from akg_tui.evaluate.child.zygote import fork_zygote
-from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.draws import secret_bits
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
 from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Op, Plan

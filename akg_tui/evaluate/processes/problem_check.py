@@ -18,8 +18,8 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.correctness import Comparison
-from akg_tui.evaluate.draws import secret_bits
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
+from akg_tui.evaluate.processes.draws import secret_bits
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.protocol import tensor_layout as layouts
