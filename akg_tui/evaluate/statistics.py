@@ -231,16 +231,17 @@ def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
     )
 
 
-def on_busy_machine(found: Interval) -> Interval:
+def on_busy_machine(found: Interval, proved: float = 0.0) -> Interval:
     """Return an interval that covers the ratio under another load too, not only this one.
 
     A load slows a kernel that moves memory more than one that computes, so it changes a large
-    ratio, and leaves that of equal kernels at 1.
+    ratio, and leaves that of equal kernels at 1. A lower bound above `proved` stays above it.
     """
     low, high = math.log(found.low), math.log(found.high)
+    least = min(found.low, math.nextafter(proved, math.inf))
     return Interval(
         ratio=found.ratio,
-        low=_exp(low - BUSY_SHARE * abs(low)),
+        low=max(least, _exp(low - BUSY_SHARE * abs(low))),
         high=_exp(high + BUSY_SHARE * abs(high)),
         confidence=found.confidence,
     )

@@ -172,7 +172,8 @@ class TimingStage:
                 with self._runners(idle, strict=True) as runners:
                     self._confirm(runners)
         if self.found.noise and self.found.ratio is not None:
-            self.found.ratio = statistics.on_busy_machine(self.found.ratio)
+            proved = 1 + self._timing.min_gain if standing is Standing.FASTER else 0.0
+            self.found.ratio = statistics.on_busy_machine(self.found.ratio, proved)
         self._record_cases()
 
     def _clock(self) -> float:

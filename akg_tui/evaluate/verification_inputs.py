@@ -274,8 +274,9 @@ def _in_order(
     first = [*ends[:1], *drawn[:1]]
     least = [replace(each, changes=each.changes[:2]) for each in first]
     if ones:
+        # First, because few inputs of a large shape are drawn.
         beside = least.pop() if drawn else Station(ValueKind.DRAWN)
-        least.append(replace(beside, changes=(*ones, *beside.changes)))
+        least.insert(0, replace(beside, changes=(*ones, *beside.changes)))
     least += [Station(kind) for kind in ALWAYS if kind in kinds]
     least += [replace(each, changes=()) for each in ends[1:]]
     rest = [replace(each, changes=each.changes[2:]) for each in first]

@@ -57,7 +57,7 @@ def test_the_figure_of_a_busy_machine_is_widened(
 ) -> None:
     widened = Interval(2.0, 1.0, 3.0, 0.99)
     monkeypatch.setattr(noise.Watch, "disturbances", lambda *_: ("a neighbour",))
-    monkeypatch.setattr(statistics, "on_busy_machine", lambda _: widened)
+    monkeypatch.setattr(statistics, "on_busy_machine", lambda *_: widened)
     found = evaluated(quick_task(budget_s=0.2), REFERENCE, PLAIN, incumbent=SLOW, precise=5.0)
     assert (found.noise, found.ratio) == (("a neighbour",), widened)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,8 +153,26 @@ def test_each_device_has_a_lease_of_its_own(
         "timing-ascend-5.lock", "timing-ascend-6.lock",
     ]  # fmt: skip
     assert claim(task, "run 7") is not None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AKG_TUI_LEASES", "here")
+    assert lease_of(task).parent == tmp_path / "here"  # a judge works in another folder
     monkeypatch.setenv("AKG_TUI_LEASES", "/dev/null/leases")
     assert claim(task, "run 7") is None
+    monkeypatch.delenv("AKG_TUI_LEASES")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # TMPDIR of one session
+    assert lease_of(task).parent == Path(f"/tmp/akg-tui-{os.getuid()}")
+
+
+def test_where_files_cannot_be_locked_there_is_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    assert claim(Task(op="x"), "run 7") is None
 
 
 def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(tmp_path: Path) -> None:
@@ -176,11 +197,13 @@ def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(tmp_path: 
     others = (
         replace(killed, numbered_by="before the machine started anew"),
         replace(killed, born=0, session=os.getsid(0), session_born=1),  # the number is used anew
+        replace(killed, born=0, session=0, what="another run of a longer name" * 9),
     )
     for other in others:
         path.write_bytes(msgspec.json.encode(other))
         with free(path, wait=wait).held():
             assert len(looks) == 3
+            assert msgspec.json.decode(path.read_bytes(), type=Holder).what == "this run"
 
 
 def processes() -> dict[int, tuple[int, str]]:

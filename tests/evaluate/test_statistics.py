@@ -453,6 +453,11 @@ def test_on_a_busy_machine_two_figures_of_a_large_ratio_agree_and_one_stays_one(
     assert (told.ratio, told.confidence) == (3.88, 0.99)
     equal = statistics.on_busy_machine(Interval(1.0, 0.98, 1.02, 0.99))
     assert (equal.low, equal.high) == pytest.approx((0.98, 1.02), abs=0.002)
+    small = Interval(1.02, 1.0105, 1.03, 0.99)
+    assert (
+        statistics.on_busy_machine(small).low < 1.01 < statistics.on_busy_machine(small, 1.01).low
+    )
+    assert statistics.on_busy_machine(Interval(1.02, 1.005, 1.03, 0.99), 1.01).low <= 1.005
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import functools
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,7 +73,8 @@ def claim(task: Task, what: str, folder: Path | None = None) -> Claim | None:
     """Return the claim of a judge of the task, or None if the user can have no lock file here."""
     path = lease_of(task)
     try:
-        with _opened(str(path)):
+        with _opened(str(path)) as lock:
+            _locked(lock)  # some file systems of a network have no locks
             own = path.parent.stat().st_uid == os.getuid()
     except OSError:
         own = False
@@ -130,6 +130,7 @@ class Lease:
                 self.waited_s += time.monotonic() - begun
             opened.callback(os.ftruncate, lock, 0)
             with contextlib.suppress(OSError):  # a full disk: then nobody is told who times
+                os.ftruncate(lock, 0)  # a killed holder's record may be longer
                 os.pwrite(lock, _record(self._claim, self._session), 0)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
@@ -152,8 +153,9 @@ def lease_folder() -> Path:
 
     It is the same for a person's sessions and for what outlives them.
     """
+    # Not by TMPDIR, which differs between sessions; absolute, because a judge has another folder.
     stated = os.environ.get("AKG_TUI_LEASES")
-    return Path(stated or f"{tempfile.gettempdir()}/akg-tui-{os.getuid()}")
+    return Path(stated or f"/tmp/akg-tui-{os.getuid()}").absolute()
 
 
 @contextlib.contextmanager
