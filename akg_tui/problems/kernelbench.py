@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from akg_tui.problems.json_files import read_object, typed
-from akg_tui.problems.module_text import UNSEEDED, unseeded
+from akg_tui.problems.module_text import UNSEEDED, own_nodes, renamed, unseeded
 from akg_tui.problems.problem import Problem
 from akg_tui.problems.wrapped_models import with_model
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
@@ -20,6 +20,14 @@ from akg_tui.store.task_folder import check_reference, file_text, op_named, pars
 NAME = "kernelbench"
 CODE, ENTRY = "python_code", "entry_point"
 """The fields of a row of KernelBook."""
+
+_LAST_GROUP = """
+
+# Added by `akg-tui new`: get_inputs() yields several groups of inputs, of which the last is taken.
+def get_inputs():
+    *_, last = draw_groups()
+    return list(last)
+"""
 
 
 def read(path: Path, label: str = "KernelBench") -> Problem:
@@ -76,21 +84,26 @@ def _any_model(path: Path, text: str, label: str, entry: str) -> Problem:
 
 
 def _with_last_group(source: str) -> str:
-    """Return a module whose `get_inputs` returns what it would yield in its loop's last pass."""
+    """Return a module whose `get_inputs` returns the last of the groups that it would yield.
+
+    The other groups are not drawn if each pass of a loop at its end yields one.
+    """
     lines = source.split("\n")
     for function in ast.parse(source).body:
-        match function:
-            case ast.FunctionDef(
-                name="get_inputs",
-                body=[
-                    *before,
-                    ast.For(
-                        target=target,
-                        iter=passes,
-                        body=[*inside, ast.Expr(ast.Yield(ast.expr() as yielded))],
-                    ),
-                ],
-            ):
+        if not isinstance(function, ast.FunctionDef) or function.name != "get_inputs":
+            continue
+        nodes = [node for statement in function.body for node in own_nodes(statement)]
+        yields = sum(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
+        leaves = any(isinstance(node, ast.Continue | ast.Break | ast.Return) for node in nodes)
+        match function.body:
+            case [
+                *before,
+                ast.For(
+                    target=target,
+                    iter=passes,
+                    body=[*inside, ast.Expr(ast.Yield(ast.expr() as yielded))],
+                ),
+            ] if yields == 1 and not leaves:
                 last = ast.Subscript(ast.List([ast.Starred(passes)]), ast.Constant(-1))
                 if isinstance(passes, ast.List | ast.Tuple) and passes.elts:
                     last = passes.elts[-1]  # type: ignore[assignment]
@@ -98,4 +111,6 @@ def _with_last_group(source: str) -> str:
                 function.body = [*before, chosen, *inside, ast.Return(yielded)]
                 lines[function.lineno - 1 : function.end_lineno] = [ast.unparse(function)]
                 return "\n".join(lines)
+        if yields:
+            return renamed(source, "get_inputs", "draw_groups").rstrip("\n") + "\n" + _LAST_GROUP
     return source

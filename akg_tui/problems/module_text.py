@@ -24,7 +24,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 def bound_by(statement: ast.AST) -> set[str]:
     """Return the names that a statement binds in its own scope, also inside `if` and `try`."""
     names: set[str] = set()
-    for node in _own_nodes(statement):
+    for node in own_nodes(statement):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 names.add(name)
@@ -37,7 +37,7 @@ def bound_by(statement: ast.AST) -> set[str]:
     return names
 
 
-def _own_nodes(node: ast.AST) -> Iterable[ast.AST]:
+def own_nodes(node: ast.AST) -> Iterable[ast.AST]:
     """Yield the node and those below it, except the insides of other scopes."""
     waiting = [node]
     while waiting:
@@ -58,7 +58,7 @@ def _inside(arguments: ast.arguments, body: Sequence[ast.AST]) -> set[str]:
     shared = {
         name
         for each in body
-        for inner in _own_nodes(each)
+        for inner in own_nodes(each)
         if isinstance(inner, ast.Global)
         for name in inner.names
     }

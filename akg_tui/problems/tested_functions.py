@@ -71,20 +71,28 @@ def get_init_inputs():
 _VARYING = '''
 
 def _varied(value):
-    """Return other numbers where the test has constants: of their signs, sizes and zeros."""
+    """Return other numbers where the test has constants: of their signs, sizes and zeros.
+
+    A square matrix gets one factor, so that it stays symmetric or positive definite. Integers in
+    another order may be a permutation still; sorted ones may be offsets, which have to stay so.
+    """
     if isinstance(value, (list, tuple)):
         return type(value)(map(_varied, value))
     if not isinstance(value, torch.Tensor) or not value.numel():
         return value
     if value.is_floating_point() or value.is_complex():
-        return value * (0.5 + 1.5 * torch.rand(value.shape)).to(value.dtype)
-    least, most = int(value.min()), int(value.max())
-    return torch.randint(least, most + 1, value.shape).to(value.dtype)
+        square = value.ndim >= 2 and value.shape[-1] == value.shape[-2]
+        size = () if square else value.shape
+        return value * (0.5 + 1.5 * torch.rand(size)).to(value.dtype)
+    if value.ndim == 1 and value.dtype != torch.bool and torch.equal(value, value.sort()[0]):
+        return value
+    return value.flatten()[torch.randperm(value.numel())].view(value.shape)
 '''
 
 VARIED = (
     "the test calls it with constants, which a kernel could remember: floats are multiplied by "
-    "random factors from 0.5 to 2, integers are drawn from their range"
+    "random factors from 0.5 to 2 (a square matrix by one), integers that are not sorted are "
+    "shuffled"
 )
 
 

@@ -867,6 +867,24 @@ def test_constants_of_a_test_are_varied_and_its_seed_is_left_out(tmp_path: Path)
     assert "manual_seed" not in read_problem(path).reference
 
 
+def test_constants_stay_valid_where_they_are_varied(tmp_path: Path) -> None:
+    path = tmp_path / "solve.py"
+    given = (
+        "torch.tensor([[4.0, 3.9], [3.9, 4.0]]), torch.tensor([0, 1, 3]), torch.tensor([1, 2, 0])"
+    )
+    body = "return torch.linalg.cholesky(a), offsets.diff(), order"
+    path.write_text(
+        f"import torch\ndef f(a, offsets, order): {body}\ndef test_f():\n    f({given})\n"
+    )
+    made: dict[str, Any] = {}
+    exec(read_problem(path).reference, made)
+    draws = [made["Model"]()(*made["get_inputs"]()) for _ in range(20)]  # raises unless definite
+    for _, lengths, order in draws:
+        assert (lengths.tolist(), sorted(order.tolist())) == ([1, 2], [0, 1, 2])
+    for varies in (0, 2):
+        assert len({tuple(draw[varies].flatten().tolist()) for draw in draws}) > 1
+
+
 def test_a_tested_function_is_read_in_time_that_grows_with_its_file(tmp_path: Path) -> None:
     def calls(statements: int) -> int:
         path, count = tmp_path / f"p{statements}.py", 0
@@ -935,6 +953,30 @@ def test_a_module_of_any_name_is_the_model_if_no_other_contains_it(tmp_path: Pat
     shutil.rmtree(module.parent)
     with pytest.raises(BadTask, match=r"config\.yaml:9: task_type: is torch2hip: it has no module"):
         read_problem(folder / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    for a in (4, 32):\n        for b in (2, 64):\n            yield [torch.ones(a, b)]",
+        "    for a in (4, 32, 5):\n        if a != 5:\n            yield [torch.ones(a, 64)]",
+        "    yield [torch.ones(4, 64)]\n    yield [torch.ones(32, 64)]",
+        "    yield [torch.ones(4, 64)]\n    for a in (5, 32):\n        yield [torch.ones(a, 64)]",
+        "    for a in (32, 5):\n        if a == 5: continue\n        yield [torch.ones(a, 64)]",
+        "    for a in (32, 5):\n        if a == 5: return\n        yield [torch.ones(a, 64)]",
+        "    yield from ([torch.ones(a, 64)] for a in (4, 32))",
+        "    def rows():\n        yield 32\n    return [torch.ones(*rows(), 64)]",
+    ],
+)
+def test_the_last_group_of_inputs_is_drawn_wherever_it_is_yielded(
+    tmp_path: Path, body: str
+) -> None:
+    folder = shutil.copytree(SETS / "agent_kernel_arena/clipped_mean", tmp_path / "task")
+    module = folder / "pytorch_code_module/py_7_clipped_mean.py"
+    head, _, tail = module.read_text().partition("    torch.manual_seed(3)\n")
+    module.write_text(f"{head}{body}\n\n\n{tail[tail.index('def get_init_inputs') :]}")
+    _, inputs = ran(read_problem(folder).reference, 0)
+    assert [each.shape for each in inputs] == [(32, 64)]
 
 
 @pytest.mark.parametrize(
