@@ -79,7 +79,10 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
 
 def _rested(state: RunState, event: ev.AnyEvent) -> bool:
     """Return whether the time since the previous event is not worked time."""
-    if event.at_rest or state.queued or (event.by_a_person and state.resting):
+    if event.at_rest or state.queued:
+        return True
+    # The sleep is journaled before the act of a person that ends the wait.
+    if state.resting and (event.by_a_person or isinstance(event, ev.MachineSlept)):
         return True
     return event.from_a_terminal and getattr(event, "source", "") == ev.COMMAND_LINE
 

@@ -63,6 +63,16 @@ def waits_in_a_queue(run: SimulatedRun) -> None:
     run.tell(ev.TimingQueued(waits=True))
 
 
+def wakes(*commands: cmd.Command) -> Callable[[SimulatedRun], None]:
+    """The machine slept for a part of the wait, which a person ends."""
+
+    def end(run: SimulatedRun) -> None:
+        run.tell(ev.MachineSlept(seconds=NIGHT / 2))
+        does(*commands)(run)
+
+    return end
+
+
 def reopened(run: SimulatedRun) -> None:
     for event in opening(run.state, 2, "0"):
         run.tell(event)
@@ -78,6 +88,8 @@ WAITS: dict[str, tuple[Callable[[SimulatedRun], None], Callable[[SimulatedRun], 
     "a crash in an evaluation": (is_measured, reopened),
     "a sleep": (lambda run: None, said(ev.MachineSlept(seconds=NIGHT))),
     "a sleep in an evaluation": (is_measured, said(ev.MachineSlept(seconds=NIGHT))),
+    "a sleep in a pause": (does(cmd.Pause()), wakes(cmd.Unpause())),
+    "a sleep at a gate": (opens_a_gate, wakes(cmd.AnswerGate(1, approve=True))),
     "a queue": (waits_in_a_queue, said(ev.TimingQueued(waits=False))),
     "a queue and a hint": (waits_in_a_queue, does(cmd.Hint("x"))),
     "a queue and a crash": (waits_in_a_queue, reopened),
