@@ -8,7 +8,7 @@ beside its final path and renamed there, so a partial run never exists.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -155,23 +155,32 @@ def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvage
     return found
 
 
+def kernels_of(state: RunState, records: Iterable[ev.Record]) -> tuple[str, ...]:
+    """Return the ids of the kernels that a resume can read, without those of the attempts."""
+    edits = (record.event.blob for record in records if isinstance(record.event, ev.KernelEdited))
+    items = (item.blob for item in state.items if item.blob)
+    tried = (trial.blob for trial in state.trials)
+    return tuple(dict.fromkeys((state.seed_blob, state.work_blob, *items, *edits, *tried)))
+
+
 def _copy_history(
     parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record], *, salvaged: bool
 ) -> None:
     """Copy the kernels that the events name, and the commits, each after its parent.
 
-    In a salvaged run the text of an edit that no attempt needs can be missing.
+    A lost text of a trial ends no run. In a salvaged run that of an edit that no attempt needs can
+    be missing too.
     """
     kernel_file = state.task.files.editable
     source = History.open(parent / HISTORY, kernel_file=kernel_file)
     target = History.create(staged / HISTORY, kernel_file=kernel_file)
     needed = (state.seed_blob, state.work_blob)
-    edits = [r.event.blob for r in records if isinstance(r.event, ev.KernelEdited)]
-    for blob in dict.fromkeys((*needed, *edits)):
+    tried = {trial.blob for trial in state.trials}
+    for blob in kernels_of(state, records):
         try:
             kernel = source.read_files(blob)
         except HistoryError:
-            if salvaged and blob not in needed:
+            if blob not in needed and (salvaged or blob in tried):
                 continue
             raise
         target.write_files(kernel)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
+from akg_tui.core.events import Decided, KeepUndone, RunSalvaged
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import ADVANCES, Phase
 from akg_tui.core.sanitize import name_fault, one_line
@@ -24,6 +24,7 @@ from akg_tui.core.task import names_of
 from akg_tui.store.context_files import copy_context
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
+from akg_tui.store.fork import kernels_of
 from akg_tui.store.history import History, kernel_id
 from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
@@ -238,8 +239,7 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
         shutil.copyfile(edit, staged / edit.name)
     history = History.create(staged / HISTORY, kernel_file=state.task.files.editable)
     kept = damaged.inspected.records[: state.seq]
-    blobs = [record.event.blob for record in kept if isinstance(record.event, KernelEdited)]
-    for blob in dict.fromkeys((state.seed_blob, state.work_blob, *blobs)):
+    for blob in kernels_of(state, kept):
         if (kernel := damaged.kernel(blob)) is not None:
             history.write_files(kernel)
     lost = tuple(a.number for a in state.attempts if a.lost or damaged.kernel(a.blob) is None)

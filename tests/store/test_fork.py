@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.measurement import Estimate
 from akg_tui.core.phases import Phase
 from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
@@ -87,6 +90,32 @@ def test_what_was_about_to_end_the_parent_does_not_end_the_fork(run: RunFolder) 
         scripted.perform(run, effect)
     made = forked(run.path, 2)  # while its parent is under work
     assert (run.state.stop_reason, made.state.stop_reason) == ("enough", "")
+
+
+def held(run: RunFolder, number: int, *blobs: str) -> list[bool]:
+    """Which of these kernels a fork at the end of the round holds."""
+    with contextlib.closing(RunFolder.open(forked(run.path, number).path)) as fork:
+        return [fork.history.holds(blob) for blob in blobs]
+
+
+def test_a_fork_holds_the_kernels_of_trials_unless_one_is_lost(run: RunFolder) -> None:
+    tried, lost = run.history.write_kernel("# tried\n"), "0" * 40
+    while run.state.settled < 1:
+        effect = scripted.fx.next_effect(run.state, run.state.last_at)
+        assert effect is not None
+        if isinstance(effect, scripted.fx.RunAgent) and effect.phase is Phase.EDIT:
+            for blob in (tried, lost):
+                scripted.send(run, cmd.RecordTrial(blob, "an edit", scripted.measurement(1)))
+        scripted.perform(run, effect)
+    assert held(run, 1, tried, lost) == [True, False]
+
+
+def test_a_fork_holds_the_kernels_of_a_shortlist_that_are_not_settled_yet(run: RunFolder) -> None:
+    listed = run.history.write_kernel("# of a shortlist\n")
+    kernel = ev.ShortlistedKernel(1, "of a shortlist", listed, Estimate("sm_90", 1.0, "memory"))
+    run.append(ev.ShortlistTaken("other", 9, "0" * 64, (kernel,)))
+    scripted.play(run)
+    assert held(run, 0, listed) == [True]
 
 
 def test_forks_of_one_round_have_names_of_their_own(parent: Path) -> None:
