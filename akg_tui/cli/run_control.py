@@ -352,7 +352,7 @@ def _command(verb: str, run: Followed, text: str, arguments: argparse.Namespace)
             except HintRefused as error:
                 raise UsageError(f"hint: {error}") from None
     try:
-        settled = state.settled if state.finished else None
+        settled = state.rounds if state.finished else None
         policy = limited(state.task.policy, text, settled=settled, metrics=state.task.metrics)
     except BadLimit as error:
         raise UsageError(f"limit: {error}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from akg_tui.agent.models.sweep import Sweep
+from akg_tui.cli import main
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Measurement, Progress
@@ -18,6 +19,7 @@ from akg_tui.report.gather import gather
 from akg_tui.report.html import render_page
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, create, decisions
 from tests.engine.test_engine import Killed, check_whole, kill_at
@@ -177,3 +179,14 @@ async def test_a_kernel_kept_in_between_gives_the_item_back_to_the_agent(tmp_pat
     edits = [r.event.item for r in run.records if isinstance(r.event, ev.KernelEdited)]
     assert edits.count(first.item) == 2
     await engine.close()
+
+
+async def test_more_rounds_of_a_run_that_is_over_count_from_those_that_the_limit_counts(
+    tmp_path: Path,
+) -> None:
+    engine = busy(create(tmp_path / "task", rounds=2), NeverSureFakeJudge)
+    await engine.run()
+    await engine.close()
+    assert (engine.state.rounds, engine.state.settled) == (2, 6)
+    assert main(["ctl", "limit", engine.path, "rounds=+1"]) == 0
+    assert read_state(Path(engine.path)).task.policy.max_rounds == 3
