@@ -30,7 +30,6 @@ from akg_tui.agent.tools.run_access import Caller, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
-from akg_tui.core.state import RunState
 from akg_tui.core.task import MCP
 
 TICK_S = 0.2
@@ -93,7 +92,7 @@ class Driver:
         self._collect(conversation)
         self._opened.set()
         try:
-            while not _over(run.state, clock()):
+            while not _over(run, clock):
                 try:
                     async with asyncio.timeout(TICK_S):
                         asked = await self._calls.get()
@@ -122,7 +121,7 @@ class Driver:
             _give(asked, ToolResult.error(CUT_OFF), over=True)
             raise
         run.send(cmd.Observe(ev.TurnEnded()))
-        over = _over(run.state, clock())
+        over = _over(run, clock)
         if over:
             self._close()  # before the answer, which waits for the next visit
         if not _give(asked, result, over=over):
@@ -196,8 +195,10 @@ class Driver:
         self._opened.set()
 
 
-def _over(state: RunState, now: float) -> bool:
+def _over(run: RunAccess, clock: Callable[[], float]) -> bool:
     """Return whether a visit ends: the work is done, or a person holds the run."""
+    now = clock()  # before the state is read: it can journal a sleep of the machine
+    state = run.state
     return visit_over(state, now) or (state.paused and not state.granted)
 
 

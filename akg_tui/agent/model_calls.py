@@ -111,7 +111,8 @@ class Retry:
                 )
                 run.send(cmd.Observe(waiting))
                 await self.rest(seconds)
-                if wait_over(run.state, clock()) or visit_over(run.state, clock()):
+                now = clock()  # before the state is read: it can journal a sleep of the machine
+                if wait_over(run.state, now) or visit_over(run.state, now):
                     raise WaitEnded from None
                 again()
             else:

@@ -92,13 +92,18 @@ async def _run_visit(
     agents = {SUBAGENT: Subagents(loop)}
     conversation, executor = own.begin(run, caller=caller, agents=agents)
     fresh = conversation.fresh
+
+    def done(reply: ChatReply) -> bool:
+        now = loop.clock()  # before the state is read: it can journal a sleep of the machine
+        return visit_over(run.state, now)
+
     try:
         ended = await run_loop(
             loop,
             conversation,
             executor.execute,
             turns=MAX_TURNS,
-            done=lambda reply: visit_over(run.state, loop.clock()),
+            done=done,
             remind=lambda reply: _reminder(phase, executor.allowed, reply),
             concurrent=executor.starts_agent,
             transcript=transcript,

@@ -51,7 +51,7 @@ from akg_tui.engine.run_report import Reporter
 from akg_tui.evidence.page import Evidence
 from akg_tui.hashline.formats import kernel_line_counts
 from akg_tui.hashline.tags import run_key
-from akg_tui.store.errors import StoreError
+from akg_tui.store.errors import HistoryError, StoreError
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
@@ -188,7 +188,10 @@ class Engine:
         self._visit_began: RunState | None = None
 
     def _clock(self) -> float:
-        """Return the time, after a sleep of the machine since the last look was journaled."""
+        """Return the time, after a sleep of the machine since the last look was journaled.
+
+        Call it before the state is read: a sleep that is not in the state counts as worked time.
+        """
         slept = self._suspended() - self._suspended_before
         if slept >= SLEPT_S and not self.state.finished:
             self._suspended_before += slept
@@ -343,7 +346,7 @@ class Engine:
     async def _until_over(self) -> None:
         if not self.state.finished:
             await self._judge.prepare()  # the judge loads torch during the first steps
-        while (effect := fx.next_effect(self.state, self._clock())) is not None:
+        while (effect := self._next()) is not None:
             self._changed.clear()
             await self._perform(effect)
             await asyncio.sleep(0)  # let the screen draw between effects that never wait
@@ -356,6 +359,11 @@ class Engine:
             notices.append(await self._reporter(self._folder.path))
         self.live.notice = "; ".join(filter(None, notices))
         self.live.show(self.live.notice, holds=True)
+
+    def _next(self) -> fx.Effect | None:
+        """Return the effect that core wants now."""
+        now = self._clock()  # first: it can journal a sleep, which changes the state
+        return fx.next_effect(self.state, now)
 
     async def close(self) -> None:
         await self._judge.close()
@@ -381,7 +389,7 @@ class Engine:
             case fx.CommitSeed():
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
             case fx.SubmitTrial():
-                self._must(self._edit_of(effect))
+                self._submit(effect)
             case fx.RunAgent():
                 self.live.show(Said("{name} is at work", name=self._model.name))
                 await self._visit_agent()
@@ -431,7 +439,8 @@ class Engine:
         """
         while not work.done():
             self._changed.clear()
-            left = time_left(self.state, self._clock())
+            now = self._clock()
+            left = time_left(self.state, now)
             if left is not None and left <= 0:
                 work.cancel()
                 await _until_done(work)
@@ -454,7 +463,10 @@ class Engine:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         self.live.show(Said("waiting {n} s for the model's server", n=f"{seconds:.0f}"))
-        while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
+        while (left := until - loop.time()) > 0:
+            now = self._clock()
+            if fx.wait_over(self.state, now):
+                break
             self._changed.clear()
             await self._change(left)
         self.live.show(Said("{name} is at work", name=self._model.name))
@@ -497,7 +509,7 @@ class Engine:
 
     async def _until_other(self, effect: fx.Effect) -> None:
         """Wait until core wants something else than `effect`."""
-        while fx.next_effect(self.state, self._clock()) == effect:
+        while self._next() == effect:
             self._changed.clear()
             await self._changed.wait()
 
@@ -561,12 +573,21 @@ class Engine:
         measured = work.result() if in_time else OUT_OF_TIME
         self._must(cmd.FinishEval(measured))
 
-    def _edit_of(self, effect: fx.SubmitTrial) -> cmd.Edit:
-        """Return the edit that makes the kernel of a trial the one that is evaluated."""
-        kernel = self.kernel(effect.blob)
+    def _submit(self, effect: fx.SubmitTrial) -> None:
+        """Make the kernel of a trial the one that is evaluated; drop its item if the text is lost.
+
+        A fork or a salvage can be without the text.
+        """
+        try:
+            kernel = self.kernel(effect.blob)
+        except HistoryError:
+            assert self.state.active is not None
+            why = "the kernel of its trial is lost"
+            self._append((ev.ItemsDropped(items=(self.state.active,), reason=why),))
+            return
         changed = kernel_line_counts(self.kernel(self.state.work_blob), kernel)
         note = f"trial {effect.trial}, which was not submitted"
-        return cmd.Edit(effect.blob, kernel.sha256, *changed, note)
+        self._must(cmd.Edit(effect.blob, kernel.sha256, *changed, note))
 
     def _commit_seed(self, blob: str) -> str:
         message = self._folder.history.message_for("seed kernel")

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.agent.chat import ChatReply, ChatRequest
+from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed, ServerBusy
+from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
+from akg_tui.core.phases import ItemState
 from akg_tui.core.task import CompileBaseline, Policy
 from akg_tui.engine.engine import Engine
 from akg_tui.headless.watched_run import run_as_json
@@ -131,6 +133,23 @@ async def test_a_trial_that_was_proved_is_evaluated_when_the_time_cuts_the_agent
     await work.close()
 
 
+async def test_a_proved_trial_whose_kernel_is_lost_ends_its_item_and_not_the_run(
+    tmp_path: Path,
+) -> None:
+    async def tries() -> None:
+        found = Measurement(outcome=Outcome.CORRECT, ratio=Interval(4.0, 3.9, 4.1, 0.99))
+        assert work.send(cmd.RecordTrial("0" * 40, "an edit", found)) is None
+        raise ModelFailed("no reply")
+
+    work = begun(tmp_path, Hand(), tries, max_hours=1.0)
+    await work.run()
+    assert work.state.finished == "max rounds reached (2)"
+    first = work.state.items[0]
+    assert (first.state, first.reason) == (ItemState.DROPPED, "the kernel of its trial is lost")
+    check_whole(work._folder)
+    await work.close()
+
+
 async def test_a_night_in_which_the_machine_slept_is_no_work(tmp_path: Path) -> None:
     clock = Hand()
 
@@ -143,6 +162,40 @@ async def test_a_night_in_which_the_machine_slept_is_no_work(tmp_path: Path) -> 
     assert work.state.finished == "max rounds reached (2)"
     assert [each.seconds for each in told(work, ev.MachineSlept)] == [NIGHT]
     assert work.state.worked_s == 0.0
+    await work.close()
+
+
+@pytest.mark.parametrize("looks_first", ["the visit", "the engine"])
+async def test_a_night_in_a_wait_for_the_server_cuts_no_visit_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_first: str
+) -> None:
+    clock = Hand()
+    cut: list[BaseException] = []
+
+    async def is_busy() -> None:
+        raise ServerBusy("busy")
+
+    async def sleeps(seconds: float) -> None:
+        clock.now += NIGHT
+        clock.slept += NIGHT
+        if looks_first == "the engine":
+            for _ in range(9):
+                await asyncio.sleep(0)
+
+    async def asks(*given: Any, **options: Any) -> ChatReply:
+        try:
+            return await Retry.ask(work._loop.retry, *given, **options)
+        except BaseException as error:
+            cut.append(error)
+            raise
+
+    work = begun(tmp_path, clock, is_busy, max_hours=1.0)
+    monkeypatch.setattr(work._loop.retry, "rest", sleeps)
+    monkeypatch.setattr(work._loop.retry, "ask", asks)
+    await work.run()
+    assert work.state.finished == "max rounds reached (2)"
+    assert cut == []
+    assert [each.seconds for each in told(work, ev.MachineSlept)] == [NIGHT]
     await work.close()
 
 
