@@ -392,7 +392,7 @@ class Progress(Struct, frozen=True):
     complete (total 0: unknown). A task with cases is verified case by case: the steps are those
     of `case`, and `cases_done` of its `cases` are verified. `ratio` is the running estimate during
     timing; `noise` and `detectable` are as in `Measurement`, of the timing so far. `waits_for` are
-    words for who times on the device meanwhile.
+    words for who times on the device meanwhile, and `waited_s` the seconds in which others did.
     """
 
     stage: str
@@ -406,6 +406,7 @@ class Progress(Struct, frozen=True):
     cases_done: int = 0
     cases: int = 1
     waits_for: str = ""
+    waited_s: float = 0.0
 
     @property
     def waits(self) -> bool:

@@ -115,7 +115,9 @@ class Evaluator(Protocol):
         limit_s: float,
     ) -> Measurement: ...
 
-    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome: ...
+    async def race(
+        self, kernels: Sequence[KernelFiles], *, within_s: float, limit_s: float
+    ) -> RaceOutcome: ...
 
     async def close(self) -> None: ...
 
@@ -258,10 +260,12 @@ class Engine:
                 limit_s=limit_s,
             )
 
-    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:
+    async def race(
+        self, kernels: Sequence[KernelFiles], *, within_s: float, limit_s: float
+    ) -> RaceOutcome:
         """Time verified kernels in turns for the agent: nothing is journaled or decided."""
         async with self._judging():
-            return await self._judge.race(kernels, within_s=within_s)
+            return await self._judge.race(kernels, within_s=within_s, limit_s=limit_s)
 
     @contextlib.asynccontextmanager
     async def _judging(self) -> AsyncIterator[None]:

@@ -72,7 +72,7 @@ class Evaluations:
         self.cases = judged_cases(self.pool, begin.reference)
         self.memory = Memory()
         self._spares = 0
-        self._last: Evaluation | None = None
+        self._current: Evaluation | None = None
         self._failed: KernelFiles | None = None
         """The candidate of the last evaluation, if it failed."""
 
@@ -92,16 +92,24 @@ class Evaluations:
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
-        self._last = evaluation = Evaluation(self, request, self._told(report), started)
+        self._current = evaluation = Evaluation(self, request, self._told(report), started)
         # One to build in, one to compare in, and those that are timed.
         self._spares = 2 + (SPARES if evaluation.timed else 0)
         found = evaluation.run()
         self._failed = request.kernel if found.outcome is Outcome.FAILED else None
         return found
 
-    def given_up(self, seconds: float) -> Measurement | None:
-        """Return what the last evaluation found in the seconds after which it was given up."""
-        return self._last.given_up(seconds) if self._last is not None else None
+    def given_up(self, seconds: float) -> Measurement:
+        """Return what this evaluation found in the seconds after which it was given up."""
+        if self._current is not None:
+            return self._current.given_up(seconds)
+        return Measurement(
+            outcome=Outcome.FAILED,
+            failure=FailureKind.TIMEOUT,
+            message=f"given up after {seconds:g} s",
+            threads=self.pool.task.timing.threads,
+            elapsed_s=seconds,
+        )
 
     def race(self, request: RaceRequest, report: Callable[[Progress], None]) -> RaceOutcome:
         """Time verified kernels in turns."""
@@ -119,13 +127,15 @@ class Evaluations:
 
     def _told(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
         """Return `report` such that a wait for the lease is told beside the last progress."""
-        last = [Progress(stage="start")]
+        last, lease = Progress(stage="start"), self.pool.lease
+        before_s = lease.waited_s
 
-        def tell(progress: Progress) -> None:
-            last[0] = progress
-            report(progress)
+        def tell(progress: Progress, who: str = "") -> None:
+            nonlocal last
+            last = progress
+            report(replace(progress, waits_for=who, waited_s=lease.waited_s - before_s))
 
-        self.pool.lease.tell = lambda who: report(replace(last[0], waits_for=who))
+        lease.tell = lambda who: tell(last, who)
         return tell
 
     def clean_up(self, *, keep: bool) -> None:
@@ -134,6 +144,7 @@ class Evaluations:
         With `keep`, children without a kernel wait for the next evaluation, and used memory is
         freed later, while the judge is idle.
         """
+        self._current = None
         for case in self.cases:
             case.reference.close()
         if keep:

@@ -120,6 +120,7 @@ class EngineChannel:
             raise RequestArrived
         for message in self._waiting:
             if isinstance(message, Cancel) and message.number == self.current:
+                self.current = None  # once: nothing ends the clean-up that follows
                 raise GivenUp(message.given_up_s) if message.given_up_s else Cancelled
 
     def _read(self) -> None:
@@ -185,15 +186,17 @@ def _evaluate(
         why = "the judge holds another task or reference than the run does"
         return RaceOutcome(message=why) if races else _refusal(begin, why)
     sent_at: dict[str, float] = {}
+    waits = False
 
     def report(progress: Progress) -> None:
+        nonlocal waits
         channel.interrupts.check_within()
         now = time.monotonic()
         # The engine's work on a message takes CPU time from the candidate.
         soon = now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S
-        if progress.done and soon and not progress.waits:
+        if progress.done and soon and progress.waits == waits:
             return
-        sent_at[progress.stage] = now
+        sent_at[progress.stage], waits = now, progress.waits
         channel.answer(Step(request.number, progress))
 
     try:
@@ -204,8 +207,13 @@ def _evaluate(
         else:
             found = evaluations.run(request, report, started)
     except Cancelled as cancelled:
+        known: Measurement | RaceOutcome | None = None
+        if isinstance(cancelled, GivenUp) and races:
+            known = RaceOutcome(message=f"it took longer than {cancelled.seconds:g} s")
+        elif isinstance(cancelled, GivenUp):
+            known = evaluations.given_up(cancelled.seconds)
         evaluations.clean_up(keep=False)
-        return evaluations.given_up(cancelled.seconds) if isinstance(cancelled, GivenUp) else None
+        return known
     finally:
         channel.current = None
     changed = sources.difference()

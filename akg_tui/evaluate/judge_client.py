@@ -293,10 +293,12 @@ class Judge:
             finally:
                 await judge.close()
 
-    async def race(self, kernels: Sequence[Kernel], *, within_s: float) -> RaceOutcome:
+    async def race(
+        self, kernels: Sequence[Kernel], *, within_s: float, limit_s: float = 0.0
+    ) -> RaceOutcome:
         """Time kernels in turns with each other, for information. They must have been verified.
 
-        Raises as `evaluate` does.
+        After `limit_s` seconds of work (0: never) it is given up. Raises as `evaluate` does.
         """
         request = Race(
             number=next(self._numbers),
@@ -309,7 +311,7 @@ class Judge:
             self._on_progress(Progress(stage="start", message=request.label))
             try:
                 await self._ensure()
-                answer = await self._ask(request)
+                answer = await self._ask(request, limit_s)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 return RaceOutcome(message=strip_to_line(str(lost) or "the judge was lost"))
@@ -532,15 +534,11 @@ def _stopping(
     limit: asyncio.Timeout, told: Callable[[Progress], None]
 ) -> Callable[[Progress], None]:
     """Return `told`, which also stops the clock of a limit while another run times."""
-    left: list[float] = []
+    until = limit.when()
 
     def stops(progress: Progress) -> None:
         told(progress)
-        now, until = asyncio.get_running_loop().time(), limit.when()
-        if progress.waits and until is not None:
-            left.append(until - now)
-            limit.reschedule(None)
-        elif left and not progress.waits:
-            limit.reschedule(now + left.pop())
+        if until is not None and not limit.expired():
+            limit.reschedule(None if progress.waits else until + progress.waited_s)
 
     return stops

@@ -108,7 +108,9 @@ class FakeJudge:
             return found
         return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)
 
-    async def race(self, kernels: Sequence[Kernel], *, within_s: float) -> RaceOutcome:
+    async def race(
+        self, kernels: Sequence[Kernel], *, within_s: float, limit_s: float
+    ) -> RaceOutcome:
         """Tell equal speeds as one group."""
         await asyncio.sleep(0)
         self.races.append(len(kernels))

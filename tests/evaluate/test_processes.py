@@ -9,21 +9,30 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.kernel.kernel_files import files_of
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress, RaceOutcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.evaluation import stages_reached
+from akg_tui.evaluate import judge as judge_process
+from akg_tui.evaluate.evaluation import Evaluations, stages_reached
+from akg_tui.evaluate.judge_client import _stopping
 from akg_tui.evaluate.processes import worker
+from akg_tui.evaluate.processes.worker import Zygote
+from akg_tui.evaluate.protocol import engine_protocol
+from akg_tui.evaluate.protocol.engine_protocol import Begin, Cancel, Evaluate, Race, Step
 from akg_tui.evaluate.sandbox import process_watch
 from akg_tui.evaluate.sandbox.process_watch import ResourceLimits
+from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.timing import TimingResult
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 from tests.judging import Evaluated, quick_task
@@ -91,6 +100,91 @@ def test_an_evaluation_that_was_given_up_tells_the_stages_that_it_reached() -> N
     assert told == (
         "built in 31 s, correct on 14 inputs, about 300x by 2 calls, given up in timing after 300 s"
     )
+
+
+class Messages:
+    """What an engine sent to a judge in this process, which answers it with what `does` returns."""
+
+    def __init__(self, does: Callable[[Messages, Callable[[Progress], None]], RaceOutcome]) -> None:
+        self.engine, theirs = socket.socketpair()
+        self.engine.setblocking(False)
+        self.channel, self._does, self.ended = judge_process.EngineChannel(theirs), does, 0
+
+    def difference(self) -> str:
+        return ""
+
+    def race(self, _: Race, report: Callable[[Progress], None]) -> RaceOutcome:
+        return self._does(self, report)
+
+    def clean_up(self, *, keep: bool) -> None:
+        assert not keep
+        self.engine.send(engine_protocol.encode(Cancel(1)))
+        self.channel.interrupts.check_within(DEADLINE_S)
+        self.ended += 1
+
+    def answered(self) -> object:
+        begin = Begin(task=quick_task(), reference="", engine=0)
+        race = Race(number=1, kernels=(), within_s=1.0, label="", task_sha256=begin.sha256())
+        shared = cast("Any", self)
+        return judge_process._evaluate(self.channel, race, begin, shared, shared)
+
+
+def test_a_second_cancellation_does_not_end_the_clean_up_after_the_first() -> None:
+    def is_cancelled(messages: Messages, report: Callable[[Progress], None]) -> RaceOutcome:
+        messages.engine.send(engine_protocol.encode(Cancel(1)))
+        report(Progress("time"))
+        raise AssertionError
+
+    messages = Messages(is_cancelled)
+    assert messages.answered() is None
+    assert messages.ended == 1
+
+
+def test_a_wait_for_others_and_its_end_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_process, "PROGRESS_INTERVAL_S", 1e12)
+
+    def waits(_: Messages, report: Callable[[Progress], None]) -> RaceOutcome:
+        for who in ("", "run 7", "", ""):
+            report(Progress("time", 1, 2, waits_for=who))
+        return RaceOutcome()
+
+    messages = Messages(waits)
+    assert messages.answered() == RaceOutcome()
+    told = [
+        engine_protocol.decode_for_engine(line) for line in messages.engine.recv(9_999).splitlines()
+    ]
+    assert [each.progress.waits_for for each in told if isinstance(each, Step)] == ["run 7", ""]
+
+
+async def test_waits_for_others_extend_a_limit_also_those_that_are_not_told() -> None:
+    async with asyncio.timeout(DEADLINE_S) as limit:
+        until = limit.when()
+        assert until is not None
+        told = _stopping(limit, lambda _: None)
+        told(Progress("time", waited_s=0.5))
+        assert limit.when() == until + 0.5
+        told(Progress("time", waits_for="run 7", waited_s=0.5))
+        assert limit.when() is None
+        told(Progress("time", waited_s=7.5))
+        assert limit.when() == until + 7.5
+
+
+def test_what_was_given_up_before_it_began_is_not_told_with_the_figures_of_the_last(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
+    shared = Evaluations(begin, tmp_path, zygote, offered())
+    kernel = files_of("import torch", "kernel.py")
+    request = Evaluate(number=1, kernel=kernel, label="", task_sha256=begin.sha256(), timed=False)
+    shared.run(request, lambda _: None, time.monotonic())
+    shared.clean_up(keep=False)
+    messages = Messages(lambda *_: RaceOutcome())
+    messages.engine.send(engine_protocol.encode(Cancel(1, 3.0)))
+    messages.channel._read()
+    sources = cast("Any", messages)
+    found = judge_process._evaluate(messages.channel, request, begin, sources, shared)
+    assert isinstance(found, Measurement)
+    assert (found.failure, found.message) == (FailureKind.TIMEOUT, "given up after 3 s")
 
 
 async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ async def test_kernels_are_ranked_and_those_that_fail_leave(judge: Judge) -> Non
 async def test_a_race_without_a_kernel_that_runs_has_no_winner(judge: Judge) -> None:
     found = await judge.race([softmaxes(1, "raise ValueError('lost')")], within_s=1.0)
     assert found.message or found.racers[0].failed
+    found = await judge.race([softmaxes(1), softmaxes(2)], within_s=9.0, limit_s=1e-3)
+    assert found.message == "it took longer than 0.001 s"
 
 
 logs = st.lists(st.lists(st.floats(-12, 3), min_size=2, max_size=8), min_size=1, max_size=12).map(

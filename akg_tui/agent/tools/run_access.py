@@ -91,8 +91,13 @@ class RunAccess(Protocol):
         """
         ...
 
-    async def race(self, kernels: Sequence[KernelFiles], *, within_s: float) -> RaceOutcome:
-        """Let the judge time verified kernels in turns with each other, for information only."""
+    async def race(
+        self, kernels: Sequence[KernelFiles], *, within_s: float, limit_s: float
+    ) -> RaceOutcome:
+        """Let the judge time verified kernels in turns with each other, for information only.
+
+        After `limit_s` seconds (0: never) it is given up, and the message says so.
+        """
         ...
 
     async def evidence(self, kernel: KernelFiles, reference: str = "") -> Evidence | None:

@@ -310,6 +310,7 @@ class _Sweep:
         if best is not None and best.gain and best.kernel not in first:
             first.append(best.kernel)
         outcome = await raced(self._call, [*first, *(kernel for _, kernel, _ in right)], RACE_S)
+        self._until += outcome.waited_s
         if outcome.message:
             self._ended = f"the settings were not timed: {outcome.message}"
             return

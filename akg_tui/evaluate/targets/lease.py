@@ -123,11 +123,7 @@ class Lease:
             if self._claim is None or lock is None or turn is None:
                 yield
                 return
-            begun = time.monotonic()
-            try:
-                self._take(lock, turn)
-            finally:
-                self.waited_s += time.monotonic() - begun
+            self._take(lock, turn)
             opened.callback(os.ftruncate, lock, 0)
             with contextlib.suppress(OSError):  # a full disk: then nobody is told who times
                 os.ftruncate(lock, 0)  # a killed holder's record may be longer
@@ -137,13 +133,16 @@ class Lease:
 
     def _take(self, lock: int, turn: int) -> None:
         # Who waits holds the next turn, so that who held the lease last does not come first again.
-        until, told = time.monotonic() + TOLD_S, False
-        while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
-            if not told and time.monotonic() > until:
-                holder = _holder_in(lock)
-                self.tell(holder.what if holder else "another run")
-                told = True
-            self._wait(LOOK_S)
+        begun, told = time.monotonic(), False
+        try:
+            while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
+                if not told and time.monotonic() > begun + TOLD_S:
+                    holder = _holder_in(lock)
+                    self.tell(holder.what if holder else "another run")
+                    told = True
+                self._wait(LOOK_S)
+        finally:
+            self.waited_s += time.monotonic() - begun
         if told:
             self.tell("")
 
