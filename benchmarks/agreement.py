@@ -82,6 +82,7 @@ class Truth:
     phase: str = "INIT"
     mode: str = ""
     rounds: int = 0
+    edited: bool = False  # otherwise its item's kernel is measured again, which is no round
     verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, Verdict), 0))
     writing: bool = False  # a round of WRITE is under way
     finished: str = ""
@@ -100,8 +101,12 @@ class Truth:
                 self._measured(event)
             case ev.BaselineAccepted():
                 self.stack = [(0, 1.0)]
+            case ev.ItemActivated():
+                self.edited = False
+            case ev.KernelEdited():
+                self.edited = True
             case ev.Decided():
-                self.rounds += 1
+                self.rounds += self.edited
                 self.verdicts[event.verdict.value] += 1
                 if event.verdict is Verdict.KEEP:
                     assert event.ratio is not None
