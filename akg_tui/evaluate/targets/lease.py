@@ -45,7 +45,9 @@ class Claim(Struct, frozen=True):
 class Holder(Struct, frozen=True):
     """Who holds a lease, since when (seconds since 1970), and for what.
 
-    The process `pid` and those of the session that `session` leads (0: none) are at work for it.
+    The process `pid`, and those that fork its kernels' processes, are at work for it: these are the
+    session that `session` leads (0: none). A kernel's process has a session of its own, and ends
+    with who forked it. What it has started itself may outlive both where it has no PID namespace.
     `born` and `session_born` are the starts of the two in the machine's ticks, because another
     process may get their numbers, and `numbered_by` tells where the numbers hold.
     """
