@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Task
 from akg_tui.store.checkup import Check, Health, bad, ok, warn
 
@@ -213,7 +214,7 @@ def check_clock() -> Check:
         )
     held = held_leases().items()
     told = ", ".join(f"{each.what} times on {name} (process {each.pid})" for name, each in held)
-    return ok("clock", told or "no run times at present")
+    return ok("clock", one_line(told) or "no run times at present")
 
 
 def check_machine() -> list[Check]:

@@ -137,6 +137,12 @@ def test_who_holds_a_lease_is_told_while_its_process_lives(
         assert held_leases() == {}
     Path(mine.path).write_text("not a record")
     assert held_leases() == {}
+    os.mkfifo(tmp_path / "timing-x.lock")
+    assert held_leases() == {}, "a pipe is not read"
+    with Lease(mine, time.sleep).held():
+        assert set(held_leases()) == {"cpu"}
+        monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+        assert held_leases() == {}, "another user's folder is not read"
 
 
 def test_each_device_has_a_lease_of_its_own(

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ def claim(task: Task, what: str, folder: Path | None = None) -> Claim | None:
     try:
         with _opened(str(path)) as lock:
             _locked(lock)  # some file systems of a network have no locks
-            own = path.parent.stat().st_uid == os.getuid()
+            own = _is_own(path.parent)
     except OSError:
         own = False
     if not own:
@@ -86,13 +87,27 @@ def claim(task: Task, what: str, folder: Path | None = None) -> Claim | None:
 
 
 def held_leases() -> dict[str, Holder]:
-    """Return who times now, by the device: `cpu`, `cuda-0`."""
+    """Return who times now, by the device: `cpu`, `cuda-0`. A folder of another user has none."""
     found: dict[str, Holder] = {}
-    for path in sorted(lease_folder().glob("timing-*.lock")):
-        with contextlib.suppress(OSError):
-            if (holder := _read(path.read_bytes())) and _is_alive(holder):
-                found[path.stem.removeprefix("timing-")] = holder
+    with contextlib.suppress(OSError):
+        folder = lease_folder()
+        for path in sorted(folder.glob("timing-*.lock")) if _is_own(folder) else ():
+            with contextlib.suppress(OSError):
+                if (holder := _read(_bytes_of(path))) and _is_alive(holder):
+                    found[path.stem.removeprefix("timing-")] = holder
     return found
+
+
+def _is_own(folder: Path) -> bool:
+    return folder.stat().st_uid == os.getuid()
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Return what a regular file holds; b"" for anything else, such as a pipe that would block."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        return file.read(_RECORD_BYTES) if is_file else b""
 
 
 class Lease:
@@ -204,7 +219,7 @@ def _holder_in(lock: int) -> Holder | None:
 def _read(data: bytes) -> Holder | None:
     try:
         return msgspec.json.decode(data, type=Holder)
-    except msgspec.MsgspecError:  # empty, or read while it is written
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # empty, or read while it is written
         return None
 
 
