@@ -11,7 +11,7 @@ The protocol is one JSON object a line, both ways, at most `LINE_BYTES` long. To
 the live view has changed.
 
 Any client may watch, one may steer: the first that gives an order, until it hands that over,
-another takes it over, or its connection ends.
+another takes it over, or its connection ends. While one steers, no other detaches the run.
 """
 
 from __future__ import annotations
@@ -225,20 +225,24 @@ class _Connections:
             if isinstance(plain, dict) and "ask" in plain:
                 return {"id": number, "refused": self._asked(plain["ask"], client)}
             command = command_from_json(plain)
-            if self._steers is None:
-                self._steers = client
-            elif self._steers != client:
-                why = Said(
-                    "process {n} steers this run: take it over with :take, or with ctl --take",
-                    n=self._steers[1],
-                )
+            if why := self._steered_by_another(client):
                 return {"id": number, "refused": why}
+            self._steers = client
             refused = self._run.send(command)
         except (msgspec.MsgspecError, BadCommand, StoreError, UnicodeDecodeError) as error:
             return {"id": number, "refused": one_line(str(error), 500)}
         except RecursionError:
             return {"id": number, "refused": "nested too deeply"}
         return {"id": number, "refused": refused.why if refused else None}
+
+    def _steered_by_another(self, client: tuple[asyncio.Task[None], int]) -> str:
+        """Return why a client may not steer, or ""."""
+        if self._steers is None or self._steers == client:
+            return ""
+        return Said(
+            "process {n} steers this run: take it over with :take, or with ctl --take",
+            n=self._steers[1],
+        )
 
     def _asked(self, ask: object, client: tuple[asyncio.Task[None], int]) -> str | None:
         match ask:
@@ -248,6 +252,8 @@ class _Connections:
                 if self._steers == client:
                     self._steers = None
             case "detach":
+                if why := self._steered_by_another(client):
+                    return why
                 if self._run.live.detach is None:
                     return "there is no terminal that this run could leave"
                 self._run.live.detach()
@@ -324,7 +330,8 @@ class Attached:
             raise made._lost(one_line(str(why), 300))
         if greeting.get("akg_tui") != PROTOCOL:
             raise made._lost("the process at work speaks another version; use the same one")
-        made.pid = int(greeting.get("pid") or 0)
+        pid = greeting.get("pid")
+        made.pid = pid if isinstance(pid, int) else 0
         return made
 
     def send(self, command: Command) -> Rejected | None:
@@ -437,7 +444,10 @@ def send_to_run(run: Path, command: Command, *, take: bool = False) -> None:
         raise Refused(refused.why)
 
 
-def ask_to_detach(run: Path) -> Rejected | None:
-    """Let a run at work leave its terminal; return the refusal, or None. Raises `NotAttached`."""
+def ask_to_detach(run: Path, *, take: bool = False) -> Rejected | None:
+    """Let a run at work leave its terminal; return the refusal, or None. Raises `NotAttached`.
+
+    With `take` also if another process steers it.
+    """
     with contextlib.closing(Attached.to(run)) as link:
-        return link.ask("detach")
+        return (link.ask("take") if take else None) or link.ask("detach")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.commands import PERSON_COMMANDS, BadCommand, command_from_json, command_to_json
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Policy
-from akg_tui.engine.attach import SOCKET, Attached, NotAttached, served
+from akg_tui.engine.attach import PROTOCOL, SOCKET, Attached, NotAttached, ask_to_detach, served
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.follower import Followed
 from tests.engine.runs import create, engine
@@ -123,6 +124,39 @@ async def test_a_replay_sends_nothing_and_one_at_rest_says_how_to_go_on(tmp_path
     following = asyncio.create_task(rest.run())
     await until(lambda: "akg-tui resume" in rest.live.activity)
     following.cancel()
+
+
+async def test_who_only_watches_may_not_detach_the_run(tmp_path: Path) -> None:
+    async with at_work(tmp_path / "task") as work:
+        left: list[bool] = []
+        work.live.detach = lambda: left.append(True)
+        path = Path(work.path)
+        steers = await asyncio.to_thread(Attached.to, path)
+        assert await asyncio.to_thread(steers.send, cmd.Hint("mine")) is None
+        refused = await asyncio.to_thread(ask_to_detach, path)
+        assert refused is not None
+        assert "steers this run" in refused.why
+        assert not left
+        assert await asyncio.to_thread(lambda: ask_to_detach(path, take=True)) is None
+        assert left
+        steers.close()
+
+
+@pytest.mark.parametrize("pid", ["x", [1], None])
+def test_a_greeting_with_a_bad_process_number_harms_nothing(tmp_path: Path, pid: object) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / SOCKET))
+        listening.listen()
+
+        def greet() -> None:
+            with listening.accept()[0] as link:
+                link.sendall(json.dumps({"akg_tui": PROTOCOL, "pid": pid}).encode() + b"\n")
+
+        with ThreadPoolExecutor() as threads:
+            threads.submit(greet)
+            link = Attached.to(tmp_path)
+        assert link.pid == 0
+        link.close()
 
 
 async def test_the_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
