@@ -145,6 +145,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self._work: asyncio.Task[None] | None = None
         self._opening: Worker[None] | None = None
         self._released = False
+        self._leaves_running = False
         self._trouble = ""
         self._deck: Deck | None = None
         self._runs: Runs | None = None
@@ -580,7 +581,7 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def action_leave(self) -> None:
         over = self._handle is None or self._handle.state.finished or self._trouble
-        if over or self._only_watched():
+        if over or self._leaves_running or self._only_watched():
             self._leave(True)
         elif not isinstance(self.screen, ModalScreen):
             from akg_tui.tui.screens.dialogs import Leave
@@ -592,11 +593,12 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def detach(self) -> None:
         """Leave the run, which goes on: in a detached engine, or where it is at work now."""
-        if self._handle is None or self._released:
+        if self._handle is None or self._released or self._leaves_running:
             return
         if self._handle.state.finished or self._trouble or self._only_watched():
             self._leave(True)
             return
+        self._leaves_running = True
         self.say(tr("the run leaves this terminal …"))
         self.run_worker(self._leave_running(), name=CLOSING)
 
@@ -607,6 +609,10 @@ class WorkbenchApp(GuardedApp, Inked):
         path = self._handle.path
         options = getattr(self._handle, "resume_options", ())
         await self._close()
+        if self._handle.state.finished:  # it ended before it could leave
+            self._leaves_running = False
+            self._leave(True)
+            return
         told = tr("the run goes on without this terminal: {key} watches and steers it",
                   key=way_to("runs.open"))  # fmt: skip
         try:
@@ -614,6 +620,7 @@ class WorkbenchApp(GuardedApp, Inked):
         except Unfit as error:
             told = tr("the run stopped here, and goes on nowhere: {why}", why=str(error))
             self._trouble = told
+        self._leaves_running = False
         if self._browse is not None:
             self._trouble = ""
             await self._back_to_runs()
@@ -623,6 +630,9 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def _leave(self, confirmed: bool | None) -> None:
         if not confirmed:
+            return
+        if self._leaves_running:  # the end of the app would end what starts the detached engine
+            self.say(tr("the run leaves this terminal …"))
             return
         if self._handle is not None:
             self.say(tr("closing the run …"))

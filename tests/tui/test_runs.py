@@ -292,6 +292,33 @@ async def test_leaving_a_run_says_so_while_it_takes_its_time(
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
 
 
+async def test_leaving_waits_until_the_run_has_left_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the app would end the process that starts the detached engine."""
+    gone = asyncio.Event()
+
+    async def slowly(path: Path, options: object) -> None:
+        await gone.wait()
+
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
+    monkeypatch.setattr(run_start, "detached", slowly)
+    create(tmp_path / "task", mode=Mode.STEP).close()
+    async with listed(tmp_path) as stage:
+        await stage.at("r")
+        await stage.press("r")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.shows("WAIT_STEP")
+        stage.app.detach()
+        await stage.until(lambda: stage.app.handle is None)
+        await stage.press("q")
+        assert isinstance(stage.app.screen, Deck), "no dialog asks, and nothing was closed"
+        await stage.shows("the run leaves this terminal …")
+        gone.set()
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.shows("the run goes on without this terminal")
+
+
 async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
     """All objects are frozen while the run is open. The mouse moves over a dialog: then Textual
     renders it in the app's own task.
