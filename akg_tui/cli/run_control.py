@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from akg_tui.store.run_list import RunSummary
 
 POLL_S = 0.1
+GRACE_S = 30.0  # a run that changes its process is at rest for a moment
 MOST_TOLD = 8  # candidates that a message names
 
 
@@ -121,12 +122,14 @@ def candidates(runs: list[Path]) -> str:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from akg_tui.core.sanitize import one_line
     from akg_tui.engine.detached import known_runs, registered
     from akg_tui.evaluate.targets.lease import held_leases
     from akg_tui.store.run_list import summarize_run
 
     now = time.time()
-    timing = {each.folder: device for device, each in held_leases().items()}
+    held = held_leases().items()
+    timing = {Path(each.folder).resolve(): device for device, each in held if each.folder}
     detached = {each.run: each for each in registered()}
     shown = 0
     for path in known_runs(arguments.folder):
@@ -136,7 +139,7 @@ def _list(arguments: argparse.Namespace) -> int:
             continue
         shown += 1
         host = noted.host if noted is not None and noted.elsewhere else ""
-        times_on = timing.get(str(path.absolute()), "")
+        times_on = timing.get(path.resolve(), "")
         if arguments.json:
             print_json("run", **_plain(run, now), host=host, times_on=times_on)
         else:
@@ -144,7 +147,7 @@ def _list(arguments: argparse.Namespace) -> int:
                 run.line(),
                 _idle(run, now),
                 f"detached on {host}" if host else "",
-                f"times on {times_on}" if times_on else "",
+                f"times on {one_line(times_on)}" if times_on else "",
             )
             print("  ".join(filter(None, lines)))
     if not shown and not arguments.json:
@@ -226,7 +229,7 @@ def _events(arguments: argparse.Namespace) -> int:
     path = target(arguments.run_folder)
     tail = JournalTail(path / JOURNAL)
     lines = JsonLines(sys.stdout, arguments.cursor)
-    seen, over = 0, False
+    seen, over, grace = 0, False, 0.0
     while True:
         at_work = holder(path) is not None  # looked at first: what it wrote before its end is read
         while tail.more():
@@ -243,7 +246,9 @@ def _events(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         if over or not arguments.follow:
             return EXIT_OK
-        if not at_work:
+        if at_work:
+            grace = time.monotonic() + GRACE_S
+        elif time.monotonic() >= grace:
             raise UsageError(f"{path}: {_at_rest(path)}", EXIT_NOBODY)
         time.sleep(POLL_S)
 
@@ -264,7 +269,8 @@ def _send(verb: str, arguments: argparse.Namespace) -> int:
     if run.pid is None:
         for noted in registered():
             if noted.elsewhere and noted.run == str(path.resolve()):
-                why = f"it was detached on {noted.host}: steer it there"
+                how = f"akg-tui resume {quote(str(path))} --detach"
+                why = f"it was detached on {noted.host}: steer it there, or go on here with: {how}"
                 raise UsageError(f"{path}: {why}", EXIT_NOBODY)
     try:
         if verb == "resume" and run.pid is None and not run.state.finished:
@@ -294,7 +300,7 @@ def _resume(path: Path, run: Followed, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(
             "ctl", verb="resume", run=str(path), cursor=run.state.seq,
-            pid=made.pid, socket=made.socket or None,
+            pid=made.pid or None, socket=made.socket or None,
         )  # fmt: skip
     return EXIT_OK
 
@@ -308,7 +314,7 @@ def _give(verb: str, run: Followed, arguments: argparse.Namespace) -> None:
     if run.pid is None and verb in ("step", "detach") and not run.state.finished:
         raise UsageError(f"{path}: {_at_rest(path)}", EXIT_NOBODY)
     if verb == "detach":
-        if (refused := ask_to_detach(path)) is not None:
+        if (refused := ask_to_detach(path, take=arguments.take)) is not None:
             raise Refused(refused.why)
         return
     command = _command(verb, run, " ".join(getattr(arguments, "text", ())), arguments)

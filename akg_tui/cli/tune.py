@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
+
+LOCKED_S = 5.0  # a command that `ctl` gives to a run at rest takes less
 
 
 def add_tune(add: Callable[..., Any]) -> None:
@@ -257,10 +260,33 @@ def _engine_options(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def _detach(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     """Make or open the run as far as its settings, and leave the work to a detached engine."""
-    with options_at_fault(arguments), contextlib.closing(open_run()) as run:
+    from akg_tui.core.sanitize import one_line
+
+    with options_at_fault(arguments), contextlib.closing(_unlocked(open_run)) as run:
         path = run.path
+        if over := run.state.finished:
+            how = "more rounds let it go on (see resume --help)"
+            raise UsageError(f"{path}: the run is over: {one_line(over)}; {how}")
     _tell_started(path, arguments)
     return EXIT_OK
+
+
+def _unlocked(open_run: Callable[[], RunFolder]) -> RunFolder:
+    """Open a run; wait while a process holds its lock that does not work on it, such as `ctl`."""
+    from akg_tui.engine.attach import Attached, NotAttached
+    from akg_tui.store.errors import RunLocked
+
+    until = time.monotonic() + LOCKED_S
+    while True:
+        try:
+            return open_run()
+        except RunLocked as error:
+            with contextlib.suppress(NotAttached):
+                Attached.to(error.folder).close()
+                raise  # an engine is at work on it
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.05)
 
 
 def _tell_started(path: Path, arguments: argparse.Namespace) -> None:
@@ -271,10 +297,11 @@ def _tell_started(path: Path, arguments: argparse.Namespace) -> None:
     except NotStarted as error:
         raise UsageError(f"{error}; the run is kept: {path}") from error
     if arguments.json:
-        print_json("detached", run=made.run, pid=made.pid, socket=made.socket or None)
+        print_json("detached", run=made.run, pid=made.pid or None, socket=made.socket or None)
         return
     print(made.run)
-    print(f"akg-tui: {_told_detached(made.pid, made.run)}", file=sys.stderr)
+    told = _told_detached(made.pid, made.run) if made.pid else "the run is over"
+    print(f"akg-tui: {told}", file=sys.stderr)
 
 
 def _told_detached(pid: int, run: str) -> str:
@@ -346,7 +373,7 @@ def _watch_headless(
         engine.live.detach = leave
         try:
             if arguments.json:
-                await run_as_json(engine, sys.stdout)
+                await run_as_json(engine, sys.stdout, left=lambda: leaves)
             elif arguments.plain:
                 await run_plain(engine, sys.stdout, sys.stdin, looks)
             else:
@@ -361,11 +388,12 @@ def _watch_headless(
             f"{error}; then go on with: akg-tui resume {quote(engine.path)}"
         ) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
-        if leaves:
+        if leaves and not engine.state.finished:
             _tell_started(Path(engine.path), arguments)
             return EXIT_OK
-        print(f"interrupted; go on with: akg-tui resume {quote(engine.path)}", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        if not leaves:
+            print(f"interrupted; go on with: akg-tui resume {quote(engine.path)}", file=sys.stderr)
+            return EXIT_INTERRUPTED
     if not engine.state.ok:
         print(f"akg-tui: {' '.join(engine.state.finished.split())}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -377,11 +405,11 @@ def _be_detached(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
     import asyncio
     import signal
 
-    from akg_tui.engine.detached import register
+    from akg_tui.engine.detached import register, withdraw
     from akg_tui.headless.watched_run import run_logged
     from akg_tui.store.errors import StoreError
 
-    engine = _open_engine(open_run, "cli", arguments)
+    engine = _open_engine(lambda: _unlocked(open_run), "cli", arguments)
     try:
         register(Path(engine.path))
     except StoreError as error:  # the run is found below its folder all the same
@@ -396,6 +424,8 @@ def _be_detached(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
         try:
             await run_logged(engine, sys.stdout)
         finally:
+            with contextlib.suppress(StoreError):
+                withdraw(Path(engine.path))
             await engine.close()
 
     try:

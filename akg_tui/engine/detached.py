@@ -39,7 +39,10 @@ class NotStarted(SaidError):
 
 
 class Started(Struct, frozen=True):
-    """A detached engine. `socket` is "" if its file system has no sockets, or if it has ended."""
+    """A detached engine. `socket` is "" if its file system has no sockets.
+
+    If it has ended because the run is over, `pid` is 0.
+    """
 
     run: str
     pid: int
@@ -86,27 +89,36 @@ def start(run: Path, options: Sequence[str] = ()) -> Started:
             last = file.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
             why = one_line(last.removeprefix("akg-tui: "), 1000)
             raise NotStarted(why or f"the engine ended with exit code {process.returncode}")
-    return Started(str(run), process.pid, "")
+    return Started(str(run), process.pid if process.returncode is None else 0, "")
 
 
 class Registered(Struct, frozen=True):
-    """A run that was detached, and the machine that it was detached on."""
+    """A run that was detached, and the machine of its engine; "" when the engine has ended."""
 
     run: str
     host: str
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it was detached on another machine, which shares the home folder."""
-        return self.host != socket.gethostname()
+        """Whether its engine is on another machine, which shares the home folder."""
+        return self.host not in ("", socket.gethostname())
 
 
 def register(run: Path) -> None:
     """Note a run that is detached now. Raises `StoreError` if the registry cannot be written."""
+    _note(run, socket.gethostname())
+
+
+def withdraw(run: Path) -> None:
+    """Note that the engine of a run ends: any machine may go on with it. Raises `StoreError`."""
+    _note(run, "")
+
+
+def _note(run: Path, host: str) -> None:
     path = str(run.resolve())
     folder = _folder()
     name = hashlib.sha256(path.encode()).hexdigest()[:16]
-    data = msgspec.json.encode(Registered(path, socket.gethostname()))
+    data = msgspec.json.encode(Registered(path, host))
     with writing(folder / name):
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(folder / name, data, alone=False)

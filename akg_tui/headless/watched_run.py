@@ -57,10 +57,11 @@ async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: 
         tick()
 
 
-async def run_as_json(handle: RunHandle, out: TextIO) -> None:
+async def run_as_json(handle: RunHandle, out: TextIO, left: Callable[[], bool]) -> None:
     """Run to the end, or until cancelled; write one JSON object a line on `out`, the summary last.
 
-    The summary of an interrupted run is not `ok`, and gives that as the reason.
+    The summary of an interrupted run is not `ok`, and gives that as the reason. A run
+    that is not over and that `left` this process, to go on in another, has no summary here.
     """
     stream = JsonLines(out)
     interrupted: dict[str, Any] = {}
@@ -71,7 +72,7 @@ async def run_as_json(handle: RunHandle, out: TextIO) -> None:
             interrupted = {"ok": False, "reason": "interrupted"}
         raise
     finally:
-        if handle.state.finished or handle.state.api_failure or interrupted:
+        if handle.state.finished or ((handle.state.api_failure or interrupted) and not left()):
             out.write(json.dumps({**summary_of(handle), **interrupted}) + "\n")
             out.flush()
 

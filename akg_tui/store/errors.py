@@ -79,6 +79,7 @@ class RunLocked(StoreError):
             path=folder,
             who=who,
         )
+        self.folder = folder
         self.pid = pid
 
 

@@ -17,17 +17,18 @@ from typing import Any
 
 import pytest
 
-from akg_tui.cli import main
+from akg_tui.cli import main, run_control, tune
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Task
-from akg_tui.engine import detached
+from akg_tui.engine import detached, run_service
 from akg_tui.engine.attach import Attached, NotAttached
-from akg_tui.engine.detached import known_runs, register, registered, unit
+from akg_tui.engine.detached import known_runs, register, registered, unit, withdraw
 from akg_tui.evaluate.targets.lease import Lease, claim
 from akg_tui.store.journal import read
 from akg_tui.store.lock import holder
+from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import RunSummary, read_state
 from akg_tui.view.run_rows import idle_told
 from benchmarks.lab.family import Family
@@ -36,7 +37,7 @@ from benchmarks.lab.replies import call
 from benchmarks.lab.server import Lab
 from tests.cli.fake_judged import COMMAND
 from tests.cli.test_served_model import KEY
-from tests.engine.runs import create, make_task
+from tests.engine.runs import create, engine, make_task
 from tests.tui.terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +84,17 @@ def to_auto(run: Path) -> None:
     link = Attached.to(run)
     assert link.send(cmd.SetMode(Mode.AUTO)) is None
     link.close()
+
+
+def tuned(run: Path) -> None:
+    """Work on a run at rest to its end, in this process."""
+
+    async def work() -> None:
+        working = engine(RunFolder.open(run))
+        await working.run()
+        await working.close()
+
+    asyncio.run(work())
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
@@ -132,6 +144,7 @@ def test_sigterm_leaves_a_resumable_run_and_resume_goes_on(
     assert pid is not None
     os.kill(pid, signal.SIGTERM)
     until(lambda: holder(run) is None)
+    assert [each.host for each in registered()] == [""], "any machine may go on with it"
     assert main(["ctl", "step", str(run)]) == 4
     again = told(capsys, "resume", run, "--detach")
     assert again["socket"] == f"{run}/attach.sock"
@@ -208,7 +221,9 @@ def test_the_registry_names_runs_of_anywhere_and_of_which_machine(
 ) -> None:
     away = tmp_path / "away"
     away.mkdir()
-    with Lease(claim(Task(op="x"), f"run {run.name}", run), time.sleep).held():
+    (tmp_path / "link").symlink_to(tmp_path / "task")
+    linked = tmp_path / "link" / run.relative_to(tmp_path / "task")
+    with Lease(claim(Task(op="x"), f"run {run.name}", linked), time.sleep).held():
         listed = told(capsys, "ctl", "list", away)
     assert (listed["path"], listed["times_on"]) == (str(run), "cpu")
     assert told(capsys, "ctl", "list", away)["times_on"] == ""
@@ -222,7 +237,11 @@ def test_the_registry_names_runs_of_anywhere_and_of_which_machine(
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "XDG_STATE_HOME"))
     assert main(["ctl", "pause", str(rest.path)]) == 4
-    assert "it was detached on other-machine: steer it there" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "it was detached on other-machine: steer it there" in error
+    assert f"akg-tui resume {rest.path} --detach" in error
+    withdraw(rest.path)
+    assert main(["ctl", "pause", str(rest.path)]) == 0
 
 
 def test_events_are_read_on_from_a_cursor_and_none_is_lost_while_viewers_come_and_go(
@@ -245,6 +264,28 @@ def test_events_are_read_on_from_a_cursor_and_none_is_lost_while_viewers_come_an
     assert [each["seq"] for each in events] == list(range(1, len(events) + 1))
     assert sum(each["type"] == "GateChanged" for each in events) == 20
     assert len(events) == len(read(run / "events.jsonl"))
+
+
+def test_following_goes_on_while_the_run_changes_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(tmp_path / "task", rounds=1)
+    looks: list[float] = []
+
+    def look(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 1:
+            made.close()
+        if len(looks) == 3:
+            tuned(made.path)
+
+    monkeypatch.setattr(time, "sleep", look)
+    assert main(["ctl", "events", str(made.path), "--follow"]) == 0
+    assert len(looks) == 3
+    made = create(tmp_path / "dies")
+    looks.clear()
+    monkeypatch.setattr(run_control, "GRACE_S", 0.0)
+    assert main(["ctl", "events", str(made.path), "--follow"]) == 4
 
 
 def test_a_dead_engine_is_told_in_one_line(run: Path, tmp_path: Path) -> None:
@@ -280,14 +321,36 @@ def test_a_run_that_waits_is_told_with_its_idle_time_and_a_clock_set_back_harms_
     assert idle_told(RunSummary(path="r", last_at=0.0, phase="EDIT"), 1e6) == "", "it is at rest"
 
 
-def test_an_engine_that_cannot_start_is_told_by_its_last_line(tmp_path: Path) -> None:
-    made = create(tmp_path / "task")
-    done = akg("resume", made.path, "--detach", cwd=tmp_path)
+def test_an_engine_that_cannot_start_is_told_by_its_last_line(run: Path, tmp_path: Path) -> None:
+    done = akg("resume", run, "--detach", cwd=tmp_path)
     assert done.returncode == 2
     assert "is at work on this run" in done.stderr
     with pytest.raises(detached.NotStarted, match="is at work on this run"):
-        detached.start(made.path)
+        detached.start(run)
+
+
+def test_a_run_that_a_command_holds_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(tmp_path / "task")
+    monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: made.close())
+    monkeypatch.setattr(tune, "_tell_started", lambda path, arguments: None)
+    assert main(["resume", str(made.path), "--detach"]) == 0
+
+
+def test_a_run_that_is_over_is_not_told_as_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = create(tmp_path / "task", rounds=1)
     made.close()
+    tuned(made.path)
+    assert main(["resume", str(made.path), "--detach", "--json"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{made.path}: the run is over: " in told.err
+    monkeypatch.setattr(detached, "COMMAND", ("true",))
+    assert detached.start(made.path).pid == 0
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> None:
