@@ -508,6 +508,18 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):  # the process has ended
                     os.sched_setaffinity(int(thread), cpus)
 
+    def spread(self, cpus: Sequence[int]) -> None:
+        """Pin the threads that the child keeps: the main one to one CPU, the others to the rest.
+
+        A lone thread stays free, because those that it starts in a call would share its CPU.
+        """
+        others = [int(each) for each in process_watch.threads(self.pid) if int(each) != self.pid]
+        if not others or len(cpus) < 2:
+            return
+        for thread, own in [(self.pid, cpus[:1]), *((each, cpus[1:]) for each in others)]:
+            with contextlib.suppress(ProcessLookupError):  # the thread has ended
+                os.sched_setaffinity(thread, own)
+
     def end(self) -> child_protocol.Ended:
         """Kill the child; return its exit status and output."""
         ended = self._zygote.end(self._number)
