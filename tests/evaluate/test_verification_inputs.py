@@ -539,7 +539,7 @@ def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
     found = evaluated(task, reference, kernel, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     notes = [each.note for each in found.errors if each.note]
-    late = [note for note in notes if note.startswith("no time left after")]
+    late = [note for note in notes if "no time left after" in note]
     # On a busy machine the clock on the wall may end the time first.
     assert late if works else not any("the reference's work" in note for note in late)
     # Every value is told of: tried, or not and why.
