@@ -36,7 +36,7 @@ from akg_tui.agent.tools.run_access import Caller, Host, RunAccess, SubagentRunn
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
-from akg_tui.core.task import Task
+from akg_tui.core.state import RunState
 from akg_tui.hashline.formats import KernelReader
 
 
@@ -170,7 +170,7 @@ class Context:
         said = f"{opening(run.state)}\n\n{news}" if now is not old else news
         said = "\n\n".join([said, *failures])
         if now is not old or run.state.phase in (Phase.WRITE, Phase.EDIT):
-            said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
+            said = f"{said}\n\n{_kernel(run.state, now, executor)}"
         now.say(said)
         return now, executor
 
@@ -187,14 +187,16 @@ class Context:
         return ""
 
 
-def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
+def _kernel(state: RunState, conversation: Conversation, executor: ToolExecutor) -> str:
     """Return the kernel's text for an edit, or a reference if a message already contains it."""
-    kernel = executor.kernel.files
+    task, kernel = state.task, executor.kernel.files
     sha = kernel.sha256
     if (revision := conversation.shown.get(sha)) is not None:
         executor.kernel.recall(revision)
         return kernel_again(task, revision, kernel)
-    if executor.kernel.resume():
+    # A kernel that was written whole was answered without its tags.
+    kept = state.best is not None and state.best.attempt > 0
+    if kept and executor.kernel.resume():
         return kernel_sent(task, kernel)
     conversation.shown[sha] = executor.kernel.revision
     return kernel_text(task, executor.kernel.show(), sha)

@@ -18,6 +18,7 @@ from benchmarks.lab.server import Request
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
 _AGAIN = re.compile(r"the one shown above with sha=(\w+)")
+_REVISION = re.compile(r"^@\S+ r(\d+) sha=", re.M)
 _LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$", re.M)
 
 
@@ -115,7 +116,10 @@ class Player:
             if re.search(direction.line, line):
                 changed = re.sub(direction.line, direction.to, line)
                 op = {"op": "replace", "from": anchor, "to": anchor, "lines": [changed]}
-                return call("edit_kernel", {"ops": [op], "note": direction.text}, call_id)
+                # The tags of two revisions can be equal.
+                rev = {"rev": int(seen[1])} if (seen := _REVISION.search(view)) else {}
+                sent = {"ops": [op], "note": direction.text, **rev}
+                return call("edit_kernel", sent, call_id)
         raise AssertionError(f"no line matches {direction.line} in\n{view}")
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from akg_tui.core import events as ev
-from akg_tui.core.phases import Phase
+from akg_tui.core.phases import WORKFLOWS, Phase, Workflow
 from akg_tui.core.sanitize import BadName
 from akg_tui.core.stopping.automation import CONDITION_PREFIX, REASON_PREFIX
 from akg_tui.core.task import Correctness
@@ -43,6 +43,8 @@ def sample(kind: Any) -> Any:
         return tuple(sample(each) for each in inner if each is not Ellipsis)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next(iter(kind))
+    if kind is Workflow:
+        return WORKFLOWS["write"]
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = typing.get_type_hints(kind)
         given = {f.name: sample(hints[f.name]) for f in msgspec.structs.fields(kind)}

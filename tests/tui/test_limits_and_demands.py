@@ -101,7 +101,7 @@ async def test_a_goal_on_a_metric_of_the_task_is_set_and_changed_by_name() -> No
         assert str(automation.goals[-1]) == "Mean R >= 0.8"
         await named(stage, "limits goal='Min R>=0.8'")
         assert "'Min R' is not measured, expected one of: speedup" in stage.text()
-        await stage.press("P", *["down"] * 7, "enter", "backspace", "backspace", *"9'", "enter")
+        await stage.press("P", *["down"] * 8, "enter", "backspace", "backspace", *"9'", "enter")
         automation = stage.handle.state.task.policy.automation
         assert automation is not None
         assert [str(goal) for goal in automation.goals] == ["Mean R >= 0.9"]

@@ -129,7 +129,7 @@ def altered(
     rng: torch.Generator,
     structures: Structures = (),
 ) -> list[object] | None:
-    """Return inputs that differ from `inputs` by a change; None if they would be equal.
+    """Return inputs that differ from `inputs` by a change; None if none of its values can.
 
     `drawn` returns fresh inputs.
     """
@@ -142,6 +142,8 @@ def altered(
     if isinstance(value, torch.Tensor):
         other = _other_elements(value, drawn()[argument], rng)
         if alteration is Alteration.ONE:
+            if not _is_inexact(value.dtype):
+                return None
             other = _outweighed(value, rng)
         elif alteration is not Alteration.CHANGED:
             if alteration is Alteration.PEAK:
