@@ -415,7 +415,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def told_by_message(self) -> str:
-        """What is waited for, or the message."""
+        """The sentence on the holder of the clock that it waits for, or else the message."""
         if self.waits_for:
             return Said("waits for the clock: {who}", who=self.waits_for)
         return self.message

@@ -249,7 +249,7 @@ SETTLE = Workflow(
 
 
 class StatedPhase(Struct, frozen=True, forbid_unknown_fields=True):
-    """A phase of a user's table; the fields are those of `Row`. Who works in it is given."""
+    """A phase of a user's table; the fields are those of `Row`, but the worker is fixed."""
 
     to: tuple[str, ...] = ()
     tools: Annotated[tuple[str, ...], Meta(max_length=64)] = ()

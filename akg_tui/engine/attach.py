@@ -49,7 +49,7 @@ STREAM_CHARS = 4_000
 
 Ask = Literal["take", "give", "detach"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
-"""What a client asks of the server itself: to steer in place of the client that does, to steer no
+"""Requests of a client to the server itself: to steer in place of the client that does, to steer no
 longer, or that the run goes on without the terminal that it is at work in.
 """
 
