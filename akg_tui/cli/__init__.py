@@ -19,6 +19,7 @@ VERBS = (
     *("list", "show", "events", "pause", "resume", "step", "stop", "hint", "answer", "approve"),
     *("reject", "limit", "undo", "detach"),
 )
+LEARN_VERBS = ("list", "show", "edit", "delete")
 # The modules and the commands that each declares, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
@@ -36,7 +37,8 @@ DECLARED = (
     ("rules", "add_trust_commands", ("trust list", "trust revoke")),
     ("report_and_usage", "add_usage", ("usage",)),
     ("hashline_files", "add_file_commands", ("view", "edit")),
-    ("knowledge", "add_knowledge", ("knowledge", "learn")),
+    ("knowledge", "add_knowledge", ("knowledge",)),
+    ("knowledge", "add_learn", ("learn", *(f"learn {verb}" for verb in LEARN_VERBS))),
     ("doctor", "add_doctor", ("doctor", "salvage")),
     ("doctor", "add_toolchain", ("toolchain add", "toolchain remove", "toolchain list")),
     ("appearance_options", "add_keys", ("keys",)),

@@ -21,11 +21,9 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT
-from akg_tui.core.sanitize import one_line, strip_to_line
+from akg_tui.core.sanitize import strip_to_line
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.summary import best_of
-from akg_tui.core.verdict import percent
-from akg_tui.knowledge import Page
 
 MAX_OF_A_STATE = 150  # the newest directions of each state
 MAX_REASON = 200
@@ -46,17 +44,20 @@ Short = Annotated[str, Meta(max_length=512)]
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 Ratio = Annotated[float, Meta(gt=0, le=MOST)]
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_ITEM_TEXT)]
+Reason = Annotated[str, Meta(max_length=MAX_REASON)]
 
 
 class BadMemory(ValueError):
     """A file that is no memory of a run; the message names the line and the fault."""
 
 
-class RunFacts(Struct, frozen=True, tag="run", forbid_unknown_fields=True):
+class RunFacts(Struct, frozen=True, tag="run", forbid_unknown_fields=True, omit_defaults=True):
     """The run: what it tuned, where, and how far it was when it was learned.
 
     `identity` tells runs of one name apart. `events` is the length of its journal, `reference`
     the digest of the reference, and `machine` names hardware and threads ("" if unknown).
+    `edited`: a person has changed the memory, and no later end of the run replaces it.
     """
 
     form: Literal[1]
@@ -72,6 +73,12 @@ class RunFacts(Struct, frozen=True, tag="run", forbid_unknown_fields=True):
     events: Count
     rounds: Count
     at: float
+    edited: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Of two memories of one run the one with the higher rank counts."""
+        return self.edited, self.events
 
 
 class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True):
@@ -79,8 +86,8 @@ class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True
 
     attempt: Count
     state: LessonState
-    text: Annotated[str, Meta(min_length=1, max_length=MAX_ITEM_TEXT)]
-    reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
+    text: Text
+    reason: Reason = ""
     gain: Interval | None = None
     over_seed: Ratio | None = None
 
@@ -210,46 +217,6 @@ def _is_sound(ratio: Interval) -> bool:
     return all(math.isfinite(v) and 0 < v <= MOST for v in values) and (
         ratio.low <= ratio.ratio <= ratio.high
     )
-
-
-def page_of(memory: RunMemory) -> Page:
-    """Return the memory of a run as a page, to be listed and searched like one.
-
-    All texts in it are untrusted, and must be made printable before they reach a screen.
-    """
-    facts, kernel = memory.facts, memory.kernel
-    counts = {
-        state: sum(found.state == state for found in memory.directions)
-        for state in _STATES.values()
-    }
-    told = ", ".join(f"{count} {state.lower()}" for state, count in counts.items() if count)
-    best = "no kernel was kept"
-    if kernel is not None:
-        ratio, how = kernel.over_seed, "measured" if kernel.measured else "provisional"
-        best = f"attempt {kernel.attempt} is {ratio} times its seed ({how})"
-    rows = [
-        f"op {facts.op}, {facts.dsl} on {facts.backend}; {facts.machine or 'machine unknown'}",
-        f"{facts.rounds} rounds by {facts.agent}: {told}; {facts.versions or 'versions unknown'}",
-        f"best: {best}" + (f", sha256 {kernel.sha256[:16]}" if kernel else ""),
-        "",
-        *(_row_of_page(found) for found in memory.directions),
-    ]
-    return Page(
-        id=f"run/{facts.run}" + f"-{facts.identity[:4]}",
-        title=f"{facts.op} ({facts.dsl}, {facts.backend}): {best}",
-        dsl=(facts.dsl,),
-        backend=(facts.backend,),
-        ops=tuple(sorted(op_class(facts.op))),
-        when=f"{facts.op} {facts.reference[:12]}",
-        summary=told,
-        body="\n".join(one_line(row) for row in rows),
-    )
-
-
-def _row_of_page(found: Direction) -> str:
-    gain = f" {percent(found.gain)}" if found.gain else ""
-    because = f" ({found.reason})" if found.reason and found.state != "KEPT" else ""
-    return f"- {found.state}{gain} attempt {found.attempt}: {found.text}{because}"
 
 
 def encode(memory: RunMemory) -> bytes:

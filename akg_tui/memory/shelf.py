@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
@@ -48,26 +48,77 @@ class Shelf:
         written, and what `kernel` raises.
         """
         found = learned(state, kernel)
-        if found is None:
-            return False
-        facts, data = found.facts, encode(found)
+        return found is not None and self.keep(found)
+
+    def keep(self, memory: RunMemory) -> bool:
+        """Keep the memory of a run, and remove those of this run of a lower rank.
+
+        Return False if one of a higher rank is there, or this one. Raises `RunFolderError`.
+        """
+        facts, data = memory.facts, encode(memory)
         digest = hashlib.sha256(data).hexdigest()[:16]
-        name = f"{facts.run}.{facts.identity}.{digest}.jsonl"
-        folder = self.folder / RUNS
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            older = {
-                path: known.facts.events
-                for path in folder.glob(f"*.{facts.identity}.*.jsonl")
-                if (known := _memory(path, [])) is not None
+        path = self.folder / RUNS / f"{facts.run}.{facts.identity}.{digest}.jsonl"
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            others = {
+                other: known.facts.rank
+                for other in self._of(facts.identity)
+                if (known := _memory(other, [])) is not None
             }
-            if max(older.values(), default=-1) > facts.events:
+            if max(others.values(), default=facts.rank) > facts.rank:
                 return False
-            written = replace_file(folder / name, data, alone=False)
-            for path, events in older.items():
-                if events < facts.events:
-                    path.unlink(missing_ok=True)
+            written = replace_file(path, data, alone=False)
+            for other, rank in others.items():
+                if rank < facts.rank:
+                    other.unlink(missing_ok=True)
         return written
+
+    def replace(self, memory: RunMemory, new: RunMemory) -> None:
+        """Keep a changed memory in place of `memory`. Raises `RunFolderError`."""
+        older = set(self._of(memory.facts.identity))
+        if self.keep(new):
+            with writing(self.folder / RUNS):
+                for path in older:
+                    path.unlink(missing_ok=True)
+
+    def forget(self, memory: RunMemory) -> None:
+        """Remove the memory of a run. Raises `RunFolderError`."""
+        with writing(self.folder / RUNS):
+            for path in self._of(memory.facts.identity):
+                path.unlink(missing_ok=True)
+
+    def _of(self, identity: str) -> Iterator[Path]:
+        return (self.folder / RUNS).glob(f"*.{identity}.*.jsonl")
+
+    def page_path(self, name: str) -> Path:
+        """Return the file of a page of the user. Raises `BadPage` for what can be no name."""
+        if not re.fullmatch(r"[\w-][\w.-]{0,127}", name):
+            raise BadPage(f"{name[:60]!r} can be no page's name: use letters, digits, _ - and .")
+        return self.folder / PAGES / f"{name}.md"
+
+    def page_text(self, path: Path) -> str:
+        """Return the text of a page of the user, "" if it is not there.
+
+        Raises `BadPage` for a file that is not UTF-8 text, and `OSError`.
+        """
+        try:
+            return _bytes(path, MAX_PAGE).decode()
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError as error:
+            raise BadPage(f"{path}: not UTF-8 text at byte {error.start}") from None
+
+    def keep_page(self, path: Path, text: str, source: Path) -> None:
+        """Write a page of the user; `source` names the text in a `BadPage`.
+
+        Raises `RunFolderError`, too.
+        """
+        if len(data := text.encode()) > MAX_PAGE:
+            raise BadPage(f"{source}: has more than {MAX_PAGE} bytes")
+        read_user_page(str(source), text)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, data, alone=False)
 
     def read(self) -> tuple[list[RunMemory], list[str]]:
         """Return the memory of each run, the newest run first, and a line for each file skipped."""
@@ -78,7 +129,7 @@ class Shelf:
             if memory is None:
                 continue
             known = found.get(memory.facts.identity)
-            if known is None or known.facts.events < memory.facts.events:
+            if known is None or known.facts.rank < memory.facts.rank:
                 found[memory.facts.identity] = memory
         return sorted(found.values(), key=lambda each: -each.facts.at), faults
 

@@ -1,4 +1,7 @@
-"""Runs whose fake judge takes the time of a kernel from its knobs, on a machine with a name."""
+"""Runs whose fake judge takes the time of a kernel from its knobs, on a machine with a name.
+
+Their kernel is one with five knobs, or that of a bundled sample.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.memory.shelf import Shelf
+from akg_tui.resources import sample
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import load_task
 from tests.engine import fake_judge
@@ -33,7 +37,9 @@ KERNEL = (
 
 
 class KnobJudge(fake_judge.FakeJudge):
-    """The best kernel has the knob number n at its choice number n; others cost 10 % a step."""
+    """The best kernel has the knob number n at its choice number n, where that many choices begin
+    again with the first; others cost 10 % a step.
+    """
 
     machine = "a Zen"
 
@@ -59,13 +65,23 @@ def _as_speed(kernel: str) -> str:
 def cost_of(kernel: str) -> float:
     cost = 1.0
     for number, knob in enumerate(find_knobs(kernel.split("\n"))):
-        cost *= 1.1 ** abs(CHOICES.index(knob.value) - number)
+        best = number % len(knob.choices)
+        cost *= 1.1 ** abs(knob.choices.index(knob.value) - best)
     return cost
 
 
-def create(folder: Path, *, rounds: int, name: str = "r", op: str = "speed") -> RunFolder:
+def create(
+    folder: Path, *, rounds: int, name: str = "r", op: str = "speed", size: int = 0
+) -> RunFolder:
+    """A run of the kernel with five knobs, or for another `op` of the sample of that name.
+
+    Another `size` is another reference of the operator.
+    """
     made = folder if folder.is_dir() else make_task(folder)
-    (made / "kernel.py").write_text(KERNEL)
+    kernel = KERNEL if op == "speed" else (sample(op) / "kernel.py").read_text()
+    (made / "kernel.py").write_text(kernel)
+    with (made / "reference.py").open("a") as reference:
+        reference.write(f"# size {size}\n" if size else "")
     task = Task(op=op, policy=Policy(max_rounds=rounds))
     return RunFolder.create(
         load_task(made), task=task, mode=Mode.AUTO, agent="sweep", version="0", clock=Clock(),
