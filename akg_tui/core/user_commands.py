@@ -132,10 +132,12 @@ def _hint(state: RunState, command: cmd.Hint, now: float) -> Made:
 def _stop(state: RunState, command: cmd.Stop, now: float) -> Made:
     if state.stop_reason:
         raise Refusal("the run is stopping already")
-    stops = ev.StopRequested(reason=command.reason)
+    events: list[ev.AnyEvent] = [ev.StopRequested(reason=command.reason)]
+    if state.paused:  # nothing is left to go on with
+        events.insert(0, ev.Unpaused())
     if state.running is not None and state.running.purpose in ev.COMPILED:
-        return ev.EvalInterrupted(attempt=state.running.attempt, reason=command.reason), stops
-    return stops
+        events.insert(0, ev.EvalInterrupted(state.running.attempt, reason=command.reason))
+    return tuple(events)
 
 
 def _leave_out_compile(state: RunState, command: cmd.LeaveOutCompile, now: float) -> Made:

@@ -265,7 +265,7 @@ class PlainStream:
             "step": lambda _: self._send(cmd.Step(), tr("one step is granted")),
             "stop": lambda _: self._send(
                 cmd.Stop(),
-                stop_told(self._handle.state, self._clock(), go_on="go", step="step"),
+                stop_told(self._handle.state, self._clock(), step="step"),
             ),
             "skip": lambda _: self._send(cmd.LeaveOutCompile(), tr("torch.compile is left out")),
             "new": lambda _: self._send(cmd.NewSession(), tr("a new session begins")),

@@ -190,7 +190,7 @@ class RunActions:
     def action_stop_run(self) -> None:
         if self._run() is not None:
             state, now = self._workbench.snapshot().state, self._workbench.wall_clock()
-            told = stop_told(state, now, go_on=way_to("run.pause"), step=way_to("run.step"))
+            told = stop_told(state, now, step=way_to("run.step"))
             self._workbench.steer(cmd.Stop(), told)
 
     def action_detach(self) -> None:

@@ -317,16 +317,14 @@ def _ending(state: RunState) -> str:
     return ""
 
 
-def stop_told(state: RunState, now: float, *, go_on: str, step: str) -> str:
-    """Return when a run ends that a person stops now; `go_on` and `step` are keys or words."""
-    effect = next_effect(replace(state, stop_reason="stopped"), now)
+def stop_told(state: RunState, now: float, *, step: str) -> str:
+    """Return when a run ends that a person stops now; `step` is a key or a word."""
+    effect = next_effect(replace(state, stop_reason="stopped", paused=False), now)
     if not isinstance(effect, Hold) or under_way(state):
         return tr("the run ends as soon as what is under way is done")
     match effect.overlay:
         case Overlay.WAIT_USER:
             return tr("the run ends after your answer to the card")
-        case Overlay.PAUSED:
-            return tr("the run is paused: {key} lets it end", key=go_on)
         case Overlay.WAIT_STEP:
             return tr("the run ends with the next step: {key}", key=step)
     return tr("the run ends as soon as what is under way is done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from akg_tui.agent.tools import scripts
 from akg_tui.agent.tools.scripts import NO_EVIDENCE
 from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate
 from akg_tui.core.task import Agent
 from akg_tui.evaluate.sandbox.protections import offered
@@ -91,6 +93,24 @@ async def test_a_script_compares_variants_and_what_it_printed_comes_back_however
         said = call.kept("result.json")["output"].splitlines()
         assert (said[0], said[3]) == ("True", "['short', 'long'] True")
         assert re.match(r"short: [\d.]+ us of CPU a call \(least [\d.]+\), [\d.]+ x long", said[1])
+
+
+async def test_what_a_script_printed_is_kept_when_a_person_ends_its_visit(tmp_path: Path) -> None:
+    async with calling(tmp_path, agent=Agent(allow_script=True)) as call:
+        call.note("a.sh", "echo first; echo odd >&2; echo > ready; sleep 1000")
+        os.mkfifo(call.run / "notes/ready")
+        given = {"script_path": "notes/a.sh", "working_dir": "notes"}
+        work = asyncio.create_task(call("execute_script", **given))
+        await asyncio.to_thread((call.run / "notes/ready").read_text)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        answered = call.engine.records[-1].event
+        assert isinstance(answered, ev.ToolAnswered)
+        assert (answered.status, answered.output) == ("error", "first\n")
+        assert answered.error_information == "execute_script was stopped\nodd"
+        assert not call.engine.state.open_calls
+        assert call.kept("output.txt").startswith("first\n")
 
 
 @everywhere

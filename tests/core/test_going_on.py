@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.effects import Measure
+from akg_tui.core.effects import Hold, Measure
 from akg_tui.core.fold import OutOfOrder
-from akg_tui.core.phases import Phase
+from akg_tui.core.phases import Overlay, Phase
 from akg_tui.core.stopping.limits import more_rounds
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Policy
@@ -65,6 +65,16 @@ def test_what_a_person_ended_goes_on_without_another_limit() -> None:
     run.must(go_on(run))
     run.until_agent()
     assert (run.state.phase, run.state.active) == (Phase.EDIT, "p1")
+
+
+def test_a_run_that_is_stopped_in_a_pause_ends_without_going_on() -> None:
+    run = planned("a", "b")
+    run.must(cmd.Pause())
+    assert run.next() == Hold(Overlay.PAUSED)
+    run.must(cmd.Stop())
+    run.until_agent()
+    assert run.state.finished == "stopped by the user"
+    assert not run.state.paused
 
 
 def test_a_kernel_whose_evaluations_were_lost_is_evaluated_again() -> None:

@@ -315,7 +315,7 @@ def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
     [
         (keeping, "the run ends after your answer to the card"),
         (evaluating, "the run ends as soon as what is under way is done"),
-        (lambda: paused(FakeHandle()), "the run is paused: space lets it end"),
+        (lambda: paused(FakeHandle()), "the run ends as soon as what is under way is done"),
         (
             lambda: FakeHandle(mode=Mode.STEP).to_phase(Phase.INIT),
             "the run ends with the next step",
@@ -326,7 +326,7 @@ def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
 )
 def test_a_stop_says_when_the_run_ends(handle: Callable[[], FakeHandle], told: str) -> None:
     run = handle()
-    assert told in stop_told(run.state, run.now, go_on="space", step="n")
+    assert told in stop_told(run.state, run.now, step="n")
 
 
 def paused(handle: FakeHandle) -> FakeHandle:

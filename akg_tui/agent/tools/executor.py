@@ -7,6 +7,7 @@ journal that cannot be written, and a cancellation.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import traceback
 from pathlib import Path
@@ -19,7 +20,7 @@ from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import Node, node_for
 from akg_tui.agent.tools.declaration import BadArguments, Tool, ToolContext, checked
 from akg_tui.agent.tools.file_access import FileAccess, Refused
-from akg_tui.agent.tools.processes import Captured, capture
+from akg_tui.agent.tools.processes import Captured, CutOff, capture
 from akg_tui.agent.tools.registry import TASK, allowed, offered, refused, specs_of, told_of
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess
@@ -82,7 +83,7 @@ class ToolExecutor:
         return known is not None and known.kind == "call_agent" and not use.fault
 
     async def execute(self, use: ToolUse) -> ToolResult:
-        """Run one call and journal the call and its answer."""
+        """Run one call and journal the call and its answer, also of a process that is stopped."""
         source = self._caller.source
         name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
         call = f"{source}/{call}" if source else call
@@ -109,6 +110,8 @@ class ToolExecutor:
             source=source,
         )
         self._run.send(cmd.Observe(answered))
+        if (work := asyncio.current_task()) is not None and work.cancelling():
+            raise asyncio.CancelledError
         return _as_told(answer, node)
 
     async def _run_tool(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
@@ -122,6 +125,9 @@ class ToolExecutor:
                     answer = await self._act(known, arguments, node)
             except (Refused, Unresolved, BadArguments) as fault:
                 answer = Answer.error(str(fault))
+            except CutOff as cut:
+                captured.add(cut.stderr)
+                answer = Answer.error(f"{name} was stopped", output=cut.stdout, foreign=True)
             except StoreError:
                 raise
             except Exception as broken:  # noqa: BLE001 - sent to the model and kept in the trace

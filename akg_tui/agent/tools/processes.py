@@ -36,6 +36,15 @@ class Finished(Struct, frozen=True):
     excess: str = ""
 
 
+class CutOff(asyncio.CancelledError):
+    """The wait for a process was cancelled; what it had printed by then is not lost."""
+
+    def __init__(self, stdout: str, stderr: str) -> None:
+        super().__init__()
+        self.stdout = stdout
+        self.stderr = stderr
+
+
 class Limits(Protocol):
     """Bounds on a process and its descendants (`akg_tui.evaluate.sandbox.process_watch`)."""
 
@@ -62,6 +71,8 @@ async def run_process(
     ------
     OSError
         If the process cannot be started.
+    CutOff
+        The caller was cancelled.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -80,12 +91,14 @@ async def run_process(
         asyncio.create_task(_collect(process.stderr, kept[1], limit)),
         asyncio.create_task(_feed(process, stdin)),
     ]
-    timed_out, excess = False, ""
+    timed_out, excess, cut = False, "", False
     try:
         async with asyncio.timeout(timeout_s):
             excess = await _watched(process, limits)
     except TimeoutError:
         timed_out = True
+    except asyncio.CancelledError:
+        cut = True
     finally:
         await asyncio.shield(_end(process))
         # A process that left the group may keep a pipe open: the wait for its output is bounded.
@@ -93,6 +106,8 @@ async def run_process(
         for task in late:
             task.cancel()
     stdout, stderr = (bytes(part).decode("utf-8", "replace") for part in kept)
+    if cut:
+        raise CutOff(stdout, stderr)
     code = process.returncode
     return Finished(-signal.SIGKILL if code is None else code, stdout, stderr, timed_out, excess)
 
