@@ -376,11 +376,13 @@ class Racer(Struct, frozen=True):
 class RaceOutcome(Struct, frozen=True):
     """The kernels of a race in the order in which they were given.
 
-    `noise` and `waited_s` are as in `Measurement`; `message` is why there was no race.
+    `noise` and `waited_s` are as in `Measurement`; `detectable` is the smallest gain that would be
+    seen between two of them, None if fewer were timed; `message` is why there was no race.
     """
 
     racers: tuple[Racer, ...] = ()
     noise: tuple[str, ...] = ()
+    detectable: float | None = None
     message: str = ""
     waited_s: float = 0.0
 

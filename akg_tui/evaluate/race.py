@@ -81,7 +81,8 @@ class Race:
                 if len(racing) == 1 or self._are_alike(racing) or spent:
                     break
         noise, waited_s = watch.disturbances([]), lease.waited_s - waited_s
-        return RaceOutcome(self._racers(), noise, waited_s=waited_s)
+        detectable = statistics.race_detectable([self._logs[at] for at in self._timed])
+        return RaceOutcome(self._racers(), noise, detectable, waited_s=waited_s)
 
     def _run_round(self, tracks: Sequence[Track], racing: Sequence[int]) -> None:
         """Time the kernels once, in each case; note the one that fails instead."""
@@ -116,12 +117,17 @@ class Race:
         behind = statistics.race_standing(logs, fastest)
         return all(each.mean + each.reach(statistics.RACE_ALPHA) < ALIKE for each in behind)
 
-    def _racers(self) -> tuple[Racer, ...]:
-        timed = [
+    @property
+    def _timed(self) -> list[int]:
+        """The kernels that have figures."""
+        return [
             at
             for at, logs in enumerate(self._logs)
             if at not in self._failed and len(logs) >= ROUNDS_LEAST
         ]
+
+    def _racers(self) -> tuple[Racer, ...]:
+        timed = self._timed
         numbers = statistics.race_groups([self._logs[at] for at in timed])
         groups = dict(zip(timed, numbers, strict=True))
         return tuple(self._racer(at, groups.get(at, 0)) for at in range(len(self.kernels)))

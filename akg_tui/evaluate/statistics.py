@@ -345,6 +345,23 @@ def race_groups(logs: Sequence[Sequence[float]]) -> list[int]:
     return groups
 
 
+def race_detectable(logs: Sequence[Sequence[float]]) -> float | None:
+    """Return the gain that a race would have seen between its fastest kernel and any of those that
+    stayed in it longest beside it; None without another. Each has at least two rounds.
+    """
+    if len(logs) < 2:
+        return None
+    fastest = min(range(len(logs)), key=lambda each: statistics.fmean(logs[each]))
+    best, others = logs[fastest], [each for at, each in enumerate(logs) if at != fastest]
+    rounds = max(map(len, others))
+    longest = (
+        [own - theirs for own, theirs in zip(each, best, strict=False)]
+        for each in others
+        if len(each) == rounds
+    )
+    return max(detectable_gain(each, RACE_ALPHA, 0.0) for each in longest)
+
+
 def is_open(log_ratios: Sequence[float], min_gain: float) -> bool:
     """Return whether the values do not exclude a worthwhile gain."""
     return excluded_gain(log_ratios) >= max(min_gain, WORTHWHILE)

@@ -14,7 +14,7 @@ from akg_tui.agent.tools.run_access import Draft, KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Roofline
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome, Roofline
 from akg_tui.core.phases import Gate, Phase, Verdict
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
@@ -168,7 +168,7 @@ async def test_an_edit_starts_from_a_note_or_an_attempt_by_the_tags_of_its_view(
         assert "1|" not in await caller.good("read_file", file_path=plain)
 
 
-async def test_on_a_busy_machine_trials_and_profiles_begin_with_how_busy_it_was(
+async def test_on_a_busy_machine_trials_profiles_and_sweeps_begin_with_how_busy_it_was(
     tmp_path: Path,
 ) -> None:
     async with calling(tmp_path) as caller:
@@ -188,6 +188,16 @@ async def test_on_a_busy_machine_trials_and_profiles_begin_with_how_busy_it_was(
         assert "copy rate" not in told  # a kernel far from it is bound by something else
         told = await caller.good("profile_kernel", trial=1, verify=True)
         assert told.startswith(f'{{"machine": "{line}"')
+        race = caller.engine._judge.race
+
+        async def raced(*given: Any, **how: Any) -> RaceOutcome:
+            noise = ("the kernels waited for a CPU 40 % of the time",)
+            return replace(await race(*given, **how), noise=noise, detectable=0.12)
+
+        caller.engine._judge.race = raced  # type: ignore[method-assign]
+        told = await caller.good("sweep_kernel", text=KERNEL)
+        line = "the machine was busy: the kernels waited for a CPU 40 % of the time; "
+        assert told.startswith(f"{line}the smallest gain that would be seen: 12.0%\nsweep 1 of p1")
 
 
 async def test_what_can_be_no_kernel_costs_no_trial(tmp_path: Path) -> None:

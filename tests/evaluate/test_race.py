@@ -74,6 +74,21 @@ def test_the_fastest_stays_in_the_race(deviation: float) -> None:
     assert lost <= 0.05 * 200
 
 
+def test_a_gain_that_a_race_says_it_would_see_is_seen() -> None:
+    rng, seen = random.Random(7), 0
+
+    def rows(gain: float) -> list[list[float]]:
+        means = [0.0, -math.log1p(gain)]
+        return [[mean + rng.gauss(0, 0.05) for _ in range(8)] for mean in means] + [[2.0, 2.1]]
+
+    told = sorted(statistics.race_detectable(rows(0.0)) or 0.0 for _ in range(201))[100]
+    for _ in range(200):
+        seen += statistics.race_groups(rows(told))[:2] == [2, 1]
+    assert 0.05 < told < 0.3
+    assert seen >= 0.9 * 200
+    assert statistics.race_detectable([[0.0, 0.0]]) is None
+
+
 def test_a_kernel_that_left_is_compared_over_its_own_rounds() -> None:
     rows = [[0.0, 0.1, 0.0, 0.1], [2.0, 2.1]]
     assert statistics.race_groups(rows) == [1, 2]

@@ -213,7 +213,7 @@ class _Sweep:
         self._most = most
         self._swept: list[Swept] = []
         self._ended = ""
-        self._noise: tuple[str, ...] = ()
+        self._busy = ""
         trials = -(-(most + 1) // SWEPT_A_TRIAL)
         self._until = time.monotonic() + trials * call.run.state.task.policy.trial_s
 
@@ -314,7 +314,7 @@ class _Sweep:
         if outcome.message:
             self._ended = f"the settings were not timed: {outcome.message}"
             return
-        self._noise = outcome.noise
+        self._busy = busy_line(outcome.noise, outcome.detectable)
         groups = dict(zip(first, (racer.group for racer in outcome.racers), strict=False))
         self._swept = [replace(each, group=groups.get(each.kernel, 0)) for each in self._swept]
         for (setting, kernel, found), racer in zip(
@@ -355,8 +355,8 @@ class _Sweep:
         rows = [head, *map(self._row, ranked)]
         if any(each.group for each in ranked):
             rows.insert(1, "settings of one group cannot be told apart")
-        if busy := busy_line(self._noise):
-            rows.insert(0, busy)
+        if self._busy:
+            rows.insert(0, self._busy)
         return [*rows, f"it ended early: {self._ended}"] if self._ended else rows
 
     def _row(self, one: Swept) -> str:
