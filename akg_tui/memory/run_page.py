@@ -44,11 +44,13 @@ def page_of(memory: RunMemory) -> Page:
     if kernel is not None:
         how = "measured" if kernel.measured else "provisional"
         best = f"attempt {kernel.attempt} is {kernel.over_seed} times its seed ({how})"
-    kept = [each for each in memory.directions if each.state == "KEPT" and each.gain]
+    gains = [
+        (each.gain, each.text) for each in memory.directions if each.state == "KEPT" and each.gain
+    ]
     told = [f"{len(memory.directions)} directions in {facts.rounds} rounds by {facts.agent}"]
-    if kept:
-        most = max(kept, key=lambda each: each.gain.low if each.gain else 0.0)
-        told.insert(0, f"{percent(most.gain)} by {json.dumps(most.text, ensure_ascii=False)}")
+    if gains:
+        gain, text = max(gains, key=lambda each: each[0].low)
+        told.insert(0, f"{percent(gain)} by {json.dumps(text, ensure_ascii=False)}")
     where = f"{facts.machine or 'machine unknown'}; {facts.versions or 'versions unknown'}"
     page = Page(
         id=f"run/{facts.run}-{facts.identity[:4]}",

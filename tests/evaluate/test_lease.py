@@ -181,11 +181,15 @@ def test_where_files_cannot_be_locked_there_is_no_lease(
     assert claim(Task(op="x"), "run 7") is None
 
 
-def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", ["forks the timed", "is timed"])
+def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(
+    tmp_path: Path, role: str
+) -> None:
     path = tmp_path / "timing.lock"
     command = [sys.executable, "-c", "input()"]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    with free(path, session=child.pid).held():
+    session, workers = (0, [child.pid]) if role == "is timed" else (child.pid, [])
+    with free(path, session=session).held(workers):
         left = path.read_bytes()
     killed = msgspec.json.decode(left, type=Holder)
     path.write_bytes(msgspec.json.encode(replace(killed, born=killed.born - 1)))
@@ -203,6 +207,7 @@ def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(tmp_path: 
     others = (
         replace(killed, numbered_by="before the machine started anew"),
         replace(killed, born=0, session=os.getsid(0), session_born=1),  # the number is used anew
+        replace(killed, born=0, session=0, workers={os.getpid(): 1}),
         replace(killed, born=0, session=0, what="another run of a longer name" * 9),
     )
     for other in others:
@@ -238,7 +243,7 @@ def test_the_lease_of_a_killed_eval_is_free_when_no_kernel_of_it_runs(
         while holder is None or held_leases().get("cpu") != holder:  # stopped within a slice
             if holder is not None:
                 os.kill(holder.pid, signal.SIGCONT)
-            while (holder := held_leases().get("cpu")) is None:
+            while (holder := held_leases().get("cpu")) is None or not holder.workers:
                 assert process.poll() is None
                 time.sleep(0.01)
             os.kill(holder.pid, signal.SIGSTOP)
@@ -248,6 +253,7 @@ def test_the_lease_of_a_killed_eval_is_free_when_no_kernel_of_it_runs(
         family = {holder.pid}
         for _ in range(9):
             family |= {pid for pid, (parent, _) in living.items() if parent in family}
+        assert len(holder.workers.keys() & family) >= 2
         process.kill()
         mine, killed = free(lease_of(Task(op="x"))), time.monotonic()
         with mine.held():

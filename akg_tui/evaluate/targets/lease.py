@@ -14,7 +14,7 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -46,11 +46,11 @@ class Claim(Struct, frozen=True):
 class Holder(Struct, frozen=True):
     """Who holds a lease, since when (seconds since 1970), and for what.
 
-    The process `pid`, and those that fork its kernels' processes, are at work for it: these are the
-    session that `session` leads (0: none). A kernel's process has a session of its own, and ends
-    with who forked it. What it has started itself may outlive both where it has no PID namespace.
-    `born` and `session_born` are the starts of the two in the machine's ticks, because another
-    process may get their numbers, and `numbered_by` tells where the numbers hold.
+    The process `pid`, those that fork its kernels' processes, and the kernels' processes that are
+    timed, are at work for it: the second are the session that `session` leads (0: none), the third
+    are `workers` by number. What a kernel has started itself may outlive them where it has no PID
+    namespace. `born`, `session_born` and the values of `workers` are their starts in the machine's
+    ticks, because another process may get their numbers, and `numbered_by` tells where these hold.
     """
 
     pid: int
@@ -61,6 +61,7 @@ class Holder(Struct, frozen=True):
     session: int = 0
     session_born: int = 0
     numbered_by: str = ""
+    workers: dict[int, int] = {}
 
 
 def lease_of(task: Task, number: int = 0) -> Path:
@@ -128,8 +129,11 @@ class Lease:
         self.waited_s = 0.0
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lease during the block, if its file can still be used."""
+    def held(self, workers: Iterable[int] = ()) -> Iterator[None]:
+        """Hold the lease during the block, if its file can still be used.
+
+        `workers` are the processes that are timed.
+        """
         with contextlib.ExitStack() as opened:
             lock = turn = None
             if self._claim is not None:
@@ -144,7 +148,7 @@ class Lease:
             opened.callback(os.ftruncate, lock, 0)
             with contextlib.suppress(OSError):  # a full disk: then nobody is told who times
                 os.ftruncate(lock, 0)  # a killed holder's record may be longer
-                os.pwrite(lock, _record(self._claim, self._session), 0)
+                os.pwrite(lock, _record(self._claim, self._session, workers), 0)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
 
@@ -197,7 +201,7 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _record(claim: Claim, session: int) -> bytes:
+def _record(claim: Claim, session: int, workers: Iterable[int]) -> bytes:
     pid = os.getpid()
     holder = Holder(
         pid=pid,
@@ -208,6 +212,7 @@ def _record(claim: Claim, session: int) -> bytes:
         session=session,
         session_born=_living_born(session),
         numbered_by=_numbered_by(),
+        workers={each: _born(each) for each in workers},
     )
     return msgspec.json.encode(holder)
 
@@ -232,7 +237,8 @@ def _is_gone(left: Holder | None) -> bool:
     """Return whether no process is left of a holder that did not take its record away."""
     if left is None or left.numbered_by != _numbered_by():
         return True
-    if _is_alive(left):
+    # A process that had ended when the record was written has no start.
+    if _is_alive(left) or any(born and _born(pid) == born for pid, born in left.workers.items()):
         return False
     if not left.session or _born(left.session) not in (0, left.session_born):
         return True
