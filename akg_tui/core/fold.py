@@ -752,7 +752,9 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
     ev.ApiFailed: lambda s, e, at: replace(s, api_wait=None, api_failure=e.reason),
     ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
-    ev.TimingQueued: lambda s, e, at: replace(s, queued=e.waits),
+    ev.TimingQueued: lambda s, e, at: replace(
+        s, queued=e.waits, worked_s=max(0.0, s.worked_s - e.before_s)
+    ),
     ev.MachineSlept: lambda s, e, at: s,
     ev.MachineDescribed: lambda s, e, at: replace(s, machine=e),
     ev.MemoryRecalled: lambda s, e, at: replace(s, memory=e),

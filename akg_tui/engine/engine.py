@@ -188,6 +188,9 @@ class Engine:
         self._reached = False
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
+        self._waited_s = self._journaled_wait_s = 0.0
+        """How long the evaluation under way has waited for the right to time, and what of it the
+        journal has."""
 
     def _clock(self) -> float:
         """Return the time, after a sleep of the machine since the last look was journaled.
@@ -203,11 +206,19 @@ class Engine:
     def _report(self, progress: Progress) -> None:
         """Show the progress of the judge, and journal its waits for the right to time."""
         self.live.report(progress)
-        self._queue(waits=progress.waits)
+        if progress.stage == "start":
+            self._journaled_wait_s = 0.0
+        self._waited_s = progress.waited_s
+        if progress.waits != self.state.queued:
+            self._queue(waits=progress.waits)
 
     def _queue(self, *, waits: bool) -> None:
-        if waits != self.state.queued:
-            self.send(cmd.Observe(ev.TimingQueued(waits=waits)))
+        """Journal whether the judge waits, and the waits that were too short to be told."""
+        ends = self.state.queued and not waits
+        before_s = 0.0 if ends else round(self._waited_s - self._journaled_wait_s, 3)
+        self._journaled_wait_s = self._waited_s
+        if ends or waits or before_s:
+            self.send(cmd.Observe(ev.TimingQueued(waits=waits, before_s=before_s)))
 
     def _other_model(self, name: str) -> ChatModel:
         """Return the model of this name, opened once, or the run's own if no other can be."""

@@ -414,6 +414,8 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.TimingQueued: lambda e: EventWords(
         Said("waits: another run times on the device")
         if e.waits
+        else Said("waited {time} for others on the device", time=formatting.short_time(e.before_s))
+        if e.before_s
         else Said("times again on the device"),
         "muted",
     ),

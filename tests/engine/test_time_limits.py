@@ -204,7 +204,9 @@ async def test_a_wait_for_the_right_to_time_is_no_work(tmp_path: Path) -> None:
 
     class Queued(FakeJudge):
         async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **how: Any) -> Any:
-            self.on_progress(Progress("time", waits_for="run x"))
+            self.on_progress(Progress("start"))
+            clock.now += 3  # until it is told
+            self.on_progress(Progress("time", waits_for="run x", waited_s=3.0))
             clock.now += NIGHT
             return await super().evaluate(kernel, incumbent, **how)
 
@@ -218,6 +220,29 @@ async def test_a_wait_for_the_right_to_time_is_no_work(tmp_path: Path) -> None:
     assert waits == [True, False] * (len(waits) // 2)
     assert len(waits) >= 6
     assert work.state.worked_s == 0.0
+    await work.close()
+
+
+async def test_waits_that_are_too_short_to_be_told_are_no_work(tmp_path: Path) -> None:
+    clock = Hand()
+
+    class Shared(FakeJudge):
+        async def evaluate(self, kernel: Kernel, incumbent: Kernel | None, **how: Any) -> Any:
+            found = await super().evaluate(kernel, incumbent, **how)
+            self.on_progress(Progress("start"))
+            for turn in range(1, 10):
+                clock.now += 1.0
+                self.on_progress(Progress("time", done=turn, waited_s=0.5 * turn))
+            return found
+
+    async def nothing() -> None:
+        return None
+
+    work = begun(tmp_path, clock, nothing, Shared, max_hours=1.0)
+    await work.run()
+    waits = told(work, ev.TimingQueued)
+    assert {(each.waits, each.before_s) for each in waits} == {(False, 4.5)}
+    assert work.state.worked_s == 4.5 * len(waits)
     await work.close()
 
 

@@ -157,7 +157,9 @@ class Lease:
         begun, told = time.monotonic(), False
         try:
             while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
-                if not told and time.monotonic() > begun + TOLD_S:
+                if not told and (now := time.monotonic()) > begun + TOLD_S:
+                    self.waited_s += now - begun
+                    begun = now
                     holder = _holder_in(lock)
                     self.tell(holder.what if holder else "another run")
                     told = True
