@@ -102,6 +102,43 @@ def test_an_evaluation_that_was_given_up_tells_the_stages_that_it_reached() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("stage", "steps", "told"),
+    [
+        ("reference", 0, r"given up in the reference"),
+        ("build", 0, r"given up in the build"),
+        ("verify", 2, r"(built in \d+ s, )?correct on 2 inputs, given up in verification"),
+        (
+            "time",
+            2,
+            r"(built in \d+ s, )?correct on \d+ inputs, about [\d.]+x by \d+ calls, "
+            r"given up in timing",
+        ),
+    ],
+)
+def test_a_time_out_in_each_stage_returns_what_was_reached(
+    zygote: Zygote, tmp_path: Path, stage: str, steps: int, told: str
+) -> None:
+    begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
+    shared = Evaluations(begin, tmp_path, zygote, offered())
+    digest = begin.sha256()
+    request = Evaluate(number=1, kernel=files_of(PLAIN, "kernel.py"), label="", task_sha256=digest)
+
+    def report(progress: Progress) -> None:
+        if progress.stage == stage and progress.done >= steps:
+            raise judge_process.GivenUp(300.0)
+
+    with pytest.raises(judge_process.GivenUp):
+        shared.run(request, report, time.monotonic())
+    found = shared.given_up(300.0)
+    shared.clean_up(keep=False)
+    assert re.fullmatch(f"{told} after 300 s", found.message), found.message
+    correct = stage == "time"
+    assert found.outcome is (Outcome.CORRECT if correct else Outcome.FAILED)
+    assert found.failure is (None if correct else FailureKind.TIMEOUT)
+    assert (found.candidate_ms is not None) == correct
+
+
 class Messages:
     """What an engine sent to a judge in this process, which answers it with what `does` returns."""
 
