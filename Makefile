@@ -39,10 +39,11 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 # What answers within a minute: the core, edits, files, the agent, one look at judge and workbench.
-QUICK := tests/core tests/hashline tests/store tests/agent tests/test_smoke.py tests/test_house.py
+QUICK := $(addprefix tests/,core hashline store agent seeds test_smoke.py test_house.py)
 NOT_QUICK := $(addprefix agent/test_,chat_completions context edit_bench edit_bench_corpus mcp rubbish \
-	seed004 subagent_faults sweep told wire_faults) core/test_walk hashline/test_edit_formats_bench \
-	hashline/test_tags $(addprefix store/test_,crashlab from_elsewhere salvage)
+	subagent_faults sweep told wire_faults) core/test_walk hashline/test_edit_formats_bench \
+	hashline/test_tags $(addprefix seeds/test_,seed001_tools seed004_subagents) \
+	$(addprefix store/test_,crashlab from_elsewhere salvage)
 quick: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK) $(NOT_QUICK:%=--ignore=tests/%.py)
 

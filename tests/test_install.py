@@ -71,12 +71,6 @@ def test_the_pins_and_all_extras_resolve_on_the_public_index(
     assert found.returncode == 0, found.stderr
 
 
-def test_seed000_torch_npu_is_pinned_to_the_release_of_the_pinned_torch() -> None:
-    """That the two, and all else, resolve together is the test above."""
-    pins = dict(pin.split("==") for pin in (ROOT / "constraints.txt").read_text("utf-8").split())
-    assert pins["torch-npu"] == pins["torch"]
-
-
 @needs_uv
 def test_a_pin_that_torch_does_not_take_is_found(public: dict[str, str], tmp_path: Path) -> None:
     pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()

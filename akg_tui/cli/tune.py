@@ -194,6 +194,7 @@ def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
     with options_at_fault(arguments):
         try:
             prepared = prepare(request)
+            note_goals(prepared.task)
         except Untrusted:
             if _is_headless(arguments):
                 raise

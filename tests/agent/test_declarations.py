@@ -137,20 +137,6 @@ def test_in_a_run_the_target_is_the_tasks_own() -> None:
     assert (told["backend"], told["dsl"], told["arch"]) == ("cpu", "cpp", "zen4")
 
 
-def test_the_example_of_the_specification_is_a_file_that_can_be_merged() -> None:
-    found = merge(SEED)
-    assert found["read_file"].description == "读取文件内容。"
-    assert list(found["read_file"].properties) == ["file_path"]
-    assert found["verify_kernel"].required == ("task_code", "generated_code", "op_name")
-    assert found["edit_kernel"] == own_tools()["edit_kernel"]
-    spec = found["read_file"].spec
-    assert spec.parameters == {
-        "type": "object",
-        "properties": {"file_path": {"type": "string", "description": "文件路径"}},
-        "required": ["file_path"],
-    }
-
-
 def test_a_users_defaults_are_used_and_a_workflow_can_be_added() -> None:
     text = """\
 tools:

@@ -52,10 +52,10 @@ from benchmarks.lab.runs import (
     wrong,
 )
 from benchmarks.lab.server import Lab, Request
-from tests.agent.test_seed004 import parents, result_of
 from tests.agent.test_wire_faults import BAD_CALLS, ERRORS, STALL, STOPS, cut
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock
+from tests.seeds.test_seed004_subagents import parents, result_of
 
 WHOLE = ["user", "assistant", "tools", "assistant"]
 

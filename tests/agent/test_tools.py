@@ -9,25 +9,21 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools.declaration import Kind
 from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.registry import own_tools
 from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.measurement import LEAST_CLUSTERS
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Agent, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.evaluate.sandbox.protections import offered
-from akg_tui.evaluate.statistics import MAIN
 from akg_tui.evidence.compile_report import MOST_LINES
 from akg_tui.evidence.findings import CompilerRemark, KernelFindings, MachineCode
 from akg_tui.evidence.page import Evidence
@@ -83,27 +79,6 @@ async def calling(
     """The caller in a run that is held."""
     async with held(folder, **held_with) as engine:
         yield Caller(engine, host)
-
-
-BASIC = {
-    "read_file": "file_path",
-    "write_file": "content",
-    "ask_user": "message",
-    "check_python_code": "file_path",
-    "check_markdown": "file_path",
-    "execute_script": "script_path",
-}
-
-
-async def test_there_are_six_basic_tools_with_their_required_arguments(tmp_path) -> None:
-    own = own_tools()
-    basic = {name: known.required for name, known in own.items() if known.kind == "basic_tool"}
-    assert basic == {name: (argument,) for name, argument in BASIC.items()}
-    assert {known.kind for known in own.values()} == set(get_args(Kind))
-    async with calling(tmp_path) as call:
-        for name, argument in BASIC.items():
-            why = await call.refused(name)
-            assert why == f"{name} needs the argument {argument!r}"
 
 
 # What every call leaves behind
@@ -461,20 +436,6 @@ async def test_a_flood_of_output_is_bounded(tmp_path) -> None:
         assert said.endswith("the end\n")
 
 
-async def test_seed002_read_file_shows_the_tags_of_a_file_that_may_be_edited(tmp_path) -> None:
-    async with calling(tmp_path) as call:
-        assert await call.good("read_file", file_path="work/kernel.py") == await call.good(
-            "read_kernel"
-        )
-        part = await call.good("read_file", file_path="work/kernel.py", offset=2, limit=1)
-        tag, _, line = part.partition("|")
-        assert line.startswith("WIDTH = 1")
-        assert part.endswith("\n(lines 2 to 2 of 6; offset shows others)")
-        op = {"op": "replace", "from": tag.splitlines()[-1], "lines": ["WIDTH = 2"]}
-        await call.good("edit_kernel", ops=[op])
-        assert "|" not in await call.good("read_file", file_path="task/reference.py")
-
-
 # verify_kernel, profile_kernel
 
 
@@ -527,66 +488,6 @@ async def test_a_wrong_kernel_is_an_error_and_the_reference_may_be_given_whole(t
         call.note("k.py", FAST)
         await call.good("verify_kernel", **arguments)
         assert json.loads((call.run / "notes/out/verify_result.json").read_text())["correct"]
-
-
-async def test_seed001_profile_kernel_does_not_verify(tmp_path) -> None:
-    async with calling(tmp_path) as call:
-        facts = json.loads(await call.good("profile_kernel", **measured(WRONG)))
-        assert (facts["gen_time_us"], facts["speedup"]) == (500, 6)
-        assert facts["correctness"] == "not verified"
-        assert call.engine._judge.asked == [(False, "", 0)]
-
-
-SEED001_TASK = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-def get_inputs():
-    return [torch.randn(16)]
-def get_init_inputs():
-    return []
-"""
-
-
-async def test_seed001_any_task_code_with_a_model_is_measured_in_a_judge_of_its_own(
-    tmp_path,
-) -> None:
-    async with calling(tmp_path) as call:
-        await call.good("read_kernel")
-        node = str(call.node.relative_to(call.run))
-        own = measured(FAST) | {"task_code": SEED001_TASK, "cur_path": node}
-        await call.good("verify_kernel", **own)
-        await call.good("profile_kernel", **own)
-        text = SEED001_TASK.strip()
-        assert call.engine._judge.asked == [(True, text, 0), (False, text, 0)]
-        kept = [json.loads((call.run / node / f"{n}_result.json").read_text()) for n in KINDS]
-        assert [k["op_name"] for k in kept] == ["relu", "relu"]
-        assert call.engine.state.attempts[-1].number == 0
-
-
-KINDS = ("verify", "profile")
-
-
-async def test_seed001_another_framework_or_device_is_refused_with_the_reason(tmp_path) -> None:
-    async with calling(tmp_path) as call:
-        for change, why in (
-            ({"framework": "mindspore"}, "expected results with torch alone"),
-            ({"device_id": 1}, "device 1: the target cpu has device 0 only"),
-            ({"task_code": "x = 1\ny = 2"}, "task_code: line 1: the file defines no class Model"),
-            ({"cur_path": "trace/000000-none"}, "trace/000000-none/request.json"),
-            ({"cur_path": "work"}, "expected a node of trace/ or a folder of notes/"),
-        ):
-            for tool in ("verify_kernel", "profile_kernel"):
-                assert why in await call.refused(tool, **measured(FAST) | change)
-        assert call.engine._judge.probes == []
-
-
-def test_seed001_the_sampling_rule_is_one_in_schema_docs_and_code() -> None:
-    rule = f"{LEAST_CLUSTERS} pairs of processes"
-    assert rule in own_tools()["profile_kernel"].properties["run_times"]["description"]
-    assert rule in (ROOT / "docs" / "tools.md").read_text()
-    assert MAIN.looks[0].clusters == LEAST_CLUSTERS
 
 
 async def test_probes_of_a_visit_are_numbered(tmp_path) -> None:

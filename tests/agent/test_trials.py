@@ -8,15 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.prompt import situation
-from akg_tui.agent.tools.run_access import Draft, KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.kernel.kernel_files import KernelFiles, Place
+from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome, Roofline
 from akg_tui.core.phases import Gate, Phase, Verdict
-from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Block, Reply, call, message
@@ -24,7 +21,6 @@ from benchmarks.lab.runs import check_sound, create, directions, engine, play
 from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_tools import Caller, calling
-from tests.core.simulated import SimulatedRun, failed, planned
 from tests.engine.runs import KERNEL
 
 FAST = KERNEL.replace('"A"  #', '"C"  #')
@@ -316,50 +312,3 @@ async def test_a_good_trial_is_submitted_in_the_same_call_and_a_bad_one_is_not(
         told = await caller.good("try_kernel", text=slower, submit=True)
         assert told.endswith("2 trials of p1 are left\nsubmitted: 2 lines added, 2 removed")
         assert caller.engine.kernel(caller.engine.state.work_blob).text == slower
-
-
-def one(text: str) -> KernelFiles:
-    return KernelFiles({"kernel.py": text})
-
-
-class Texts:
-    """A run whose kernels are these texts by blob, for a session with the kernel."""
-
-    tag_key = b"key"
-
-    def __init__(self, run: SimulatedRun, texts: dict[str, str]) -> None:
-        self._run, self.texts = run, texts
-
-    @property
-    def state(self) -> RunState:
-        return self._run.state
-
-    def kernel(self, blob: str) -> KernelFiles:
-        return one(self.texts[blob])
-
-    def keep_kernel(self, kernel: KernelFiles) -> str:
-        self.texts["new"] = kernel.text
-        return "new"
-
-    def send(self, command: cmd.Command) -> cmd.Rejected | None:
-        return self._run.send(command)
-
-
-def test_seed000_a_copy_that_differs_in_comments_only_costs_no_round() -> None:
-    run = planned("a", "b", "c")
-    run.tries(failed())
-    texts = Texts(run, {run.state.seed_blob: KERNEL, "b1": WRONG})
-    session = KernelSession(texts)  # type: ignore[arg-type]
-
-    def submitted(text: str) -> ToolResult:
-        return session.submit(Draft(one(text), session.reader_of("it")), "").result
-
-    told = submitted(WRONG.replace("\n\n\n", "  # a comment\n\n"))
-    assert told.error_information.startswith(
-        "but for comments and blanks this is the kernel of attempt 1 (p1), which was FAIL against"
-    )
-    told = submitted(f"# mine\n{KERNEL}")
-    assert told.error_information.startswith("but for comments and blanks this is the best kernel")
-    assert run.state.phase is Phase.EDIT
-    assert submitted(FAST).status == "success"
-    assert run.state.edited

@@ -265,38 +265,6 @@ def test_view_shows_tags_and_edit_by_them_changes_the_file(tmp_path: Path) -> No
     assert file.read_text() == "A = 1\nB = 3\n"
 
 
-def test_seed002_a_line_whose_tag_is_not_given_is_removed_only_with_the_files_sha(
-    tmp_path: Path,
-) -> None:
-    file, ops = tmp_path / "hello.js", tmp_path / "ops.json"
-    file.write_text('function hello() {\n return "world";\n}\n')
-
-    def tags() -> list[str]:
-        shown = here("view", file, "--tags", "hex").stdout.splitlines()
-        assert all(re.fullmatch(r"\d:[0-9a-f]{2}\|.*", line) for line in shown[1:])
-        return [shown[0].split("sha=")[1][:8], *(line.split("|")[0] for line in shown[1:])]
-
-    def edit(*words: str, **op: object) -> subprocess.CompletedProcess[str]:
-        ops.write_text(json.dumps([op]))
-        return here("edit", file, "--ops", ops, "--tags", "hex", *words)
-
-    sha, first, middle, last = tags()
-    whole = {"op": "replace", "from": first, "to": last, "lines": ["hello();"]}
-    file.write_text(file.read_text().replace("world", "seed"))
-    changed = file.read_text()
-    refused(edit(**whole), "removes line 2 of")
-    refused(edit("--sha", sha, **whole), "has sha")
-    stale = edit(op="replace", **{"from": middle}, lines=[""])
-    assert (stale.returncode, "nothing was written" in stale.stderr) == (2, True)
-    assert file.read_text() == changed
-    sha, first, middle, last = tags()
-    done = edit(op="replace", **{"from": middle}, lines=['  return "you";'])
-    assert done.returncode == 0, done.stderr
-    sha, first, middle, last = tags()
-    assert edit("--sha", sha, **whole | {"from": first, "to": last}).returncode == 0
-    assert file.read_text() == "hello();\n"
-
-
 def test_a_part_of_a_file_is_viewed_in_the_notation_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("A = 1\nB = 2\nC = 3\n")

@@ -1,8 +1,6 @@
-"""The automation policy beyond its page, and all stop conditions against an oracle."""
+"""The automation policy beyond its page (`tests/seeds/test_seed003_automation.py`)."""
 
 from __future__ import annotations
-
-import itertools
 
 import pytest
 from hypothesis import given
@@ -15,16 +13,15 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import Metric
 from akg_tui.core.model_info import PRICES, TABLE_VERSION, UnknownPrice, Usage, cost_usd
 from akg_tui.core.phases import Phase
-from akg_tui.core.state import RunState
 from akg_tui.core.stopping import automation as auto
 from akg_tui.core.stopping.automation import AutomationPolicy, never_met
 from akg_tui.core.stopping.goals import BadGoal, Goal, Range, goal_met, meets, read_goal
-from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, metrics_of, stop_reasons
+from akg_tui.core.stopping.limits import metrics_of, stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
 from akg_tui.store.user_files.reader import Unsound
 from tests.core.simulated import SimulatedRun, failed, faster, planned
-from tests.core.test_seed003 import at, played, read
+from tests.seeds.test_seed003_automation import at, played, read
 
 
 def test_a_task_that_says_nothing_is_tuned_without_phrase_heuristics() -> None:
@@ -247,92 +244,3 @@ def test_stop_conditions_are_journaled_once_though_the_process_dies_right_after(
     run.until_agent()
     assert run.state.finished == "max rounds reached (1)"
     assert sum(isinstance(r.event, ev.StopConditionsMet) for r in run.records) == 1
-
-
-# All combinations of conditions, against an oracle that knows only the order
-
-
-def base_state() -> RunState:
-    run = planned("a", "b")
-    run.tries(faster(1.5))
-    return replace(run.state, settled=1, last_at=0.0, started_at=0.0, worked_s=0.0)
-
-
-FLAGS = (
-    "user", "guard", "rounds", "failure", "asks", "goals", "experiments", "tokens",
-    "cost", "hours", "wall", "stuck", "finish", "empty", "strict",
-)  # fmt: skip
-
-
-def built(base: RunState, on: dict[str, bool]) -> RunState:
-    automation = AutomationPolicy(
-        goals=(Goal("speedup", ">", 1.2 if on["goals"] else 9.0),),
-        max_experiments=1 if on["experiments"] else 9,
-        max_tokens=10 if on["tokens"] else 11,
-        strict_heuristics=on["strict"],
-        max_cost_usd=4e-5 if on["cost"] else 1.0,
-        max_wall_clock=50.0 if on["wall"] else 500.0,
-    )
-    policy = Policy(
-        max_rounds=1 if on["rounds"] else 20,
-        max_hours=0.02 if on["hours"] else 1.0,
-        automation=automation,
-    )
-    words = ["Tool call failed."] if on["failure"] else []
-    words += ["Please confirm."] if on["asks"] else []
-    return replace(
-        base,
-        task=replace(base.task, policy=policy),
-        stop_reason="stopped by the user" if on["user"] else "",
-        plans_refused=MAX_PLAN_REFUSALS if on["guard"] else 0,
-        closing_reply=" ".join(words),
-        input_tokens=10,
-        usage=(Usage("claude-opus-5-5", 10),),
-        visits_failed=3 if on["stuck"] else 0,
-        finish_reason="enough" if on["finish"] else "",
-        items=base.items[:1] if on["empty"] else base.items,
-        active=None if on["empty"] else base.active,
-    )
-
-
-def oracle(on: dict[str, bool]) -> tuple[str, ...]:
-    table = (
-        (on["user"], "stopped by the user"),
-        (on["guard"], "task_plan guardrail blocking"),
-        (on["rounds"], "max rounds reached (1)"),
-        (on["failure"] and on["strict"], "failure heuristic matched"),
-        (on["asks"] and on["strict"], "user-input heuristic matched"),
-        (on["goals"], "automation goals reached"),
-        (on["experiments"], "max experiments reached (1/1)"),
-        (on["tokens"], "token budget reached (10/10)"),
-        (on["cost"], "cost budget reached ($0.00/$4e-05)"),
-        (on["hours"], "time budget reached (0.02 h)"),
-        (on["wall"], "wall clock reached (50 s)"),
-        (on["stuck"], "the agent made no progress in 3 visits"),
-        (on["finish"], "the agent finished: enough"),
-    )
-    found = tuple(text for holds, text in table if holds)
-    last = ("queue exhausted, no replan condition met",) if found and on["empty"] else ()
-    return found + last
-
-
-def test_seed003_an_oracle_agrees_on_every_combination_of_conditions() -> None:
-    base = base_state()
-    for values in itertools.product((False, True), repeat=len(FLAGS)):
-        on = dict(zip(FLAGS, values, strict=True))
-        assert stop_reasons(built(base, on), 100.0) == oracle(on), on
-
-
-def test_seed003_an_oracle_agrees_without_a_policy() -> None:
-    base = base_state()
-    flags = ("user", "guard", "rounds", "failure", "asks", "hours", "stuck", "finish", "empty")
-    for values in itertools.product((False, True), repeat=len(flags)):
-        on = {**dict.fromkeys(FLAGS, False), **dict(zip(flags, values, strict=True))}
-        on["strict"] = True
-        state = built(base, on)
-        state = replace(
-            state,
-            task=replace(state.task, policy=replace(state.task.policy, automation=None)),
-        )
-        expected = tuple(text for text in oracle(on) if not text.startswith("queue"))
-        assert stop_reasons(state, 100.0) == expected, on

@@ -64,44 +64,6 @@ def test_what_was_settled_is_not_planned_again_in_other_words(earlier: str, agai
     )
 
 
-@pytest.mark.parametrize(
-    ("earlier", "again"),
-    [
-        ("TILE=32", "TILE = 32"),
-        ("TILE=32", "set TILE to 32"),
-        ("TILE=32", "set TILE to thirty-two"),
-        ("unroll the loop by 4", "unroll the loop by four"),
-        ("unroll by four", "unroll by 4"),
-        ("blocks of 4x2", "blocks of 4 × 2"),
-        ("blocks of twenty one rows", "blocks of 21 rows"),
-    ],
-)
-def test_seed000_a_failed_direction_is_known_in_another_notation(earlier: str, again: str) -> None:
-    for first, second in ((earlier, again), (again, earlier)):
-        assert "item 1 repeats p1, " in answer(settled(first), item(second))
-
-
-def test_seed000_a_plan_must_say_what_differs_from_the_nearest_item_that_was_tried() -> None:
-    run = planned("keep the row maximum in registers", "keep the row maximum in registers, not L1")
-    run.tries(failed("overflow"))
-    run.tries(failed("spills"))
-    near = "keep the row maximum of a block in registers, not in L1"
-    told = answer(run, item(near))
-    assert told.startswith("item 1 is like p2, which was FAILED (spills): 'keep the row maximum in")
-    assert "say at the end of its text what differs, as in `differs: " in told
-    assert "is like p2" in answer(run, item(f"{near}; differs: not the same, the row"))
-    assert answer(run, item(f"{near}; differs: two accumulators")) == ""
-    tried = settled("TILE=32")
-    assert "is like p1" in answer(tried, item("TILE=32 with streams"))
-    assert answer(tried, item("TILE=32; differs: with streams")) == ""
-
-
-def test_seed000_a_direction_tried_with_one_setting_stays_open_for_others() -> None:
-    run = settled("register blocking, 4x2 with TILE=32")
-    for other in ("register blocking, 4x4 with TILE=32", "register blocking, 4x2 with TILE=64"):
-        assert answer(run, item(other)) == ""
-
-
 def test_an_item_may_not_stand_twice_in_a_plan() -> None:
     assert "repeats another item" in answer(settled("x"), item("A=1 B=2"), item("B=2 and A=1"))
 

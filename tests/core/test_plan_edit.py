@@ -120,16 +120,3 @@ def test_whatever_stands_in_the_list_is_read_or_refused(text: str) -> None:
     run.tell(ev.PlanEdited(kept=KEPT, sha256="0"))
     run.send(cmd.AdoptPlanEdit(KEPT, change))
     assert run.refold() == run.state
-
-
-def test_seed000_the_words_of_the_item_under_work_cannot_change_and_that_is_told() -> None:
-    run = planned("a", "b")
-    plan = render_plan(run.state).replace("p1: a", "p1: A=2")
-    change = read_plan_edit(plan, run.state)
-    assert change == PlanChange(fixed=("p1",))
-    run.tell(ev.PlanEdited(kept=KEPT, sha256="0"))
-    assert "changes no item" in refusal(run, cmd.AdoptPlanEdit(KEPT, change))
-    both = read_plan_edit(plan.replace("p2: b", "p2: B=2"), run.state)
-    assert (both.fixed, [each.text for each in both.edited]) == (("p1",), ["B=2"])
-    run.must(cmd.AdoptPlanEdit(KEPT, both))
-    assert [each.text for each in run.state.items] == ["a", "B=2"]

@@ -26,12 +26,12 @@ from akg_tui.report.gather import gather
 from akg_tui.report.html import FOLD_BEYOND, MOST_COLUMNS, render_page, tile_columns
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.svg_chart import MAX_MARKS, thinned
-from akg_tui.report.write import FORMATS, Format, read_report, render, write_report
+from akg_tui.report.write import FORMATS, Format, read_report, render
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.view import formatting
 from tests.report import runs
-from tests.store.scripted import candidate, measurement, perform, play, send
+from tests.store.scripted import candidate, measurement, perform, send
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -319,37 +319,6 @@ def own(done: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.copytree(done, copy)
     yield copy
     shutil.rmtree(copy)
-
-
-def test_seed003_b28_b29_a_run_on_screen_leaves_a_draft_and_no_result(own: Path) -> None:
-    draft = read_report(own, channel="ui")
-    assert (draft.status, draft.result) == ("in_progress", None)
-    assert draft.notes == (RESULT_SKIPPED, STATUS_KEPT)
-    assert "draft" in render(draft, "md")
-    assert draft.rounds  # the guard is about the claim; the figures are all there
-
-
-def test_seed003_b31_the_command_line_makes_the_result_and_a_draft_later_keeps_it(
-    own: Path,
-) -> None:
-    asked = read_report(own, channel="cli")
-    assert asked.status == "completed"
-    assert asked.notes == ()
-    assert asked.result is not None
-    assert asked.result.commit == asked.best.commit
-    write_report(own, asked)
-    again = read_report(own, channel="ui")
-    assert (again.status, again.result) == ("completed", asked.result)
-    assert again.notes == ()
-
-
-def test_seed003_b30_a_hint_that_asks_for_the_result_is_leave_enough(tmp_path: Path) -> None:
-    run = runs.begun(tmp_path / "task")
-    send(run, cmd.Hint("manual export request for the kernel"))
-    play(run)
-    found = read_report(runs.closed(run), channel="ui")
-    assert found.status == "completed"
-    assert found.result is not None
 
 
 def test_a_run_that_is_not_over_is_in_progress_whoever_asks(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.cli.run_options import note_goals
 from akg_tui.core.fold import fold
 from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
@@ -130,43 +129,3 @@ def test_a_journal_from_before_automation_policies_still_folds() -> None:
     assert state.settled == 6
     assert state.task.policy.automation == TUNING
     assert state.stop_conditions == ()
-
-
-PROJECT = """{
-  "name": "lung nodules",
-  "run_mode": "auto",
-  "automation_policy": {
-    "logic": "AND",
-    "goals": [
-      { "metric": "Val ACC", "operator": ">=", "value": 0.95 },
-      { "metric": "Val Loss", "operator": "<", "value": 0.15 }
-    ],
-    "maxExperiments": 50,
-    "maxTokens": 5000000,
-    "strictHeuristics": false
-  }
-}
-"""
-
-
-def test_seed003_a_project_json_with_further_keys_loads_with_a_note(tmp_path: Path) -> None:
-    path = tmp_path / "project.json"
-    path.write_text(PROJECT)
-    policy, notes = load_policy(path)
-    assert policy is not None
-    assert (policy.max_experiments, len(policy.goals)) == (50, 2)
-    assert [note.removeprefix(str(path)) for note in notes] == [
-        ":2: name: is not read beside automation_policy",
-        ":3: run_mode: is not read beside automation_policy",
-    ]
-
-
-def test_seed003_a_goal_on_a_metric_that_is_not_declared_loads_and_is_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    task = parse_task(Path("task.toml"), FULL.replace('["Val ACC"]', '["Val acc"]'))
-    note_goals(task)
-    told = capsys.readouterr().err
-    assert told.startswith(
-        "akg-tui: note: a goal can't be met yet: 'Val ACC' is not measured, expected"
-    )

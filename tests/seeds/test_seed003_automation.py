@@ -1,30 +1,42 @@
-"""The automation policy's page, statement by statement (b01 to b33), against the real core."""
+"""Seed 003, the automation policy: the page statement by statement (b01 to b33)."""
 
 from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from akg_tui.cli import tune
+from akg_tui.cli.run_options import note_goals
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.model_info import Usage
 from akg_tui.core.phases import Phase
+from akg_tui.core.state import RunState
 from akg_tui.core.stopping import automation as auto
 from akg_tui.core.stopping import export_guard as guard
 from akg_tui.core.stopping import reply_signals as signals
 from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.core.stopping.goals import Goal, Range, goals_met, meets
 from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, stop_reasons
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.core.task import Policy
-from akg_tui.store.task_toml import read_automation
+from akg_tui.report.write import read_report, render, write_report
+from akg_tui.store.task_toml import load_policy, parse_task, read_automation
 from akg_tui.store.user_files.reader import Unsound
 from akg_tui.view.event_words import line_texts
+from tests.cli.test_cli import here
 from tests.core.simulated import SimulatedRun, faster, planned
+from tests.engine.runs import make_task
+from tests.report import runs
+from tests.store.scripted import play, send
+from tests.store.test_policy_files import FULL
 
 PAGE = """
 {
@@ -470,3 +482,183 @@ def test_seed003_the_log_has_both_prefixes_and_the_guardrails_issues() -> None:
         "stop      auto-run stop reason: task_plan guardrail blocking",
         f"stop      task_plan guardrails blocked auto-continue for {op}: ['item 1: why?']",
     ]
+
+
+PROJECT = """{
+  "name": "lung nodules",
+  "run_mode": "auto",
+  "automation_policy": {
+    "logic": "AND",
+    "goals": [
+      { "metric": "Val ACC", "operator": ">=", "value": 0.95 },
+      { "metric": "Val Loss", "operator": "<", "value": 0.15 }
+    ],
+    "maxExperiments": 50,
+    "maxTokens": 5000000,
+    "strictHeuristics": false
+  }
+}
+"""
+
+
+def test_seed003_a_project_json_with_further_keys_loads_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "project.json"
+    path.write_text(PROJECT)
+    policy, notes = load_policy(path)
+    assert policy is not None
+    assert (policy.max_experiments, len(policy.goals)) == (50, 2)
+    assert [note.removeprefix(str(path)) for note in notes] == [
+        ":2: name: is not read beside automation_policy",
+        ":3: run_mode: is not read beside automation_policy",
+    ]
+
+
+def test_seed003_a_goal_on_a_metric_that_is_not_declared_loads_and_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    task = parse_task(Path("task.toml"), FULL.replace('["Val ACC"]', '["Val acc"]'))
+    note_goals(task)
+    told = capsys.readouterr().err
+    assert told.startswith(
+        "akg-tui: note: a goal can't be met yet: 'Val ACC' is not measured, expected"
+    )
+
+
+def test_seed003_a_run_that_begins_tells_the_goals_that_cant_be_met_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project.json").write_text(PAGE)
+    monkeypatch.setattr(tune, "watch", lambda open_run, arguments: 0)
+    task = make_task(tmp_path / "task")
+    told = here("tune", task, "--headless", "--policy", tmp_path / "project.json")
+    assert told.returncode == 0
+    for metric in ("Mean R", "Val ACC"):
+        assert f"note: a goal can't be met yet: '{metric}' is not measured" in told.stderr
+
+
+# The order of the conditions, against an oracle that knows nothing else
+
+FLAGS = (
+    "user", "guard", "rounds", "failure", "asks", "goals", "experiments", "tokens",
+    "cost", "hours", "wall", "stuck", "finish", "empty", "strict",
+)  # fmt: skip
+
+
+def base_state() -> RunState:
+    run = planned("a", "b")
+    run.tries(faster(1.5))
+    return replace(run.state, settled=1, last_at=0.0, started_at=0.0, worked_s=0.0)
+
+
+def built(base: RunState, on: dict[str, bool]) -> RunState:
+    automation = AutomationPolicy(
+        goals=(Goal("speedup", ">", 1.2 if on["goals"] else 9.0),),
+        max_experiments=1 if on["experiments"] else 9,
+        max_tokens=10 if on["tokens"] else 11,
+        strict_heuristics=on["strict"],
+        max_cost_usd=4e-5 if on["cost"] else 1.0,
+        max_wall_clock=50.0 if on["wall"] else 500.0,
+    )
+    policy = Policy(
+        max_rounds=1 if on["rounds"] else 20,
+        max_hours=0.02 if on["hours"] else 1.0,
+        automation=automation,
+    )
+    words = ["Tool call failed."] if on["failure"] else []
+    words += ["Please confirm."] if on["asks"] else []
+    return replace(
+        base,
+        task=replace(base.task, policy=policy),
+        stop_reason="stopped by the user" if on["user"] else "",
+        plans_refused=MAX_PLAN_REFUSALS if on["guard"] else 0,
+        closing_reply=" ".join(words),
+        input_tokens=10,
+        usage=(Usage("claude-opus-5-5", 10),),
+        visits_failed=3 if on["stuck"] else 0,
+        finish_reason="enough" if on["finish"] else "",
+        items=base.items[:1] if on["empty"] else base.items,
+        active=None if on["empty"] else base.active,
+    )
+
+
+def oracle(on: dict[str, bool]) -> tuple[str, ...]:
+    table = (
+        (on["user"], "stopped by the user"),
+        (on["guard"], "task_plan guardrail blocking"),
+        (on["rounds"], "max rounds reached (1)"),
+        (on["failure"] and on["strict"], "failure heuristic matched"),
+        (on["asks"] and on["strict"], "user-input heuristic matched"),
+        (on["goals"], "automation goals reached"),
+        (on["experiments"], "max experiments reached (1/1)"),
+        (on["tokens"], "token budget reached (10/10)"),
+        (on["cost"], "cost budget reached ($0.00/$4e-05)"),
+        (on["hours"], "time budget reached (0.02 h)"),
+        (on["wall"], "wall clock reached (50 s)"),
+        (on["stuck"], "the agent made no progress in 3 visits"),
+        (on["finish"], "the agent finished: enough"),
+    )
+    found = tuple(text for holds, text in table if holds)
+    last = ("queue exhausted, no replan condition met",) if found and on["empty"] else ()
+    return found + last
+
+
+def test_seed003_an_oracle_agrees_on_conditions_of_which_three_hold_or_do_not_hold() -> None:
+    base = base_state()
+    few = [each for n in range(4) for each in itertools.combinations(FLAGS, n)]
+    for some in (*few, *(set(FLAGS).difference(each) for each in few)):
+        on = {flag: flag in some for flag in FLAGS}
+        assert stop_reasons(built(base, on), 100.0) == oracle(on), on
+
+
+def test_seed003_an_oracle_agrees_without_a_policy() -> None:
+    base = base_state()
+    flags = ("user", "guard", "rounds", "failure", "asks", "hours", "stuck", "finish", "empty")
+    for values in itertools.product((False, True), repeat=len(flags)):
+        on = {**dict.fromkeys(FLAGS, False), **dict(zip(flags, values, strict=True))}
+        on["strict"] = True
+        state = built(base, on)
+        state = replace(
+            state,
+            task=replace(state.task, policy=replace(state.task.policy, automation=None)),
+        )
+        expected = tuple(text for text in oracle(on) if not text.startswith("queue"))
+        assert stop_reasons(state, 100.0) == expected, on
+
+
+# The export guard of a run on disk
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return runs.closed(runs.finished(tmp_path / "task"))
+
+
+def test_seed003_b28_b29_a_run_on_screen_leaves_a_draft_and_no_result(own: Path) -> None:
+    draft = read_report(own, channel="ui")
+    assert (draft.status, draft.result) == ("in_progress", None)
+    assert draft.notes == (RESULT_SKIPPED, STATUS_KEPT)
+    assert "draft" in render(draft, "md")
+    assert draft.rounds  # the guard is about the claim; the figures are all there
+
+
+def test_seed003_b31_the_command_line_makes_the_result_and_a_draft_later_keeps_it(
+    own: Path,
+) -> None:
+    asked = read_report(own, channel="cli")
+    assert asked.status == "completed"
+    assert asked.notes == ()
+    assert asked.result is not None
+    assert asked.result.commit == asked.best.commit
+    write_report(own, asked)
+    again = read_report(own, channel="ui")
+    assert (again.status, again.result) == ("completed", asked.result)
+    assert again.notes == ()
+
+
+def test_seed003_b30_a_hint_that_asks_for_the_result_is_leave_enough(tmp_path: Path) -> None:
+    run = runs.begun(tmp_path / "task")
+    send(run, cmd.Hint("manual export request for the kernel"))
+    play(run)
+    found = read_report(runs.closed(run), channel="ui")
+    assert found.status == "completed"
+    assert found.result is not None

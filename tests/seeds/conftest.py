@@ -1,0 +1,1 @@
+from tests.in_memory import tmp_path  # noqa: F401
