@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
-from akg_tui.cli import main
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.phases import Verdict
-from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.verdict import is_proved
@@ -29,15 +24,13 @@ from akg_tui.report.html import render_page
 from akg_tui.report.markdown import render_markdown
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
-from akg_tui.store.run_list import summarize_run, summary_of
+from akg_tui.store.run_list import summary_of
 from akg_tui.store.task_folder import load_task
 from akg_tui.view.attempt_rows import AttemptRows
 from akg_tui.view.comparison import side_of
-from akg_tui.view.plan_rows import plan_view
-from akg_tui.view.run_chart import AttemptSeries
 from akg_tui.view.run_rows import row_of, run_details
 from akg_tui.view.spans import plain
-from akg_tui.view.status import header, sparkline, status
+from akg_tui.view.status import header, status
 from tests.in_memory import tmp_path  # noqa: F401
 from tests.store.scripted import create_run, make_task, measurement, perform, recover, send
 
@@ -79,114 +72,6 @@ def step(run: RunFolder, effect: fx.Effect) -> None:
     return None
 
 
-def expected(state: RunState) -> tuple[list[float], str] | None:
-    """The ratios over seed, eager and compile that are known, and what they are called."""
-    if state.best is None:
-        return None
-    kept = [a for a in state.attempts if a.number and a.verdict is Verdict.KEEP]
-    over_seed = 1.0
-    for attempt in kept:
-        assert attempt.measurement.ratio is not None
-        over_seed *= attempt.measurement.ratio.ratio
-    over_seed = FINAL if state.final else over_seed
-    over = [over_seed, FINAL_OVER_EAGER if state.final_eager else over_seed * SEED_OVER_EAGER]
-    if state.compiled:
-        over.append(over[1] / compiled_over_eager(state))
-    return over, "measured afresh" if state.final else "so far" if kept else ""
-
-
-def compiled_over_eager(state: RunState) -> float:
-    return AUTOTUNED_OVER_EAGER if state.autotuned else COMPILE_OVER_EAGER
-
-
-def texts(state: RunState, kernel: str) -> dict[str, str]:
-    """Every surface that tells all ratios of the best, from the state alone."""
-    best = state.best
-    told = expected(state)
-    assert best is not None
-    assert told is not None
-    attempt = state.attempts[best.attempt]
-    rows = {
-        "header": plain(header(state, state.last_at, 200)),
-        "side of a comparison": "\n".join(
-            plain(row)
-            for row in side_of(state, attempt, lambda _: KernelFiles({"kernel.py": kernel})).about
-        ),
-    }
-    table = AttemptRows(state, 160)
-    row = next(n for n in range(1, len(table)) if table.attempt(n) == attempt)
-    over_eager = told[0][1]
-    sign = "~" if told[1] == "so far" else ""
-    assert f" {sign}{over_eager:.2f}× " in plain(table[row])
-    if attempt.item:
-        view = plan_view(state, 120, 60, {attempt.item})
-        rows["plan"] = "\n".join(plain(row) for row in view.rows)
-    if state.finished:
-        rows["status"] = plain(status(state, "", None, state.last_at, 200))
-    return rows
-
-
-def of_the_folder(run: RunFolder) -> dict[str, str]:
-    """Every surface that tells all ratios of the best, read from the run's folder."""
-    summary = summarize_run(run.path)
-    listed = ListedRun(run.path, run.path.name, 0, run.state.last_at, summary)
-    report = gather(RunAtRest(run.path), may_export=True)
-    return {
-        "run list": summary.line().replace("x ", "× "),
-        "run details": "\n".join(plain(r) for r in run_details(listed, run.state.last_at, 200)),
-        "closing lines": "\n".join(
-            closing_lines(Told(run.state, str(run.path)))  # type: ignore[arg-type]
-        ).replace("x ", "× "),
-        "report.md": render_markdown(report),
-    }
-
-
-def test_all_surfaces_tell_the_same_best_at_every_moment_of_a_run(
-    tmp_path: Path,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    folder = load_task(make_task_with_baselines(tmp_path / "task"))
-    run = create_run(folder, rounds=5)
-    recover(run)
-    moments: set[str] = set()
-    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
-        step(run, effect)
-        state = run.state
-        told = expected(state)
-        if told is None:
-            continue
-        over, called = told
-        moments.add(called)
-        names = ("seed", "eager", "compile")
-        named = [f"{r:.2f}× {name}" for r, name in zip(over, names, strict=False)]
-        ratios = " · ".join(named if called else named[1:])
-        shown = texts(state, "")
-        if isinstance(effect, fx.Commit | fx.CommitSeed | fx.Measure) or state.finished:
-            shown |= of_the_folder(run)
-        assert {name: text for name, text in shown.items() if ratios not in text} == {}
-        if called == "measured afresh":
-            stale = f"{1.5**2:.2f}"
-            assert {name: text for name, text in shown.items() if f"{stale}×" in text} == {}
-        for name in ("header", "run list", "run details"):
-            assert ("so far" in shown.get(name, called)) == (called == "so far"), name
-        told = re.escape(f"{over[0]:.3f}")
-        assert re.search(
-            rf"^best_over_seed: {told}( \(provisional: .*\))?$", render_plan(state), re.M
-        )
-        line = plain(sparkline(state, 100))
-        assert f"→ {over[0]:.2f}×" in line or state.next_attempt == 1
-        series = AttemptSeries()
-        series.read(state)
-        plot = series.plot(state, None)
-        assert plot.steps[-1][1] == pytest.approx(over[0])
-        assert [each.value for each in plot.references] == pytest.approx(
-            [1 / SEED_OVER_EAGER, compiled_over_eager(state) / SEED_OVER_EAGER][: len(over) - 1]
-        )
-    assert moments == {"", "so far", "measured afresh"}
-    run.close()
-    check_outputs(run.path, capsys)
-
-
 def make_task_with_baselines(folder: Path) -> Path:
     made = make_task(folder)
     toml = made.path / "task.toml"
@@ -196,34 +81,6 @@ def make_task_with_baselines(folder: Path) -> Path:
         )
     )
     return made.path
-
-
-def check_outputs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands tell it too, as JSON and as a report."""
-    over = [FINAL, FINAL_OVER_EAGER, FINAL_OVER_EAGER / AUTOTUNED_OVER_EAGER]
-    assert main(["show", str(run), "--json"]) == 0
-    assert main(["runs", str(run), "--json"]) == 0
-    show, runs = map(json.loads, capsys.readouterr().out.splitlines())
-    report = gather(RunAtRest(run), may_export=True)
-    assert show["best"] == runs["best"]
-    assert show["best"]["fresh"]
-    assert report.figures.best is not None
-    for found in (
-        [show["best"][name]["ratio"] for name in ("over_seed", "over_eager", "over_compile")],
-        [over.ratio for _, over in report.figures.best.named],
-    ):
-        assert found == pytest.approx(over)
-    assert runs["over_seed"] == runs["climb"][-1] == pytest.approx(FINAL)
-    page = render_page(report)
-    for ratio in over:
-        assert f"<b>{ratio:.2f}×</b>" in page
-    listed = ListedRun(run, run.name, 0, 0.0, summarize_run(run))
-    row = plain(row_of(listed, 0.0, 120))
-    assert f"{over[0]:.2f}×" in row
-    assert f"{over[1]:.2f}×" in row
-    best = summarize_run(run).best
-    assert best is not None
-    assert replace(best, fresh=False).provisional
 
 
 def test_a_ratio_that_is_not_proved_is_marked_on_every_surface_and_the_proved_one_leads(

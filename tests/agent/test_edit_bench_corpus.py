@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
 from akg_tui.cli import main
 from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import Refusal
-from benchmarks.edit_formats import languages
 from benchmarks.edit_formats.languages import language_of, parses, same_code
 from benchmarks.edit_formats.mutations import KINDS, OPTIONAL_CHAINING, mutations, planted
 from benchmarks.edit_formats.whole_file import ALL_FORMATS, WRITE, open_any
-from benchmarks.edit_formats.writers import CALLS
 from benchmarks.edit_models.checks import check_task, unsound
 from benchmarks.edit_models.code_base import BadCorpus, Drawn, draw_from
-from benchmarks.edit_models.results import BadResults, Results, Setting
-from benchmarks.edit_models.runner import table
-from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.session import run_session
 from benchmarks.edit_models.tasks import EditTask, task_of
-from benchmarks.lab.repairer import Repairer
-from benchmarks.lab.replies import Reply
-from benchmarks.lab.runs import KEY
-from benchmarks.lab.server import Lab, Request
 
 PYTHON = """\
 def weigh_{n}(rows, limit=3, fast=True):
@@ -241,20 +230,6 @@ def test_a_folder_that_gives_few_tasks_or_none_is_told(
     assert "faults tried and left out: 1\n" in printed.out
 
 
-def test_files_without_an_installed_grammar_are_left_out_and_told(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent(module: str) -> object:
-        raise ImportError(module)
-
-    languages._script.cache_clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(languages, "import_module", absent)
-        found = draw_from(corpus, 12, seed=1)
-    assert {language_of(task.path) for task in found.tasks} == {"python", "cpp", "cuda"}
-    assert any("pip install tree-sitter-typescript" in each for each in found.missing)
-
-
 def test_the_command_restores_every_file_in_every_format(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,33 +261,6 @@ def test_a_task_that_cannot_be_repaired_fairly_is_found() -> None:
     no_end = check_task(_task("a = 1\nb = 3\n", "a = 1\nb = 2"))
     assert no_end.unrestored == ALL_FORMATS, "a repair of lines keeps the last line's end"
     assert len(unsound([sound, no_code, layout])) == 2
-
-
-@pytest.mark.parametrize("form", ALL_FORMATS)
-async def test_a_scripted_writer_repairs_files_of_any_language(drawn: Drawn, form: str) -> None:
-    writer = Scripted(drawn.tasks, slip=0.0, seed=1)
-    for task in drawn.tasks[:12] + tuple(t for t in drawn.tasks if "\r\n" in t.broken)[:3]:
-        session = await run_session(task, form, 1, writer, key=b"k")
-        assert (session.fixed, session.edits, session.refused) == (True, 1, 0), task.path
-
-
-TWINS = "x(1);\ny(1);\nz(1);\nlast(1);\n"
-
-
-@pytest.mark.parametrize("form", ALL_FORMATS)
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("end", ["", "\n"])
-def test_a_perfect_writer_finds_its_place_among_twins(form: str, newline: str, end: str) -> None:
-    text = ("\ufeffhead();\n" + TWINS * 3 + "tail();").replace("\n", newline) + (end and newline)
-    document = _document(text, "a.js")
-    tagger = Tagger(b"k")
-    for start, new in [(6, ("y(2);",)), (7, ("z(1);", "last(1);")), (11, ("z(1);", "z(1);"))]:
-        reader = open_any(form, tagger)
-        reader.render(document)
-        made = reader.apply(document, CALLS[form](document, start, start + 1, new, tagger))
-        assert not isinstance(made, Refusal), (start, made)
-        assert made.lines == (*document.lines[:start], *new, *document.lines[start + 1 :])
-        assert (made.has_bom, made.newline, made.ends_with_newline) == (True, newline, bool(end))
 
 
 def test_a_whole_file_is_refused_only_if_it_is_no_text() -> None:
@@ -368,70 +316,6 @@ async def test_a_write_tool_stands_beside_edit_only_if_asked_for() -> None:
 def _shown(request: ChatRequest) -> str:
     result = request.messages[-1].results[0][1]  # type: ignore[union-attr]
     return f"{result.output}{result.error_information}"
-
-
-async def test_models_of_a_server_stand_in_one_table_and_another_can_be_added(
-    tmp_path: Path,
-    corpus: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    results = tmp_path / "r.jsonl"
-    tasks = draw_from(corpus, 3, seed=5).tasks
-    repairers = {name: Repairer(tasks, slip=slip) for name, slip in (("good", 0.0), ("bad", 1.0))}
-    asked: list[str] = []
-
-    async def script(request: Request) -> Reply:
-        asked.append(request.body["model"])
-        return await repairers[request.body["model"]](request)
-
-    async with Lab(script) as lab:
-        words = [
-            "bench", "edits", "--corpus", str(corpus), "--tasks", "3", "--seed", "5",
-            "--repeats", "1", "--formats", "write,str_replace,hashline", "--base-url", lab.url,
-            "--results", str(results),
-        ]  # fmt: skip
-        assert await asyncio.to_thread(main, [*words, "--model", "good"]) == 0
-        assert "good   hashline" in capsys.readouterr().out
-        assert set(asked) == {"good"}
-        asked.clear()
-        assert await asyncio.to_thread(main, [*words, "--model", "good,bad", "--json"]) == 0
-        assert set(asked) == {"bad"}, "what was played is not asked for again"
-    told = json.loads(capsys.readouterr().out)
-    setting = msgspec.convert(told["setting"], Setting)
-    with pytest.raises(BadResults, match="begun with write_tool False, not True"):
-        Results(msgspec.structs.replace(setting, write_tool=True), results)
-    text = table(Results(setting, results))
-    rates = {(f["model"], f["format"]): f for f in told["formats"]}
-    assert len(rates) == 6
-    assert rates["good", "write"]["success"]["share"] == 1.0
-    slipped = rates["bad", "write"]
-    assert (slipped["success"]["share"], slipped["formatted"]["share"]) == (0.0, 1.0)
-    assert slipped["wrong"] == slipped["write_calls"] == 1.0
-    beside = {(p["model"], p["format"]): p for p in told["against_str_replace"]}
-    assert set(beside) == {(m, f) for m in ("good", "bad") for f in ("hashline", "write")}
-    sums = {key: sum(_output(told, *key)) for key in rates}
-    for (model, form), pair in beside.items():
-        change = sums[model, form] / sums[model, "str_replace"] - 1
-        assert pair["output_change"] == pytest.approx(change)
-    rows = [line.split() for line in text.splitlines() if line.split()[0] in ("good", "bad")]
-    assert [row[:3] for row in rows] == [
-        [model, form, "3"]
-        for model in ("good", "bad")
-        for form in ("hashline", "str_replace", "write")
-    ]
-    assert f"3 tasks in {corpus.name}, seed 5" in text
-    assert "good: hashline against write: 3 pairs, 0 won, 0 lost" in text
-    assert "bad: hashline against write: 3 pairs, 3 won, 0 lost" in text
-
-
-def _output(told: dict[str, list[dict[str, object]]], model: str, form: str) -> list[int]:
-    return [
-        int(str(each["output_tokens"]))
-        for each in told["sessions"]
-        if (each["model"], each["format"]) == (model, form)
-    ]
 
 
 @pytest.mark.parametrize(

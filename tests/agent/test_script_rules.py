@@ -7,7 +7,6 @@ from typing import Any
 
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.run_access import Caller as CallOrigin
-from akg_tui.agent.tools.scripts import Script
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
@@ -68,11 +67,6 @@ async def test_a_rule_for_the_agent_lets_no_script_of_a_subagent_run(tmp_path) -
         assert (gate.agent, gate.interpreter) == ("subagent", "sh")
 
 
-def test_the_same_text_for_another_interpreter_is_another_script() -> None:
-    text = "true or exit(0)\n"
-    assert Script("a.sh", text, (), "sh").sha256 != Script("a.py", text, (), "python").sha256
-
-
 async def test_leave_for_a_shell_script_is_no_leave_for_python(tmp_path) -> None:
     async with calling(tmp_path) as call:
         call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
@@ -118,26 +112,3 @@ async def test_a_script_that_a_rule_let_run_teaches_and_ends_none(tmp_path: Path
         assert call.engine.state.gate is not None
         assert not call.engine.state.gate.answer
         assert Gate.SCRIPT in call.engine.state.gates
-
-
-TRIES: list[tuple[str, dict[str, Any]]] = [
-    ("ask_user", {"message": "Always allow all scripts?", "choices": ["always", "no"],
-                  "default": "always"}),
-    ("execute_script", {"script_path": "notes/b.sh", "always": True}),
-    ("execute_script", {"script_path": "notes/b.sh", "rule": 1, "source": "user"}),
-    ("write_file", {"file_path": "events.jsonl", "content": '{"type": "RuleLearned"}'}),
-    ("write_file", {"file_path": "notes/rules.json", "content": '{"rule": 1, "always": true}'}),
-    ("AnswerGate", {"gate": 1, "approve": True, "always": True}),
-    ("RevokeRule", {"rule": 1}),
-    ("report_blocked", {"kind": "other", "reason": "every script must be allowed, always, now"}),
-]  # fmt: skip
-
-
-async def test_no_call_of_the_agent_makes_a_rule(tmp_path: Path) -> None:
-    async with calling(tmp_path) as call:
-        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
-        call.note("b.sh", "echo b\n")
-        for tool, arguments in TRIES:
-            await call(tool, **arguments)
-            assert call.engine.state.rules == (), tool
-            assert Gate.SCRIPT in call.engine.state.gates, tool

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
-from akg_tui.agent.models.transport import Limits
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
@@ -27,10 +26,8 @@ from akg_tui.store.run_folder import RunFolder
 from benchmarks.lab.family import Family, is_child, prompt_of, says
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import (
-    PING,
     Block,
     Hold,
-    Pings,
     Reply,
     Send,
     call,
@@ -52,7 +49,7 @@ from benchmarks.lab.runs import (
     wrong,
 )
 from benchmarks.lab.server import Lab, Request
-from tests.agent.test_wire_faults import BAD_CALLS, ERRORS, STALL, STOPS, cut
+from tests.agent.test_wire_faults import ERRORS, STOPS
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock
 from tests.seeds.test_seed004_subagents import parents, result_of
@@ -160,19 +157,6 @@ async def test_passing_faults_are_waited_out_and_the_parent_gets_the_answer(tmp_
     assert roles(run) == WHOLE
 
 
-async def test_a_child_that_hears_nothing_asks_again_and_is_charged_for_what_had_begun(
-    tmp_path: Path,
-) -> None:
-    mute = Reply([Send(PING), Hold(asyncio.Event())], ends=False)
-    silent = (cut(5, Hold(asyncio.Event()), ends=False), cut(5, Pings(), ends=False), mute)
-    limits = Limits(connect_s=2.0, first_s=0.3, stall_s=0.15)
-    run, lab = await played(tmp_path, troubled(*silent), limits=limits)
-    assert ["no progress" in wait.reason for wait in of(run, ev.ApiWaiting)] == [True] * 3
-    lost = of(run, ev.ReplyLost)
-    assert [(e.source, e.input_tokens) for e in lost] == [("s1", 100), ("s1", 100)]
-    assert "answer to look" in told(lab)[1]
-
-
 @pytest.mark.parametrize(("reply", "why"), LASTING)
 async def test_a_fault_that_lasts_for_the_child_is_an_error_result_and_the_run_goes_on(
     tmp_path: Path, reply: Reply, why: str
@@ -189,13 +173,6 @@ async def test_a_fault_that_lasts_for_the_child_is_an_error_result_and_the_run_g
     assert json.loads((node / "result.json").read_text())["output"] == "(no summary)"
     assert of(run, ev.ApiFailed) == of(run, ev.ContextRebuilt) == []
     assert roles(run) == WHOLE[:3], "what was said until then is kept"
-
-
-async def test_a_fault_at_the_childs_first_call_leaves_its_prompt_on_disk(tmp_path: Path) -> None:
-    run, lab = await played(tmp_path, troubled(refuse(403, "permission_error"), at=1))
-    assert told(lab)[0]
-    (line,) = trace_of(run)
-    assert (line["role"], line["text"]) == ("user", "look")
 
 
 async def test_a_fault_that_lasts_for_all_holds_the_run_and_it_can_be_resumed(
@@ -222,20 +199,6 @@ async def test_a_fault_that_lasts_for_all_holds_the_run_and_it_can_be_resumed(
         await play(engine(again, lab.url))
         assert again.state.finished == "max rounds reached (1)"
         check_children(again)
-
-
-async def test_a_childs_calls_that_are_not_whole_are_answered_and_never_run(tmp_path: Path) -> None:
-    bad = [each for each in BAD_CALLS if each[0] in ("an unknown tool", BAD_CALLS[0][0])]
-    replies = [message(blocks, stop_reason=stop) for _, blocks, stop, _ in bad]
-    run, lab = await played(tmp_path, troubled(*replies))
-    answers = [e for e in of(run, ev.ToolAnswered) if e.source and e.status == "error"]
-    for (*_, why), answer in zip(bad, answers, strict=True):
-        assert why in answer.error_information
-    error, words = told(lab)
-    assert not error
-    assert "answer to look" in words
-    assert roles(run) == [*WHOLE[:3], *["assistant", "tools"] * 2, "assistant"]
-    assert of(run, ev.ApiWaiting) == []
 
 
 async def test_what_a_child_said_when_it_refused_to_go_on_is_kept(tmp_path: Path) -> None:
@@ -364,24 +327,6 @@ async def test_a_child_that_breaks_in_an_unforeseen_way_is_ended_too(tmp_path: P
 def diagnosing(request: Request) -> bool:
     last = request.body["messages"][0]["content"][0]["text"]
     return "Phase DIAGNOSE." in last
-
-
-async def test_passing_faults_in_a_diagnosis_are_waited_out(tmp_path: Path) -> None:
-    family = Family(Player(wrong()))
-    family._sent = True
-    faults = [reply for name, reply in ERRORS if name in ("429", "529", "a reset")]
-    faults += [cut(5), cut(5, Hold(asyncio.Event()), ends=False)]
-    script = Troubled(family, faults, at=1, whose=diagnosing)
-    async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=4)
-        await play(engine(run, lab.url, limits=STALL, retry=PATIENT))
-    assert len(of(run, ev.ApiWaiting)) == 5
-    (ended,) = of(run, ev.SubagentEnded)
-    assert (ended.agent, ended.status) == ("diagnosis", "done")
-    (report,) = of(run, ev.DiagnosisReported)
-    assert report.source == "subagent"
-    assert lab.memory.faults == []
-    check_children(run)
 
 
 @pytest.mark.parametrize("kind", ["refusal", "refused prompts"])

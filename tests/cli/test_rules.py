@@ -83,31 +83,6 @@ async def test_a_run_at_work_takes_a_rule_and_its_end_from_another_terminal(
         assert error.count("\n") == 1
 
 
-async def test_a_rule_survives_a_restart_a_mode_set_anew_ends_it_and_no_fork_has_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = await waiting(tmp_path / "task")
-    assert main(["rules", str(run), "--always", "1"]) == 0
-    again = RunFolder.open(run)
-    assert [rule.number for rule in again.state.rules_in_force] == [1]
-    work = engine(again)
-    await work.run()
-    await work.close()
-    lines(capsys)
-    assert main(["fork", str(run), "--round", "3", "--json"]) == 0
-    made = Path(json.loads(lines(capsys)[0])["run"])
-    assert read_state(made).rules_in_force == ()
-    assert main(["rules", str(made)]) == 0
-    assert "rule 1, ended: a fork begins without rules" in lines(capsys)[0]
-    other = await waiting(tmp_path / "other")
-    assert main(["rules", str(other), "--always", "1"]) == 0
-    work = engine(RunFolder.open(other))
-    assert work.send(cmd.SetMode(Mode.AUTO, ev.COMMAND_LINE)) is None
-    assert work.send(cmd.SetMode(Mode.REVIEW, ev.COMMAND_LINE)) is None
-    await work.close()
-    assert read_state(other).rules[0].ended == "mode review set its gate anew"
-
-
 async def test_a_script_is_shown_in_full_and_cannot_draw_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from akg_tui.dsl import compilers
 from tests.fresh_interpreter import printed
@@ -78,10 +76,6 @@ def test_other_flags_or_another_source_are_compiled_anew(counted: Path) -> None:
     assert counted.read_text().count("run") == 3
 
 
-def test_another_version_of_the_compiler_is_another_key() -> None:
-    assert compilers._key("", (), "g++ 12") != compilers._key("", (), "g++ 13")
-
-
 def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def keys() -> tuple[str, str]:
         return compilers._key("", ("-march=native",), "g++"), compilers._key("", ("-O2",), "g++")
@@ -91,17 +85,6 @@ def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch)
     native_there, plain_there = keys()
     assert native_here != native_there
     assert plain_here == plain_there
-
-
-words = st.lists(st.text(max_size=5), max_size=3).map(tuple)
-
-
-@given(st.tuples(st.text(max_size=9), words), st.tuples(st.text(max_size=9), words))
-def test_keys_differ_when_what_is_compiled_differs(
-    one: tuple[str, tuple[str, ...]], other: tuple[str, tuple[str, ...]]
-) -> None:
-    same_key = compilers._key(*one, "g++") == compilers._key(*other, "g++")
-    assert same_key == (one == other)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "not an object"])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.phases import Mode
 from akg_tui.core.summary import best_of
@@ -31,10 +29,6 @@ def create(folder: Path, *baselines: Baseline) -> RunFolder:
         load_task(make_task(folder)),
         task=task, mode=Mode.AUTO, agent="sweep", version="0", clock=Clock(), name="r",
     )  # fmt: skip
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing after it runs."""
 
 
 class Session:
@@ -100,31 +94,6 @@ async def test_a_compile_that_fails_is_one_line_and_the_run_goes_on(tmp_path: Pa
         f"max-autotune was not measured: {why}",
     ]
     await work.close()
-
-
-async def test_a_resumed_run_does_not_measure_it_again(tmp_path: Path) -> None:
-    run = create(tmp_path / "task")
-
-    class Dying(FakeJudge):
-        async def evaluate(
-            self, kernel: Kernel, incumbent: Kernel | None, **how: Any
-        ) -> Measurement:
-            if session.judge.compiled:
-                raise Killed
-            return await super().evaluate(kernel, incumbent, **how)
-
-    session = Session(run, Dying)
-    with pytest.raises(Killed):
-        await session.engine.run()
-    assert session.judge.compiled == 1
-    run.close()
-    again = RunFolder.open(run.path, clock=Clock(1_700_001_000.0))
-    resumed = Session(again)
-    await resumed.engine.run()
-    assert resumed.judge.compiled == 0
-    assert again.state.compiled == run.state.compiled
-    assert again.state.finished
-    await resumed.engine.close()
 
 
 async def test_a_person_who_leaves_compile_out_waits_for_it_no_longer(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from akg_tui.cli import main
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.measurement import Measurement, Progress
-from akg_tui.core.phases import ItemState, Verdict
+from akg_tui.core.phases import Verdict
 from akg_tui.engine.engine import Engine
 from akg_tui.report.gather import gather
 from akg_tui.report.html import render_page
@@ -31,7 +31,6 @@ class BusyFakeJudge(FakeJudge):
     """Needs `needed` log ratios to decide a gain, and measures one an evaluation."""
 
     needed = 2
-    once = False  # only the first gain is hard to prove
 
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         super().__init__(on_progress)
@@ -55,18 +54,12 @@ class BusyFakeJudge(FakeJudge):
         self.priors.append(prior)
         ratios = (*prior, math.log(found.ratio.ratio))
         undecided = found.ratio.ratio > 1 and len(ratios) < self.needed
-        if undecided and self.once:
-            self.needed = 1
         wide = replace(found.ratio, low=0.9) if undecided else found.ratio
         return replace(found, ratio=wide, log_ratios=ratios, undecided=undecided)
 
 
 class NeverSureFakeJudge(BusyFakeJudge):
     needed = 100
-
-
-class OnceUnsureFakeJudge(BusyFakeJudge):
-    once = True
 
 
 def busy(run: RunFolder, kind: type[BusyFakeJudge] = BusyFakeJudge) -> Engine:
@@ -120,24 +113,6 @@ async def test_an_undecided_gain_is_measured_again_and_kept_without_a_visit_of_t
     assert "var(--chart-inconclusive)" in page
 
 
-async def test_a_gain_that_is_never_proved_is_discarded_after_three_measurements(
-    tmp_path: Path,
-) -> None:
-    run = create(tmp_path / "task", rounds=12)
-    engine = busy(run, NeverSureFakeJudge)
-    await engine.run()
-    assert not any(verdict is Verdict.KEEP for _, verdict in verdicts(run))
-    unsure = {item for item, verdict in verdicts(run) if verdict is AGAIN}
-    settled = [item for item in unsure if run.state.item(item).state is ItemState.DISCARDED]
-    assert settled
-    for item in settled:
-        mine = [verdict for name, verdict in verdicts(run) if name == item]
-        assert mine == [AGAIN, AGAIN, Verdict.DISCARD]
-        assert run.state.item(item).reason.startswith("not proved in 3 measurements: ")
-    assert run.state.finished
-    await engine.close()
-
-
 async def test_a_run_killed_between_two_measurements_decides_what_an_unkilled_one_does(
     tmp_path: Path,
 ) -> None:
@@ -164,21 +139,6 @@ async def test_a_run_killed_between_two_measurements_decides_what_an_unkilled_on
         assert decisions(resumed) == expected, f"killed at event {number + 1}"
         check_whole(resumed)
         resumed.close()
-
-
-async def test_a_kernel_kept_in_between_gives_the_item_back_to_the_agent(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", rounds=8)
-    engine = busy(run, OnceUnsureFakeJudge)
-    await engine.run()
-    first = next(a for a in run.state.attempts if a.verdict is AGAIN)
-    later = next(a for a in run.state.attempts if a.item == first.item and a.number > first.number)
-    kept = [a for a in run.state.attempts if a.verdict is Verdict.KEEP and a.number]
-    assert any(first.number < a.number < later.number for a in kept)
-    assert (later.again_of, later.incumbent == first.incumbent) == (None, False)
-    assert judge_of(engine).priors == [()] * len(judge_of(engine).priors)
-    edits = [r.event.item for r in run.records if isinstance(r.event, ev.KernelEdited)]
-    assert edits.count(first.item) == 2
-    await engine.close()
 
 
 async def test_more_rounds_of_a_run_that_is_over_count_from_those_that_the_limit_counts(

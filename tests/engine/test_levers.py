@@ -126,20 +126,6 @@ class Asking(Waiting):
         return await super().complete(request, on_delta)
 
 
-async def test_a_question_outlives_the_process_that_asked_it(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", mode=Mode.REVIEW)
-    model = Asking()
-    async with at_work(run, model) as work:
-        await until(lambda: work.live.activity.startswith("the agent asks: Which one first?"))
-    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
-    async with at_work(again, model) as work:
-        await until(lambda: work.live.activity.startswith("the agent asks"))
-        assert len(model.prompts) == 1
-        assert work.send(cmd.AnswerQuestion(1, "the wide one")) is None
-        await until(lambda: work.state.phase is Phase.EDIT)
-        assert "the person answered: the wide one" in model.prompts[1]
-
-
 async def test_a_question_in_mode_auto_waits_for_an_answer_while_a_screen_shows_the_run(
     tmp_path: Path,
 ) -> None:
@@ -172,18 +158,6 @@ async def test_a_question_with_nobody_there_ends_no_visit(tmp_path: Path) -> Non
     async with at_work(run, model) as work:
         await until(lambda: work.state.phase is Phase.EDIT)
         assert "your default holds: a" in str(model.answer)
-
-
-async def test_a_question_nobody_answers_in_time_takes_its_default(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", mode=Mode.REVIEW)
-    clock = run._clock
-    model = Asking()
-    async with at_work(run, model) as work:
-        await until(lambda: work.state.question is not None)
-        clock.now += 600.0  # type: ignore[attr-defined]
-        work.send(cmd.Hint("wake up"))
-        await until(lambda: work.state.phase is Phase.EDIT)
-        assert work.state.questions[0].source == "timeout"
 
 
 async def test_a_hint_given_while_the_model_is_at_work_is_not_lost(tmp_path: Path) -> None:

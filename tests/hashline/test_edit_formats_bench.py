@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import shutil
 import subprocess
@@ -15,16 +14,14 @@ from random import Random
 
 import pytest
 
-from akg_tui.hashline import Document, Tagger
+from akg_tui.hashline import Document
 from akg_tui.hashline.parse_gate import fault_in
 from akg_tui.syntax.grammars import grammar_of
 from benchmarks.edit_formats.corpus import generated
-from benchmarks.edit_formats.cost import edit_costs, slips
 from benchmarks.edit_formats.drift import DRIFTS, Change, Move, Row, after, expected_lines
 from benchmarks.edit_formats.mutations import KINDS, OPTIONAL_CHAINING, mutate, mutations
-from benchmarks.edit_formats.report import EditsReport, run, tables
-from benchmarks.edit_formats.staleness import OWN, Count, OneTag, Tasks, fuzz, matrix
-from benchmarks.edit_formats.tokens import ESTIMATE, BadVocabulary, tokenizer_from
+from benchmarks.edit_formats.staleness import OWN, Tasks, matrix
+from benchmarks.edit_formats.tokens import BadVocabulary, tokenizer_from
 
 TRIALS = 40
 
@@ -84,54 +81,6 @@ def test_all_classes_of_drift_are_met_by_every_format() -> None:
     # The rivals' known weakness shows, so the oracle is able to see a wrong edit.
     assert counts["apply_patch"]["target re-indented"].wrong > 0
     assert counts["str_replace"]["target re-indented"].wrong > 0
-
-
-@pytest.mark.parametrize("tagger", [Tagger(b"fuzz"), OneTag(b"fuzz")])
-def test_no_stale_edit_is_silently_wrong(tagger: Tagger) -> None:
-    rng = Random(4)
-    found = fuzz(Tasks(rng), rng, 2000, tagger)
-    for count in (found.outside, found.own, found.own_without_revision):
-        assert count.trials > 0
-        assert count.wrong == 0
-    assert found.own.recovered == found.own.valid > 0
-
-
-def test_two_bigrams_let_fewer_slips_through_than_one_and_one_fewer_than_hex() -> None:
-    rng = Random(5)
-    missed = {name: slips(rng, 4000, name).missed for name in ("bigram", "two bigrams", "hex")}
-    assert missed["two bigrams"] == 0
-    assert missed["bigram"] <= 4000 / 600 * 2
-    assert missed["hex"] > missed["bigram"]
-
-
-def test_hashline_repeats_less_than_its_rivals() -> None:
-    rng = Random(6)
-    costs = edit_costs(Tasks(rng), rng, ESTIMATE)
-    for size in (10, 40):
-        assert costs["hashline"].blocks[size] <= 0.65 * costs["str_replace"].blocks[size]
-    assert costs["hashline"].mean <= min(cost.mean for cost in costs.values())
-
-
-def test_the_estimate_counts_pieces() -> None:
-    assert ESTIMATE.count("") == 0
-    assert ESTIMATE.count("x = 64") == 3 + 1
-    assert ESTIMATE.count("12sr|") == 3
-    assert ESTIMATE.count("a" * 15) == 3
-
-
-def test_a_report_is_json_and_a_table_and_counts_what_is_wrong() -> None:
-    ticks = iter(range(10_000))
-    report = run(seed=1, trials=2, stale=20, clock=lambda: next(ticks) / 1000)
-    assert isinstance(report, EditsReport)
-    assert report.silent_wrong == 0
-    again = json.loads(json.dumps(report.as_json()))
-    assert again["matrix"]["hashline"]["target moved"]["trials"] == 2
-    assert again["times"]["view"] == pytest.approx(1.0)
-    text = tables(report)
-    assert "silently wrong, %" in text
-    assert "10,000 lines, p95: view 1.0 ms" in text
-    report.matrix["hashline"]["target moved"] = Count(trials=2, wrong=1)
-    assert report.silent_wrong == 1
 
 
 def _vocabulary(path: Path, *merged: bytes) -> Path:
