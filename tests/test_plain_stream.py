@@ -357,18 +357,6 @@ def test_a_rule_is_made_told_listed_and_ended_in_words() -> None:
     assert "you       end rule 1" in out.getvalue()
 
 
-def test_a_request_that_makes_no_rule_offers_none_and_makes_none() -> None:
-    handle = FakeHandle().to_phase(Phase.PLAN)
-    handle.tell(ev.GateOpened(gate=1, attempt=0, kind="script", detail="ls"))
-    stream, out = told(handle)
-    stream.write()
-    assert "or always" not in out.getvalue()
-    handle.now += 1
-    stream.answer("always")
-    assert "refused: this request does not say what would run the script" in out.getvalue()
-    assert handle.state.rules == ()
-
-
 def test_text_that_goes_into_a_pipe_or_a_file_is_not_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

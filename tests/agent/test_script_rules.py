@@ -10,7 +10,6 @@ from akg_tui.agent.tools.run_access import Caller as CallOrigin
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
-from akg_tui.core.task import Agent
 from akg_tui.engine.attach import SOCKET
 from akg_tui.engine.engine import Engine
 from tests.agent.test_tools import Caller, calling
@@ -41,17 +40,6 @@ async def test_a_script_under_a_rule_runs_in_the_same_call_and_is_told_whole(tmp
         other = call.note("third.py", "print(3)\n")
         assert "waits for a person" in await call.refused("execute_script", script_path=other)
         assert len(applied(call.engine)) == 1
-
-
-async def test_where_nobody_is_asked_only_the_rule_lets_a_script_run(tmp_path) -> None:
-    async with calling(tmp_path, agent=Agent(allow_script=False)) as call:
-        await taught(call)
-        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
-        shell, python = call.note("a.sh", "echo a\n"), call.note("a.py", "print(1)\n")
-        assert await call.good("execute_script", script_path=shell) == "a\n"
-        assert "nobody is asked" in await call.refused("execute_script", script_path=python)
-        call.engine.send(cmd.RevokeRule(1))
-        assert "nobody is asked" in await call.refused("execute_script", script_path=shell)
 
 
 async def test_a_rule_for_the_agent_lets_no_script_of_a_subagent_run(tmp_path) -> None:

@@ -99,17 +99,6 @@ def test_an_edit_made_beside_a_question_waits_for_the_answer() -> None:
     assert run.entering() == (Phase.EVAL, "p1 edited")
 
 
-def test_a_question_is_answered_with_its_default_when_its_time_is_up() -> None:
-    run = planned("a", mode=Mode.REVIEW)
-    asked(run, default="no", timeout_s=60.0)
-    question = run.state.question
-    assert question is not None
-    assert run.next() == fx.Hold(Overlay.WAIT_USER, None, question.until)
-    run.clock_off += 61
-    run.step()
-    assert (run.state.questions[0].answer, run.state.questions[0].source) == ("no", "timeout")
-
-
 def test_a_stop_does_not_wait_for_an_answer() -> None:
     run = planned("a", mode=Mode.REVIEW)
     asked(run)

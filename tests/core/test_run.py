@@ -13,7 +13,7 @@ from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item, planned, report
+from tests.core.simulated import SimulatedRun, broken, failed, faster, planned, report
 
 
 def test_a_faster_kernel_is_kept_and_becomes_the_incumbent() -> None:
@@ -74,21 +74,6 @@ def test_a_discard_between_failures_breaks_the_streak() -> None:
         run.tries(measurement)
     assert run.state.phase is Phase.PLAN
     assert run.state.fail_streak == 2
-
-
-def test_a_diagnosis_that_never_reports_falls_back_to_the_facts() -> None:
-    run = planned("a", "b", "c")
-    for _ in range(3):
-        run.until_agent(failed())
-        run.edit()
-    run.until_agent(failed())
-    for _ in range(3):
-        assert run.next() == fx.RunAgent(Phase.DIAGNOSE)
-        run.must(cmd.Observe(ev.VisitFailed(phase=Phase.DIAGNOSE, reason="no result")))
-    run.until_agent()
-    assert run.state.phase is Phase.PLAN
-    assert run.state.diagnosis is not None
-    assert run.state.diagnosis.source == "fallback"
 
 
 def test_the_run_ends_at_max_rounds_and_measures_the_best_afresh() -> None:
@@ -179,14 +164,6 @@ def test_a_keep_in_review_waits_for_an_answer_and_a_step_does_not_answer_it() ->
     assert run.state.best.attempt == 0
 
 
-def test_an_approved_keep_is_kept() -> None:
-    run = planned("a", mode=Mode.REVIEW)
-    run.tries(faster())
-    run.must(cmd.AnswerGate(1, approve=True))
-    run.until_agent()
-    assert run.state.count(Verdict.KEEP) == 1
-
-
 def test_a_pause_lets_nothing_new_begin() -> None:
     run = planned("a")
     run.must(cmd.Pause())
@@ -214,23 +191,6 @@ def test_an_item_that_got_no_edit_is_dropped() -> None:
     run.until_agent()
     assert run.state.item("p1").state is ItemState.DROPPED
     assert run.state.phase is Phase.PLAN
-
-
-def test_a_plan_may_not_repeat_what_failed() -> None:
-    run = planned("try A=1")
-    run.tries(failed("overflow"))
-    (refused,) = run.turn(cmd.SubmitPlan((item("Try  a=1"),)))
-    assert refused is not None
-    assert "p1, which was FAILED (overflow)" in refused.why
-
-
-def test_an_agent_that_never_plans_is_stopped() -> None:
-    run = SimulatedRun()
-    run.until_agent()
-    for _ in range(3):
-        run.must(cmd.Observe(ev.VisitFailed(phase=Phase.PLAN, reason="nothing")))
-    run.until_agent()
-    assert "no progress" in run.state.finished
 
 
 @pytest.mark.parametrize(("least", "most", "needed"), [(1, 20, 1), (2, 12, 2), (9, 2, 2)])

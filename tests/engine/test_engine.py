@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Mode, Phase, Verdict
-from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Policy
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.follower import Followed
@@ -151,50 +150,9 @@ async def test_a_run_killed_at_any_event_and_resumed_decides_what_an_unkilled_on
     assert number > 40
 
 
-async def test_a_run_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:
-    expected = await unkilled(tmp_path / "unkilled")
-    run = create(tmp_path / "killed", rounds=4)
-    for _ in range(200):
-        # Just enough events a session for one visit of the agent, which starts afresh.
-        killed = await run_until_killed(run, 16, after=True)
-        run = RunFolder.open(run.path, clock=Clock(run.state.last_at))
-        if not killed:
-            break
-    assert decisions(run) == expected
-    check_whole(run)
-    run.close()
-
-
 async def wait_for(work: Engine, task: asyncio.Task[None], phase: Phase) -> None:
     while work.state.phase is not phase and not task.done():
         await asyncio.sleep(0)
-
-
-async def test_step_mode_walks_one_phase_a_step(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", rounds=2, mode=Mode.STEP)
-    work = engine(run)
-    task = asyncio.create_task(work.run())
-    seen = [work.state.phase]
-    while not task.done():
-        refused = work.send(cmd.Step())
-        gate = work.state.gate
-        if refused is not None and gate and not gate.answer:
-            assert work.send(cmd.AnswerGate(gate.gate, approve=True)) is None
-        await asyncio.sleep(0)
-        if work.state.phase is not seen[-1]:
-            seen.append(work.state.phase)
-    assert [str(phase) for phase in seen[:6]] == [
-        "INIT",
-        "BASELINE",
-        "PLAN",
-        "EDIT",
-        "EVAL",
-        "DECIDE",
-    ]
-    entered = [r.event for r in run.records if isinstance(r.event, ev.PhaseEntered)]
-    granted = [r.event for r in run.records if isinstance(r.event, ev.StepGranted)]
-    assert len(granted) == len(entered)
-    await work.close()
 
 
 @pytest.mark.parametrize("approve", [True, False])
@@ -259,45 +217,6 @@ async def test_a_cancelled_run_can_be_resumed(tmp_path: Path) -> None:
     assert again.state.settled == 3
     check_whole(again)
     again.close()
-
-
-async def test_a_finished_run_resumed_does_nothing_more(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", rounds=1)
-    await engine(run).run()
-    run.close()
-    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
-    before = decisions(again)
-    await engine(again).run()
-    assert decisions(again) == before
-    assert isinstance(again.records[-1].event, ev.SessionOpened)
-    again.close()
-
-
-async def test_a_policy_changed_while_the_run_works_ends_it_and_is_in_the_journal(
-    tmp_path: Path,
-) -> None:
-    run = create(tmp_path / "task", rounds=7)
-    work = engine(run)
-    policy = replace(run.state.task.policy, automation=AutomationPolicy(max_experiments=2))
-    assert work.send(cmd.ChangePolicy(policy)) is None
-    await work.run()
-    assert run.state.finished == "max experiments reached (2/2)"
-    (met,) = [r.event for r in run.records if isinstance(r.event, ev.StopConditionsMet)]
-    assert met.primary == run.state.finished
-    assert met.reasons == run.state.stop_conditions
-    await work.close()
-    assert RunFolder.open(run.path).state.task.policy == policy
-
-
-async def test_a_hand_edit_of_plan_md_while_the_run_works_is_kept_and_told(tmp_path: Path) -> None:
-    run = create(tmp_path / "task", rounds=3)
-    work = engine(run)
-    (run.path / "PLAN.md").write_text("do this instead")
-    await work.run()
-    assert (run.path / "PLAN.md.edited-1").read_text() == "do this instead"
-    assert len([r for r in run.records if isinstance(r.event, ev.PlanEdited)]) == 1
-    check_whole(run)
-    await work.close()
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])

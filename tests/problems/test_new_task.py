@@ -66,7 +66,9 @@ def test_a_public_file_is_fitted_seeded_and_found_correct(
     assert task.task.target.dsl == "torch"
     assert f"- Origin: `{SOFTMAX}`" in (folder / "README.md").read_text()
     assert main(["eval", str(folder), "--verify", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["outcome"] == "correct"
+    found = json.loads(capsys.readouterr().out)
+    assert (found["outcome"], found["timed"], found["ratio"]) == ("correct", False, None)
+    assert len(found["errors"]) > 10
 
 
 def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(

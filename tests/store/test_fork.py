@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from akg_tui.core.phases import Phase
 from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.fork import fork_run
-from akg_tui.store.journal import read
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import list_runs, read_state
 from tests.store import scripted
@@ -185,23 +183,3 @@ def test_a_fork_killed_before_its_rename_is_no_run(
     assert os.waitstatus_to_exitcode(status) == 9
     assert [run.path for run in list_runs(parent.parent)] == [str(parent)]
     assert forked(parent, 3).state.settled == 3
-
-
-def test_a_fork_holds_the_lines_of_its_parent_byte_for_byte(parent: Path) -> None:
-    made = forked(parent, 3)
-    theirs, ours = (path / "events.jsonl" for path in (parent, made.path))
-    copied = ours.read_bytes().split(b"\n")[: made.origin.seq]
-    assert copied == theirs.read_bytes().split(b"\n")[: made.origin.seq]
-    assert read(ours)[made.origin.seq].event.hash == made.origin.hash
-
-
-def test_git_knows_the_chain_of_a_fork(parent: Path) -> None:
-    made = forked(parent, 6)
-    log = subprocess.run(
-        ["git", "-C", str(made.path / "history.git"), "log", "--format=%H", "best"],
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout.split()
-    kept = [a.commit for a in made.state.attempts if a.verdict == "KEEP"]
-    assert log == kept[::-1]
