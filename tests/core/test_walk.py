@@ -559,8 +559,8 @@ class WalkOfSettling(Walk):
 
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
 for _walk, _examples in (
-    *((each, 60) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfATable)),
-    (WalkOfSettling, 30),
+    *((each, 40) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfATable)),
+    (WalkOfSettling, 20),
 ):
     _walk.TestCase.settings = settings(
         max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", _examples)),

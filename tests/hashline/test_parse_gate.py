@@ -120,11 +120,11 @@ def test_code_that_a_compiler_takes_is_never_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{" * 200_000 + "\n#if 1" * 50_000,
-        "/*" * 500_000,
-        '"\\' * 500_000,
-        'R"x(' * 500_000,
-        "{" * 500_000,
+        "{" * 80_000 + "\n#if 1" * 20_000,
+        "/*" * 200_000,
+        '"\\' * 200_000,
+        'R"x(' * 200_000,
+        "{" * 200_000,
     ],
     ids=["directives", "comments", "escapes", "raw strings", "braces"],
 )
@@ -132,7 +132,7 @@ def test_hostile_text_takes_no_more_than_linear_time(text: str) -> None:
     begin = time.process_time()
     fault_in(text.encode(), "cpp")
     fault_in(f"#define A {text}".encode(), "cpp")
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 4
 
 
 def test_the_gate_can_be_opened() -> None:
