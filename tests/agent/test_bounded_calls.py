@@ -26,10 +26,6 @@ from benchmarks.lab.server import Lab, Request
 TOO_MANY = 60
 
 
-class AskedWithoutEnd(AssertionError):
-    """More requests than any bound of a run allows."""
-
-
 def carries_a_result(request: Request) -> bool:
     return any(block.get("type") == "tool_result" for _, block in parts(request.body))
 

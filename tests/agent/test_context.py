@@ -18,7 +18,6 @@ from akg_tui.core.phases import Overlay
 from akg_tui.core.usage import usage_report
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.context import figures, held, scripted
-from benchmarks.lab.cache import PromptCache
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Reply, refuse
 from benchmarks.lab.rules import parts
@@ -258,28 +257,3 @@ async def test_a_missed_cache_is_explained_in_the_servers_words(tmp_path: Path) 
     (missed,) = usage_report(run.records).cache_misses
     assert missed.cache_miss == "system_changed (1234 tokens)"
     run.close()
-
-
-def test_the_simulated_cache_forgets_after_its_time_and_reads_renew_it() -> None:
-    now = [0.0]
-    cache = PromptCache(lambda: now[0])
-
-    def body(turns: int, ttl: str = "5m") -> dict[str, object]:
-        content = [{"type": "text", "text": f"{turn}" * 6_000} for turn in range(turns)]
-        content[-1] = {**content[-1], "cache_control": {"type": "ephemeral", "ttl": ttl}}
-        return {"model": "m", "messages": [{"role": "user", "content": content}]}
-
-    def read(turns: int) -> int:
-        return int(cache.usage(body(turns))["cache_read_input_tokens"])
-
-    assert read(1) == 0
-    now[0] = 299.0
-    assert read(1) > 1_024
-    now[0] = 590.0  # renewed by the read at 299
-    assert read(2) > 1_024
-    now[0] = 900.0
-    assert read(2) == 0
-    short = {"model": "m", "messages": body(1)["messages"]}
-    short["messages"][0]["content"][0]["text"] = "little"  # type: ignore[index]
-    cache.usage(short)
-    assert cache.usage(short)["cache_read_input_tokens"] == 0

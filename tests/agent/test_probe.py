@@ -117,15 +117,6 @@ async def test_a_proxy_that_cannot_be_used_is_told_in_one_line_and_holds_the_run
     run.close()
 
 
-async def test_a_run_without_tool_calls_is_held_before_it_begins(tmp_path: Path) -> None:
-    async with Lab(unused) as lab:
-        lab.on_probe = lambda request: say("7")
-        run = create(tmp_path / "task", lab.url, probes=True)
-        with pytest.raises(Held, match="calls no tools"):
-            await play(engine(run, lab.url))
-    assert lab.requests == []
-
-
 async def test_a_run_sends_only_what_the_server_takes_and_asks_it_once(tmp_path: Path) -> None:
     async with Lab(Player(directions())) as lab:
         lab.on_probe = plainest
@@ -192,16 +183,6 @@ async def test_nothing_is_measured_for_a_model_that_cannot_be_used(
     assert (told.status, told.broke) == ("stopped", "")
     assert why in told.stopped
     assert why in told.line()
-
-
-async def test_a_server_out_of_reach_is_told_before_anything_is_measured(tmp_path: Path) -> None:
-    async with Lab(unused) as lab:
-        url = lab.url
-    run = create(tmp_path / "task", url)
-    with pytest.raises(Held, match="cannot reach the server"):
-        await play(engine(run, url))
-    assert of(run, ev.EvalStarted) == []
-    assert summarize_run(run.path).status == "stopped"
 
 
 @pytest.mark.parametrize("hand", [cmd.Unpause(), cmd.Stop()], ids=["goes on", "stops"])

@@ -21,7 +21,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Phase
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
-from akg_tui.engine.attach import Attached, LiveNow
+from akg_tui.engine.attach import Attached
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.live import Live
 from akg_tui.headless.watched_run import narrate
@@ -270,21 +270,6 @@ def test_a_reply_of_an_older_journal_takes_no_message_away(tmp_path: Path) -> No
     record = ev.Record(run.state.seq + 1, run.state.last_at, msgspec.convert(plain, ev.AnyEvent))
     assert evolve(run.state, record).subagents[0].hints == ("still to come",)
     run.close()
-
-
-def test_who_is_attached_sees_what_each_subagent_is_writing() -> None:
-    live, there = Live(), Live()
-    live.subagents.begin("s1", "subagent", "look around")
-    live.subagents.write("s1", "I see")
-    LiveNow.of(live).onto(there)
-    assert [(one.id, one.told) for one in there.subagents.at_work] == [("s1", "look around")]
-    assert there.subagents.stream("s1") == "I see"
-    live.subagents.said("s1")
-    LiveNow.of(live).onto(there)
-    assert there.subagents.stream("s1") == ""
-    live.subagents.end("s1")
-    LiveNow.of(live).onto(there)
-    assert there.subagents.at_work == ()
 
 
 async def test_who_is_attached_sees_and_reaches_one_subagent_too(tmp_path: Path) -> None:

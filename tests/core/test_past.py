@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, fold
-from akg_tui.core.past_states import LONG, NEAR, Past, put_together, taken_apart
+from akg_tui.core.past_states import NEAR, Past
 from tests.tui.script import FakeHandle
 
 
@@ -49,39 +47,6 @@ def test_there_are_never_more_states_kept_than_wanted(every: int, most: int) -> 
     for seq in range(1, len(run()) + 1, 7):
         past.at(seq)
     assert past.kept <= most + NEAR
-
-
-def test_no_more_is_folded_again_than_lies_between_two_states() -> None:
-    asked: list[int] = []
-
-    class Counted(list[ev.Record]):
-        def __getitem__(self, index: Any) -> Any:
-            found = super().__getitem__(index)
-            asked.append(len(found) if isinstance(index, slice) else 1)
-            return found
-
-    past = Past(Counted(run()), every=10, most=1_000)
-    past.extend()
-    for seq in (len(run()) - 3, 15, 99, 14, 13):
-        asked.clear()
-        past.at(seq)
-        assert sum(asked) <= 10
-
-
-def test_states_share_what_they_have_in_common() -> None:
-    longer = fold(run())
-    assert longer is not None
-    attempts = longer.attempts * 30  # some more than a piece
-    before = replace(longer, attempts=attempts[:-1])
-    after = replace(longer, attempts=attempts)
-    one = taken_apart(before, None)
-    other = taken_apart(after, one)
-    assert put_together(one) == before
-    assert put_together(other) == after
-    place = LONG.index("attempts")
-    assert len(other.long[place]) > 2
-    assert all(a is b for a, b in zip(one.long[place][:-1], other.long[place], strict=False))
-    assert other.long[LONG.index("items")] is one.long[LONG.index("items")]
 
 
 def test_it_grows_with_the_run() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
 from akg_tui.report.contents import Disturbed, Report, Round
 from akg_tui.report.gather import gather
-from akg_tui.report.html import FOLD_BEYOND, MOST_COLUMNS, render_page, tile_columns
+from akg_tui.report.html import FOLD_BEYOND, render_page
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.svg_chart import MAX_MARKS, thinned
 from akg_tui.report.write import FORMATS, Format, read_report, render
@@ -105,17 +104,6 @@ def test_the_page_holds_the_chart_and_every_round_and_loads_nothing(report: Repo
     marks = {a["xlink:href"] for name, a in page.tags if name == "a" and "xlink:href" in a}
     assert marks == {f"#round-{r.round}" for r in report.rounds}
     assert "--chart-keep" in text[text.index("<svg xmlns") :]
-
-
-def test_no_row_of_tiles_ends_with_a_single_tile(report: Report) -> None:
-    for count, most in itertools.product(range(2, 12), MOST_COLUMNS):
-        columns, first = tile_columns(count, most)
-        taken = count - 1 + first  # cells of the grid
-        assert columns <= most
-        assert taken <= columns or taken % columns != 1, (count, most)
-    page = render_page(report)
-    assert page.count('class="tile"') == 7
-    assert "--of-6:4;" in page  # 4 and 3 tiles, not 6 and 1
 
 
 def test_figures_are_those_of_the_journal(done: Path, report: Report) -> None:

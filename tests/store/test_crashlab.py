@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.crashlab import disk_faults
-from benchmarks.crashlab.disk_faults import Step
-from benchmarks.crashlab.power_loss import Disk
 from tests.store import scripted
 
 ROOT = Path(__file__).parents[2]
@@ -74,34 +71,3 @@ def test_a_run_on_a_disk_that_takes_nothing_can_be_read_and_is_refused_in_a_line
     assert told.startswith("cannot ")
     assert os.strerror(code) in told
     assert (run.path / "events.jsonl").read_bytes() == before
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "old").write_bytes(b"old")
-    return Disk(tmp_path / "real", tmp_path / "begun")
-
-
-def left(disk: Disk, tmp_path: Path) -> dict[str, bytes]:
-    disk.survive("all", random.Random(0))
-    return {file.name: file.read_bytes() for file in (tmp_path / "real").iterdir()}
-
-
-def test_the_labs_disk_forgets_what_was_not_synced(disk: Disk, tmp_path: Path) -> None:
-    old, new = str(tmp_path / "real" / "old"), str(tmp_path / "real" / "new")
-    disk.take(Step("write", old, "", b"er"))
-    disk.take(Step("create", new, "-", b""))
-    disk.take(Step("write", new, "", b"new"))
-    disk.take(Step("sync", new, "", b""))
-    assert left(disk, tmp_path) == {"old": b"old"}
-
-
-def test_the_labs_disk_keeps_what_was_synced(disk: Disk, tmp_path: Path) -> None:
-    old, new = str(tmp_path / "real" / "old"), str(tmp_path / "real" / "new")
-    disk.take(Step("create", new, "-", b""))
-    disk.take(Step("write", new, "", b"new"))
-    disk.take(Step("sync", new, "", b""))
-    disk.take(Step("rename", new, old, b""))
-    disk.take(Step("sync", str(tmp_path / "real"), "", b""))
-    assert left(disk, tmp_path) == {"old": b"new"}

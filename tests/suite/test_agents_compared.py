@@ -29,10 +29,9 @@ from akg_tui.agent.models.recorded import Tape, TapeWriter
 from akg_tui.core import events as ev
 from akg_tui.core.task import Agent
 from akg_tui.store.run_at_rest import RunAtRest
-from akg_tui.suite.gain_by_cost import Spent
 from akg_tui.suite.suite_record import Suite
 from akg_tui.suite.suite_results import TaskResult, _task_result, together
-from benchmarks.agents.equal_agents import LEAST_EQUAL, RESAMPLES, served, shown
+from benchmarks.agents.equal_agents import served
 from benchmarks.lab.player import Direction, Player
 from benchmarks.lab.replies import Reply
 from benchmarks.lab.runs import KEY, directions
@@ -360,17 +359,3 @@ def test_requests_are_equal_but_for_what_was_measured(tmp_path: Path) -> None:
     TapeWriter(tape).take(who, REQUEST, ChatReply(text="third"))
     assert [Tape(tape).reply(who, REQUEST).text for _ in range(1)] == ["first"]
     assert len(tape.read_bytes().splitlines()) == 3
-
-
-def test_equal_agents_differ_in_at_most_5_of_100_resamples_and_unlike_ones_are_told() -> None:
-    figures = json.loads((ROOT / "docs/benchmarks/equal_agents.json").read_text())
-    recorded = figures["entries"][0]["figures"]["runs"]
-    runs = {
-        task: [Spent(gain=g, tokens=t, cost_usd=None, worked_s=s) for g, t, s in known]
-        for task, known in recorded.items()
-    }
-    assert sum(map(len, runs.values())) >= 12
-    equal = shown(runs)
-    assert set(equal) == {"million tokens", "hour"}
-    assert max(equal.values()) <= RESAMPLES - LEAST_EQUAL
-    assert shown(runs, better=3.0)["million tokens"] >= 80
