@@ -92,17 +92,17 @@ def test_a_lacking_protection_has_a_reason_and_counts_if_it_is_vital() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "told"), [("landlock", "landlock ("), ("namespaces", "pidns (")]
+    ("lacking", "told", "words"),
+    [("landlock", "landlock (", ("eval",)), ("namespaces", "pidns (", ("tune", "--headless"))],
 )
 def test_a_required_sandbox_that_is_not_whole_is_refused_by_name(
-    task: Path, lacking: str, told: str
+    task: Path, lacking: str, told: str, words: tuple[str, ...]
 ) -> None:
-    for words in (["eval", task], ["tune", task, "--headless"]):
-        done = python("-m", "akg_tui", *words, "--require-sandbox", lacking=(lacking,))
-        assert done.returncode == 2, done
-        assert told in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert not done.stdout
+    done = python("-m", "akg_tui", *words, task, "--require-sandbox", lacking=(lacking,))
+    assert done.returncode == 2, done
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
     assert not (task / "runs").exists()
 
 
