@@ -124,8 +124,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     `tools`: the model calls the offered tools. `streaming`: replies arrive as events and
     end with `message_stop`. `usage`: replies carry token counts. `cache_marks`: the server
     accepts cache marks in the prompt; `cache_counters`: it reports tokens read from the cache.
-    `count_tokens`: it counts a prompt's tokens without a reply. `thinking`: it accepts a
-    thinking budget. `diagnostics`: it accepts a request for the reason of a cache miss.
+    `thinking`: it accepts a thinking budget. `diagnostics`: it accepts a request for the reason of
+    a cache miss.
     `refused` are fields of a request that it refuses, which are left out or replaced.
     """
 
@@ -134,7 +134,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     usage: bool
     cache_marks: bool
     cache_counters: bool
-    count_tokens: bool
     thinking: bool
     diagnostics: bool
     refused: tuple[str, ...] = ()
@@ -147,7 +146,6 @@ ANTHROPIC = Capabilities(
     usage=True,
     cache_marks=True,
     cache_counters=True,
-    count_tokens=True,
     thinking=True,
     diagnostics=True,
 )

@@ -55,10 +55,10 @@ def plainest(request: Request) -> Reply:
 
 
 async def test_what_a_server_refuses_it_lacks() -> None:
-    can = await found(plainest, count_tokens=None)
+    can = await found(plainest)
     assert can == Capabilities(
         tools=True, streaming=True, usage=False, cache_marks=False, cache_counters=False,
-        count_tokens=False, thinking=False, diagnostics=False,
+        thinking=False, diagnostics=False,
     )  # fmt: skip
     told = {line.name: line.status for line in findings(can)}
     assert told["tools"] == "ok"

@@ -20,6 +20,7 @@ from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Agent, Task
 from akg_tui.engine.engine import Engine
@@ -497,15 +498,21 @@ async def test_probes_of_a_visit_are_numbered(tmp_path) -> None:
         assert "edit the kernel" in await call.refused("verify_kernel", **measured(FAST))
 
 
-async def test_a_probe_that_takes_too_long_is_given_up(tmp_path, monkeypatch) -> None:
+async def test_a_probe_that_takes_too_long_tells_the_stages_that_it_reached(
+    tmp_path, monkeypatch
+) -> None:
     async with held(tmp_path) as engine:
 
-        async def endless(*args: object, **kwargs: object) -> None:
-            await asyncio.Event().wait()
+        async def slow(*args: object, limit_s: float, **kwargs: object) -> Measurement:
+            why = f"built in 31 s, given up in verification after {limit_s:g} s"
+            return Measurement(outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message=why)
 
-        monkeypatch.setattr(engine._judge, "probe", endless)
-        why = await Caller(engine).refused("verify_kernel", **measured(FAST), timeout=1)
-        assert why == "given up after 1 s"
+        monkeypatch.setattr(engine._judge, "probe", slow)
+        call = Caller(engine)
+        why = await call.refused("verify_kernel", **measured(FAST), timeout=7)
+        assert why.endswith("built in 31 s, given up in verification after 7 s")
+        why = await call.refused("profile_kernel", generated_code=FAST)
+        assert why.endswith("given up in verification after 600 s")
 
 
 # call_workflow, call_agent

@@ -12,27 +12,22 @@ from typing import Any, cast
 import httpx2
 import openai
 
-from akg_tui.agent.chat import ModelFailed, Spent
 from akg_tui.agent.models.chat_completions import Translation, kind_of_error
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.transport import (
     Bounded,
     Limits,
     Transport,
-    asked_wait,
-    broken_connection,
     content_type,
-    failure_of,
     json_object,
-    judged_plainly,
-    unanswered,
-    unusable,
     whole_body,
 )
 
 
 class ChatTransport(Transport):
     """The connection to a server of chat completions. `close` closes its sockets."""
+
+    sdk, sdk_error = openai, openai.OpenAIError
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
         super().__init__(endpoint, limits)
@@ -73,25 +68,11 @@ class ChatTransport(Transport):
         for event in reply.end():
             yield event
 
-    def judged(self, error: Exception, spent: Spent | None = None) -> ModelFailed:
-        match error:
-            case openai.APIStatusError():
-                kind = kind_of_error(error.code, error.type, error.status_code)
-                asked = asked_wait(error.response.headers)
-                return failure_of(kind, _words(error, kind), self.endpoint, asked, spent)
-            case openai.APITimeoutError():
-                return unanswered(error, self.endpoint, spent)
-            case openai.APIConnectionError():
-                return broken_connection(error, error.__cause__, self.endpoint, spent)
-            case openai.OpenAIError():
-                return unusable(error, self.endpoint)
-        return judged_plainly(error, self.endpoint, spent)
-
-
-def _words(error: openai.APIStatusError, kind: str) -> str:
-    body = error.body
-    told = body.get("message") if isinstance(body, dict) else None
-    return f"{error.status_code} {kind}: {told or error.message}"
+    def told(self, error: Any) -> tuple[str, str]:
+        body = error.body
+        words = body.get("message") if isinstance(body, dict) else None
+        kind = kind_of_error(error.code, error.type, error.status_code)
+        return kind, str(words or error.message)
 
 
 async def _data(response: httpx2.Response) -> AsyncIterator[str]:

@@ -13,28 +13,23 @@ import anthropic
 import httpx2
 from anthropic import AsyncStream
 
-from akg_tui.agent.chat import ModelFailed, Spent
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.messages_api import BrokenStream
 from akg_tui.agent.models.transport import (
     Bounded,
     Limits,
     Transport,
-    asked_wait,
-    broken_connection,
     content_type,
-    failure_of,
     json_object,
-    judged_plainly,
     kind_of_status,
-    unanswered,
-    unusable,
     whole_body,
 )
 
 
 class MessagesTransport(Transport):
     """The connection to a server of the Messages API. `close` closes its sockets."""
+
+    sdk, sdk_error = anthropic, anthropic.AnthropicError
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
         super().__init__(endpoint, limits)
@@ -73,20 +68,8 @@ class MessagesTransport(Transport):
         except Exception as error:
             raise self.judged(error) from error
 
-    def judged(self, error: Exception, spent: Spent | None = None) -> ModelFailed:
-        match error:
-            case anthropic.APIStatusError():
-                kind = error.type or kind_of_status(error.status_code)
-                words = f"{error.status_code} {kind}: {error.api_message or error.message}"
-                asked = asked_wait(error.response.headers)
-                return failure_of(kind, words, self.endpoint, asked, spent)
-            case anthropic.APITimeoutError():
-                return unanswered(error, self.endpoint, spent)
-            case anthropic.APIConnectionError():
-                return broken_connection(error, error.__cause__, self.endpoint, spent)
-            case anthropic.AnthropicError():
-                return unusable(error, self.endpoint)
-        return judged_plainly(error, self.endpoint, spent)
+    def told(self, error: Any) -> tuple[str, str]:
+        return error.type or kind_of_status(error.status_code), error.api_message or error.message
 
 
 def _events_of_whole(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy
+from akg_tui.agent.chat import ModelUnusable, PromptRefused, ServerBusy
 from akg_tui.agent.models.endpoint import Endpoint, sdk_missing
 from akg_tui.agent.models.messages_api import Assembly
 from akg_tui.core.model_info import Capabilities
@@ -102,7 +102,6 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
         usage=reply.counted,
         cache_marks=base is marked,
         cache_counters="cache_read_input_tokens" in reply.usage,
-        count_tokens=await _counts(transport, plain),
         thinking=thinking is not None and thinking.thought,
         diagnostics=diagnostics is not None and diagnostics.diagnosed,
     )
@@ -146,7 +145,6 @@ async def _asked_chat(transport: Transport, model: str) -> Capabilities:
             usage=reply.counted,
             cache_marks=False,
             cache_counters="cache_read_input_tokens" in reply.usage,
-            count_tokens=False,
             thinking=False,
             diagnostics=False,
             refused=refused,
@@ -171,14 +169,6 @@ async def _takes(
         return None
 
 
-async def _counts(transport: Transport, body: dict[str, Any]) -> bool:
-    asked = {name: body[name] for name in ("model", "tools", "system", "messages")}
-    try:
-        return await transport.count_tokens(asked) > 0
-    except ModelFailed:
-        return False
-
-
 _TOLD: tuple[tuple[str, str, str], ...] = (
     (
         "tools",
@@ -196,11 +186,6 @@ _TOLD: tuple[tuple[str, str, str], ...] = (
         "cache counters",
         "tells what was read from its cache",
         "does not tell what was read from its cache: the cost shown is an upper bound",
-    ),
-    (
-        "count_tokens",
-        "counts a prompt without a reply",
-        "does not count a prompt without a reply; not needed by a run",
     ),
     ("thinking", "takes a thinking budget", "takes no thinking budget: agent.thinking is left out"),
     ("diagnostics", "says why its cache was missed", "does not say why its cache was missed"),

@@ -82,9 +82,43 @@ class Transport(ABC):
     ) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the reply to `body` as events of the Messages API. Raises `BrokenStream`."""
 
+    sdk: Any
+    """The SDK's module."""
+    sdk_error: type[Exception]
+    """The class of all exceptions of the SDK."""
+
     @abstractmethod
+    def told(self, error: Any) -> tuple[str, str]:
+        """Return the error type and the words in an `APIStatusError` of the SDK."""
+
     def judged(self, error: Exception, spent: Spent | None = None) -> ModelFailed:
-        """Return the failure for an exception of the SDK; `spent` are the tokens before it."""
+        """Return the failure for an exception of a request; `spent` are the tokens before it."""
+        sdk, endpoint = self.sdk, self.endpoint
+        match error:
+            case sdk.APIStatusError():
+                kind, words = self.told(error)
+                asked = asked_wait(error.response.headers)
+                return failure_of(
+                    kind, f"{error.status_code} {kind}: {words}", endpoint, asked, spent
+                )
+            case sdk.APITimeoutError() | httpx2.TimeoutException() | TimeoutError():
+                return unanswered(error, endpoint, spent)
+            case sdk.APIConnectionError():
+                return broken_connection(error, error.__cause__, endpoint, spent)
+            case ModelFailed():
+                return error
+            case ReportedError():
+                return failure_of(error.kind or "api_error", error.message, endpoint, None, spent)
+            case BrokenStream():
+                return garbled(str(error), endpoint, spent)
+            case httpx2.HTTPError() | OSError():
+                return broken_connection(error, error, endpoint, spent)
+            case httpx2.InvalidURL() | TypeError():
+                return unusable(error, endpoint)
+            case _ if isinstance(error, self.sdk_error):
+                return unusable(error, endpoint)
+            case _:
+                return garbled(f"{type(error).__name__}: {error}", endpoint, spent)
 
     async def count_tokens(self, body: Mapping[str, Any]) -> int:
         """Return the number of tokens of the prompt in `body`; 0 if the server cannot count.
@@ -173,25 +207,6 @@ _KINDS = {
 def kind_of_status(status: int) -> str:
     """Return the error type for an HTTP status."""
     return _KINDS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
-
-
-def judged_plainly(error: Exception, endpoint: Endpoint, spent: Spent | None) -> ModelFailed:
-    """Return the failure for an exception that is not of an SDK."""
-    match error:
-        case ModelFailed():
-            return error
-        case ReportedError():
-            return failure_of(error.kind or "api_error", error.message, endpoint, None, spent)
-        case BrokenStream():
-            return garbled(str(error), endpoint, spent)
-        case httpx2.TimeoutException() | TimeoutError():
-            return unanswered(error, endpoint, spent)
-        case httpx2.HTTPError() | OSError():
-            return broken_connection(error, error, endpoint, spent)
-        case httpx2.InvalidURL() | TypeError():
-            return unusable(error, endpoint)
-        case _:
-            return garbled(f"{type(error).__name__}: {error}", endpoint, spent)
 
 
 def unusable(error: Exception, endpoint: Endpoint) -> ModelUnusable:

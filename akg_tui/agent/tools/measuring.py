@@ -8,9 +8,7 @@ task leaves open.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -86,10 +84,11 @@ async def verify_kernel(
     """
     target = device_id, framework, backend, arch, dsl
     kernel, reference = _asked(call, task_code, generated_code, cur_path, target)
-    probe = call.run.measure(kernel, timed=False, reference=reference, device=device_id)
-    found = await _examined(probe, timeout)
-    if isinstance(found, Answer):
-        return found
+    found = await call.run.measure(
+        kernel, timed=False, reference=reference, device=device_id, limit_s=timeout
+    )
+    if found.outcome is not Outcome.CORRECT:
+        return _fault(found)
     facts = {
         "op_name": op_name,
         "task_id": task_id,
@@ -148,7 +147,7 @@ async def profile_kernel(
     kernel, reference = _asked(call, task_code, generated_code, cur_path, target)
     if trial is not None or attempt is not None:
         _, kernel = version(call, trial, attempt)
-    probe = call.run.measure(
+    found = await call.run.measure(
         kernel,
         timed=True,
         samples=run_times,
@@ -156,14 +155,15 @@ async def profile_kernel(
         verified=verify,
         reference=reference,
         device=device_id,
+        limit_s=PROFILE_S,
     )
-    found = await _examined(probe, PROFILE_S)
-    if isinstance(found, Answer):
-        return found
+    if found.outcome is not Outcome.CORRECT:
+        return _fault(found)
     evidence = None if device_id else await call.run.evidence(kernel, reference)
     correctness: object = found.message or NOT_VERIFIED
     if verify:
-        correctness = {"max_error": found.max_error, "tolerance": found.tolerance}
+        errors = {"max_error": found.max_error, "tolerance": found.tolerance}
+        correctness = errors | ({"but": found.message} if found.message else {})
     busy = busy_line(found.noise, found.detectable)
     facts = {
         **({"machine": busy} if busy else {}),
@@ -265,15 +265,8 @@ def _check_folder(call: ToolContext, cur_path: str) -> None:
         raise Refused(f"cur_path: {cur_path}: expected a node of {TRACE}/ or a folder of {NOTES}/")
 
 
-async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
-    """Return the measurement of a correct kernel, or an error answer with the reason."""
-    try:
-        async with asyncio.timeout(seconds):
-            found = await probe
-    except TimeoutError:
-        return Answer.error(f"given up after {seconds:g} s")
-    if found.outcome is Outcome.CORRECT:
-        return found
+def _fault(found: Measurement) -> Answer:
+    """Return the error answer for a kernel that is not correct."""
     what = "the judge failed" if found.outcome is Outcome.ERROR else str(found.failure or "wrong")
     lines = [f"{what}: {found.message}", *found.detail.splitlines()]
     return Answer.error("\n".join(line for line in lines if line), foreign=True)
