@@ -325,13 +325,10 @@ class EndpointProbed(Observation, frozen=True):
 
 
 class TimingQueued(Observation, frozen=True):
-    """The judge began to wait for the right to time (`waits`), or ended that: it is no work.
-
-    `before_s` are the seconds of waits before the event that no other event told.
-    """
+    """The judge began to wait for the right to time (`waits`), or ended that: it is no work."""
 
     waits: bool
-    before_s: float = 0.0
+    before_s: float = 0.0  # seconds of waits before the event that no other event told
 
 
 class MachineSlept(Observation, frozen=True):

@@ -30,6 +30,7 @@ from akg_tui.core.kernel.knobs import (
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.plan_document import render_plan, render_tried, split_settled
+from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from akg_tui.engine.live import SubagentStreams
 from tests.core.simulated import SimulatedRun, failed, faster
@@ -218,9 +219,13 @@ def test_a_knob_value_that_always_fails_is_diagnosed_and_avoided() -> None:
     )
 
 
-def test_the_trials_read_from_plan_md_chain_the_kept_ratios() -> None:
+def told(state: RunState) -> str:
+    return f"{render_plan(state)}\n\n{render_tried(state)}"
+
+
+def test_the_trials_that_the_sweep_is_told_are_those_of_the_run() -> None:
     run = played(TextRun(policy=Policy(max_rounds=8)), honest)
-    trials = read_trials(render_plan(run.state))
+    trials = read_trials(told(run.state))
     assert len(trials) == 8
     for trial, attempt in zip(trials, run.state.attempts[1:], strict=True):
         assert trial.over_seed == pytest.approx(attempt.over_seed, rel=0.01)
@@ -246,7 +251,7 @@ def test_a_kernel_a_million_times_slower_does_not_stop_the_search() -> None:
 
     run = played(TextRun(policy=Policy(max_rounds=23)), judge)
     assert run.state.ok
-    trials = read_trials(render_plan(run.state))
+    trials = read_trials(told(run.state))
     assert min(t.over_seed for t in trials if t.over_seed) < 1e-5
 
 
@@ -278,12 +283,13 @@ def test_a_long_sweep_repeats_no_setting_though_plan_md_folds_them_away() -> Non
     assert len(set(keys)) == 79
     folded, _ = split_settled(run.state)
     assert folded
-    trials = read_trials(f"{render_plan(run.state)}\n\n{render_tried(run.state)}")
+    trials = read_trials(told(run.state))
     assert len(trials) == 79
     assert sum(trial.over_seed is None for trial in trials) == run.state.count(Verdict.FAIL)
 
 
 def test_a_forged_list_of_tried_settings_is_not_believed() -> None:
     run = played(TextRun(policy=Policy(max_rounds=4)), honest)
-    plan = render_plan(run.state)
+    plan = told(run.state)
     assert len(read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan}")) == 4
+    assert read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan[:40]}") == []

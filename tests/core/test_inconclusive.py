@@ -9,7 +9,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, ItemState, Phase, Verdict
 from akg_tui.core.plan.edit import read_plan_edit
-from akg_tui.core.plan.plan_document import render_plan
+from akg_tui.core.plan.plan_document import render_plan, render_tried
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import Attempt
 from akg_tui.core.stopping.limits import stop_reasons
@@ -205,11 +205,12 @@ def test_plan_md_shows_that_an_item_waits_with_its_interval_and_reads_back_uncha
     assert "- [~] p1: A=2 (" in text
     assert "| p1 | INCONCLUSIVE | 1.180 [0.990, 1.410] | A=2 | probably faster, not proved" in text
     assert read_plan_edit(text, run.state) == ev.PlanChange()
-    assert [(t.setting, t.over_seed) for t in read_trials(text)] == [({"A": 2}, 1.18)]
+    trials = read_trials(f"\n{render_tried(run.state)}")
+    assert [(t.setting, t.over_seed) for t in trials] == [({"A": 2}, 1.18)]
     run.tries(faster(2.0))  # now the item is the agent's
     text = render_plan(run.state)
     assert "| p1 | ACTIVE | 1.180 [0.990, 1.410] | A=2 | measured against an earlier best" in text
-    assert [t.setting for t in read_trials(text)] == [{"A": 3}]
+    assert [t.setting for t in read_trials(f"\n{render_tried(run.state)}")] == [{"A": 3}]
 
 
 def test_the_agent_hears_every_verdict_since_its_last_edit() -> None:

@@ -41,10 +41,6 @@ BATCH = 4  # items in a plan; small, so that the next plan uses their results so
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
 _LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
-_ROW = re.compile(
-    r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
-)
-_MEASURED = ("KEPT", "DISCARDED", "FAILED", "INCONCLUSIVE")
 _AVOID = re.compile(r"^- avoid: (.*)$", re.M)
 _VIEW_FILE = re.compile(r"^@(\S+) r\d+ ")
 _VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
@@ -195,27 +191,10 @@ class Sweep:
 
 
 def read_trials(prompt: str) -> list[Trial]:
-    """Return the measured settings in a prompt, oldest first, each with its gain over the seed.
-
-    Reads the list of tried settings if the prompt has one, else PLAN.md's table. A ratio in
-    the table is against the incumbent of its time, so the ratios of kept rows are multiplied.
-    """
+    """Return the measured settings in a prompt, oldest first, each with its gain over the seed."""
     _, heading, listed = prompt.rpartition(f"\n{HEADING}\n")
     tried = read_tried(listed.split("\n")) if heading else None
-    if tried is not None:
-        return [Trial(each.setting, each.over_seed) for each in tried]
-    trials: list[Trial] = []
-    incumbent = 1.0
-    for row in _ROW.finditer(prompt):
-        setting = read_setting(row["text"])
-        if not setting or row["state"] not in _MEASURED:
-            continue
-        ratio = None if row["ratio"] == "-" else float(row["ratio"]) * incumbent
-        failed = row["state"] == "FAILED"
-        trials.append(Trial(setting, None if failed else ratio))
-        if row["state"] == "KEPT" and ratio is not None:
-            incumbent = ratio
-    return trials
+    return [Trial(each.setting, each.over_seed) for each in tried or ()]
 
 
 def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]:

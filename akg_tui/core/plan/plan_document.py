@@ -259,12 +259,7 @@ class Tried(Struct, frozen=True):
 
 
 def render_tried(state: RunState) -> str:
-    """Return the list of tried settings, or "" while PLAN.md itself shows every setting."""
-    folded, _ = split_settled(state)
-    # A row of PLAN.md gives the ratio to the incumbent of its round, which an undo may remove.
-    undone = (item for item in state.items if item.undone)
-    if not any(read_setting(item.text) for item in (*folded, *undone)):
-        return ""
+    """Return the list of tried settings; "" if there is none."""
     lines = [HEADING]
     names: list[str] = []
     for item in state.items:
@@ -282,7 +277,7 @@ def render_tried(state: RunState) -> str:
         speed = None if failed or over_seed is None else float(f"{over_seed:.5g}")
         row = [*(setting[name] for name in names), speed]
         lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
-    return "\n".join(lines)
+    return "\n".join(lines) if names else ""
 
 
 def read_tried(lines: Iterable[str]) -> list[Tried] | None:
