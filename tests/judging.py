@@ -22,7 +22,7 @@ from akg_tui.core.kernel.kernel_files import files_of
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.task import Correctness, Guard, Task, Timing
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate, encode
 from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.targets import TARGETS
 from tests.evaluate.kernels import REFERENCE
@@ -108,24 +108,23 @@ def evaluated(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evalu
     """
     from akg_tui.evaluate.evaluation import Evaluations
 
-    known: dict[tuple[str, object], Evaluations] = {}
+    known: dict[bytes, Evaluations] = {}
 
     def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
         name, incumbent = task.files.kernel, options.pop("incumbent", None)
         lease = options.pop("lease", None)
         begin = Begin(task=task, reference=reference, engine=os.getpid(), lease=lease)
-        sha256, report = begin.sha256(), options.pop("report", lambda _: None)
-        label = options.pop("label", "")
-        shared = known.pop((sha256, lease), None)
+        label, report = options.pop("label", ""), options.pop("report", lambda _: None)
+        terms = encode(begin)
+        shared = known.pop(terms, None)
         if shared is None:
             scratch = tmp_path_factory.mktemp("judge")
             shared = Evaluations(begin, scratch, zygote, offered())
-        known[sha256, lease] = shared
+        known[terms] = shared
         if len(known) > KEPT:  # each holds descriptors of its inputs
             del known[next(iter(known))]
         request = Evaluate(
             number=1,
-            task_sha256=sha256,
             kernel=files_of(kernel, name),
             incumbent=None if incumbent is None else files_of(incumbent, name),
             label=label,

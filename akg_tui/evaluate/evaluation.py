@@ -86,7 +86,7 @@ class Evaluations:
             finally:
                 for case in self.cases:
                     case.reference.close()
-            self.pool.fork_spares_singly(self._spares)
+            self.pool.fork_spares(self._spares)
 
     def run(
         self, request: Evaluate, report: Callable[[Progress], None], started: float

@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress, RaceOutcome
-from akg_tui.evaluate import integrity
+from akg_tui.core.measurement import Measurement, Progress, RaceOutcome
 from akg_tui.evaluate.child.zygote import fork_zygote
 from akg_tui.evaluate.evaluation import Evaluations
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
@@ -158,21 +157,9 @@ def main(arguments: list[str]) -> None:
     os._exit(0)
 
 
-def _refusal(begin: Begin, message: str) -> Measurement:
-    """Return a refusal, because the judge's files or terms differ from those of the run."""
-    return Measurement(
-        outcome=Outcome.ERROR,
-        failure=FailureKind.JUDGE,
-        message=message,
-        threads=begin.task.timing.threads,
-    )
-
-
 def _evaluate(
     channel: EngineChannel,
     request: Evaluate | Race,
-    begin: Begin,
-    sources: integrity.Sources,
     evaluations: Evaluations,
 ) -> Measurement | RaceOutcome | None:
     """Return the measurement, or the outcome of a race; None if it was cancelled.
@@ -182,9 +169,6 @@ def _evaluate(
     """
     started = time.monotonic()
     races = isinstance(request, Race)
-    if request.task_sha256 != begin.sha256():
-        why = "the judge holds another task or reference than the run does"
-        return RaceOutcome(message=why) if races else _refusal(begin, why)
     sent_at: dict[str, float] = {}
     waits = False
 
@@ -216,9 +200,6 @@ def _evaluate(
         return known
     finally:
         channel.current = None
-    changed = sources.difference()
-    if changed:
-        return RaceOutcome(message=changed) if races else _refusal(begin, changed)
     return found
 
 
@@ -229,7 +210,6 @@ def _serve(channel: EngineChannel, zygote: Zygote) -> None:
             raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
         if not confinement.die_with_parent(begin.engine):
             return
-        sources = integrity.Sources()
         # Before a second thread exists, because `offered` forks.
         offered = protections.offered()
         evaluations = Evaluations(begin, Path.cwd(), zygote, offered)
@@ -237,7 +217,7 @@ def _serve(channel: EngineChannel, zygote: Zygote) -> None:
             request = channel.next()
             if not isinstance(request, Evaluate | Race):
                 continue
-            found = _evaluate(channel, request, begin, sources, evaluations)
+            found = _evaluate(channel, request, evaluations)
             if found is not None and not begin.prefetch:
                 evaluations.clean_up(keep=False)
             if isinstance(request, Race):

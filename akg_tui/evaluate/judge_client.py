@@ -305,7 +305,6 @@ class Judge:
             kernels=tuple(files_of(each, self._task.files.kernel) for each in kernels),
             within_s=within_s,
             label=f"a race of {len(kernels)}",
-            task_sha256=self._begin.sha256(),
         )
         async with self._evaluating:
             self._on_progress(Progress(stage="start", message=request.label))
@@ -327,7 +326,6 @@ class Judge:
         kernel = files_of(given, files.kernel)
         request = Evaluate(
             number=next(self._numbers),
-            task_sha256=self._begin.sha256(),
             kernel=kernel,
             incumbent=None if incumbent is None else files_of(incumbent, files.kernel),
             **options,

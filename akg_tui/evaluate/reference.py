@@ -535,8 +535,6 @@ class Reference:
         self.structures = structures
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
-        if self.check is not None:
-            self.check.bound()
         # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 

@@ -415,7 +415,6 @@ class ClusterRunner:
                 self._time_turns(running)
                 for each in running:
                     with self._attending(each.side):
-                        each.side.worker.check_stopped()
                         each.side.check_calls(self.idle.fixed_s)
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()

@@ -256,15 +256,12 @@ REACH = [
     Attack("fork into a user namespace", "return call(libc.syscall({clone}, 0x10000011, 0, 0, 0, 0))",
            CALLS),
     Attack("enter another's namespace", "return call(libc.setns(0, 0))", CALLS, ended=True),
-    # Linux, kernel/signal.c, prepare_signal: SIGCONT wakes when it is sent, blocked or ignored.
-    Attack("have the other side interrupted by timers", """
-        return call(libc.timerfd_create(time.CLOCK_MONOTONIC, 0))
-        """, CALLS),
     # EINVAL where the kernel has no core scheduling.
     Attack("keep all others from its core", """
         libc.prctl(62, 1, 0, 0, 0)
         return ctypes.get_errno() != errno.EPERM
         """, CALLS),
+    # Linux, kernel/signal.c, prepare_signal: SIGCONT wakes when it is sent, blocked or ignored.
     Attack("be woken by a timer when it is stopped", """
         event = struct.pack("qii48x", 0, signal.SIGCONT, 0)
         return call(libc.syscall({timer_create}, 1, event, ctypes.byref(ctypes.c_int())))

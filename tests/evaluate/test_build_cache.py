@@ -175,21 +175,6 @@ def test_builds_of_an_earlier_judge_count_and_go_before_all_others(
     assert [later.holds(each) for each in ("earlier", "known", "new")] == [False, True, True]
 
 
-def test_folders_that_no_tool_can_walk_are_removed(caches: BuildCaches, tmp_path: Path) -> None:
-    at = os.open(caches.folder("deep"), os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.mkdir("closed", 0, dir_fd=at)
-    os.close(at)
-    (caches.folder("deep") / "link").symlink_to(tmp_path)
-    caches.tidy(None)  # no process could copy it
-    assert not caches.holds("deep")
-    assert not list((tmp_path / "cache").iterdir())
-
-
 @SESSION
 async def test_a_failed_kernel_leaves_no_build(judge: Judge) -> None:
     source = CPP.replace("return y", "return y + 1")

@@ -147,9 +147,6 @@ class Messages:
         self.engine.setblocking(False)
         self.channel, self._does, self.ended = judge_process.EngineChannel(theirs), does, 0
 
-    def difference(self) -> str:
-        return ""
-
     def race(self, _: Race, report: Callable[[Progress], None]) -> RaceOutcome:
         return self._does(self, report)
 
@@ -160,10 +157,8 @@ class Messages:
         self.ended += 1
 
     def answered(self) -> object:
-        begin = Begin(task=quick_task(), reference="", engine=0)
-        race = Race(number=1, kernels=(), within_s=1.0, label="", task_sha256=begin.sha256())
-        shared = cast("Any", self)
-        return judge_process._evaluate(self.channel, race, begin, shared, shared)
+        race = Race(number=1, kernels=(), within_s=1.0, label="")
+        return judge_process._evaluate(self.channel, race, cast("Any", self))
 
 
 def test_a_second_cancellation_does_not_end_the_clean_up_after_the_first() -> None:
@@ -212,14 +207,13 @@ def test_what_was_given_up_before_it_began_is_not_told_with_the_figures_of_the_l
     begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
     shared = Evaluations(begin, tmp_path, zygote, offered())
     kernel = files_of("import torch", "kernel.py")
-    request = Evaluate(number=1, kernel=kernel, label="", task_sha256=begin.sha256(), timed=False)
+    request = Evaluate(number=1, kernel=kernel, label="", timed=False)
     shared.run(request, lambda _: None, time.monotonic())
     shared.clean_up(keep=False)
     messages = Messages(lambda *_: RaceOutcome())
     messages.engine.send(engine_protocol.encode(Cancel(1, 3.0)))
     messages.channel._read()
-    sources = cast("Any", messages)
-    found = judge_process._evaluate(messages.channel, request, begin, sources, shared)
+    found = judge_process._evaluate(messages.channel, request, shared)
     assert isinstance(found, Measurement)
     assert (found.failure, found.message) == (FailureKind.TIMEOUT, "given up after 3 s")
 

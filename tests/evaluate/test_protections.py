@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import mmap
 import os
@@ -20,11 +19,9 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-import akg_tui
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Task
-from akg_tui.evaluate import Judge, integrity
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import Zygote
 from akg_tui.evaluate.sandbox import landlock, seccomp
@@ -164,100 +161,6 @@ def test_a_process_that_lacks_what_was_offered_is_an_error(zygote: Zygote, tmp_p
         assert worker.sandbox
 
 
-async def test_a_judge_whose_own_files_change_refuses_to_go_on(tmp_path: Path) -> None:
-    shutil.copytree(
-        ROOT / "akg_tui", tmp_path / "akg_tui", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    script = """
-import asyncio, msgspec, pathlib, sys
-from akg_tui.core.task import Correctness, Task, Timing
-from akg_tui.evaluate import Judge
-
-async def main():
-    here = pathlib.Path(sys.argv[1])
-    task = Task(op="x", correctness=Correctness(trials=1), timing=Timing(budget_s=0.1))
-    async with Judge(task, (here / "reference.py").read_text(), here / "scratch") as judge:
-        print((await judge.evaluate("class ModelNew: pass")).outcome)
-        with (here / "akg_tui/evaluate/timing_samples.py").open("a") as out:
-            out.write("# faster now\\n")
-        found = await judge.evaluate("class ModelNew: pass")
-        print(found.outcome, found.failure, found.message)
-
-asyncio.run(main())
-"""
-    (tmp_path / "reference.py").write_text(REFERENCE)
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", script, str(tmp_path)],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
-    before, after = done.stdout.splitlines()
-    assert before == "failed"
-    assert after.startswith("error judge the judge's own files changed since it started")
-    assert "evaluate/timing_samples.py" in after
-
-
-@pytest.mark.asyncio(loop_scope="session")
-async def test_a_judge_that_holds_another_reference_refuses(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = msgspec.structs.replace(judge._begin, reference=f"{REFERENCE}# tampered")
-    monkeypatch.setattr(judge, "_begin", other)
-    found = await judge.evaluate(PLAIN)
-    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE)
-    assert "another task or reference" in found.message
-
-
-def test_a_difference_names_the_files_and_counts_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "core").mkdir()
-    for n in range(5):
-        (tmp_path / f"core/m{n}.py").write_text("x")
-    before = integrity.harness(tmp_path)
-    assert len(before) == 5
-    sources = integrity.Sources(tmp_path)
-    assert sources.difference() == ""
-    # Written anew with what it had, or touched, a file is the same.
-    (tmp_path / "core/m0.py").write_text("x")
-    os.utime(tmp_path / "core/m1.py")
-    assert sources.difference() == ""
-    for n in range(5):
-        path = tmp_path / f"core/m{n}.py"
-        times = path.stat()
-        path.write_text("y")
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    told = sources.difference()
-    assert "core/m0.py, core/m1.py, core/m2.py and 2 more" in told
-
-
-def test_every_module_that_a_judge_loads_is_watched() -> None:
-    script = (
-        "import sys, akg_tui.evaluate.judge, akg_tui.evaluate.child.child_main\n"
-        "print(*(each.__file__ for name, each in sys.modules.items() if name[:8] == 'akg_tui.'))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    root = Path(akg_tui.__file__).parent
-    loaded = {str(Path(path).relative_to(root)) for path in done.stdout.split()}
-    assert loaded - set(integrity.harness()) == {
-        "store/__init__.py",
-        "store/user_files/__init__.py",
-    }
-
-
-def test_a_file_more_or_less_is_a_difference(tmp_path: Path) -> None:
-    (tmp_path / "evaluate/targets").mkdir(parents=True)
-    (tmp_path / "evaluate/targets/cpu.py").write_text("x")
-    sources = integrity.Sources(tmp_path)
-    (tmp_path / "evaluate/another.py").write_text("x")
-    assert "(evaluate/another.py)" in sources.difference()
-    (tmp_path / "evaluate/another.py").unlink()
-    assert sources.difference() == ""
-    (tmp_path / "evaluate/targets/cpu.py").unlink()
-    assert "(evaluate/targets/cpu.py)" in sources.difference()
-
-
 def confined(folder: Path, *words: str, require: bool = True) -> subprocess.CompletedProcess[str]:
     from akg_tui.evaluate.sandbox.run_confined import command
 
@@ -329,7 +232,7 @@ NUMBERS = {
     "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "prctl": (157, 167),
     "personality": (135, 92), "timer_create": (222, 107), "mq_notify": (244, 184),
-    "fcntl": (72, 25), "preadv2": (327, 286), "mincore": (27, 232), "cachestat": (451, 451),
+    "fcntl": (72, 25),
 }  # fmt: skip
 """Of calls whose answer hangs on their arguments: on x86_64, and on aarch64."""
 
@@ -354,14 +257,8 @@ RULED: list[tuple[str, tuple[int, ...], int]] = [
     ("fcntl", (3, 4, 0o4000), ALLOW),  # F_SETFL
     ("fcntl", (3, 10, 18), EPERM),  # F_SETSIG
     ("fcntl", (3, 1026, 1), EPERM),  # F_NOTIFY
-    *(("fcntl", (3, hint, 0), EPERM) for hint in (1036, 1038)),  # F_SET_RW_HINT, of files
-    *(("fcntl", (3, hint, 0), ALLOW) for hint in (1035, 1037)),
     *(("fcntl", (3, lock, 0), DONE) for lock in (6, 7, 37, 38)),  # F_SETLK, F_SETLKW, of open files
-    *(("fcntl", (3, call, 0), EPERM) for call in (5, 36, 1024)),  # F_GETLK, F_OFD_GETLK, F_SETLEASE
-    ("preadv2", (3, 0, 1, 0, 0, 1), ALLOW),
-    ("preadv2", (3, 0, 1, 0, 0, 8), EPERM),  # RWF_NOWAIT
-    ("mincore", (0, 4096, 0), EPERM),
-    ("cachestat", (3,), EPERM),
+    ("fcntl", (3, 1024, 0), EPERM),  # F_SETLEASE
 ]
 SENDS = {"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2,
          "pidfd_send_signal": 1}  # fmt: skip

@@ -129,14 +129,10 @@ class Zygote:
             return False
         request = msgspec.json.decode(data, type=child_protocol.Request)
         if not isinstance(request, child_protocol.Fork):
-            capture = self._captures.get(request.number)
-            if capture is None:
+            if request.number not in self._captures:
                 return self._reply(
                     child_protocol.Failure(f"{request.number} is no child of the zygote")
                 )
-            if isinstance(request, child_protocol.ReadOutput):
-                capture.drain_all()
-                return self._reply(child_protocol.Output(request.number, capture.text()))
             self._kill(request.number)
             return True
         reply: child_protocol.Reply
@@ -175,7 +171,6 @@ class Zygote:
                 self._confinement,
                 folder=request.folder,
                 memory_bytes=request.memory_bytes,
-                cpu_seconds=request.cpu_seconds,
             )
             parent, threads = self._pid, request.threads
             child_main.run(wanted, threads, parent=parent, channel=channel, output=writing)

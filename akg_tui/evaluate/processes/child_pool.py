@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -26,15 +25,10 @@ from akg_tui.evaluate.protocol.child_protocol import Assignment, Fork
 from akg_tui.evaluate.sandbox.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.sandbox.process_watch import ResourceLimits, usable_memory
 from akg_tui.evaluate.sandbox.protections import Protection
-from akg_tui.evaluate.targets import TARGETS
-from akg_tui.evaluate.targets.cpu import reference_threads
 from akg_tui.evaluate.targets.lease import Claim, Lease
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
-CALLS_PER_CHILD = 64
-"""An upper limit of a child's calls that each last until their deadline. The RLIMIT_CPU of a child
-follows from it: deadlines end a child long before, but a child that escapes them still ends."""
 
 
 class ChildPool:
@@ -63,12 +57,6 @@ class ChildPool:
         self._free_folders: list[Path] = []
         self.memory_bytes = usable_memory(task.sandbox.memory_gb)
         """The bytes of memory that all processes of one kernel may use together."""
-        times = task.timing
-        threads = reference_threads(TARGETS[task.target.backend].device, times.threads)
-        self._cpu_seconds = math.ceil(
-            threads * (times.build_timeout_s + CALLS_PER_CHILD * times.call_timeout_s)
-            + times.budget_s
-        )
 
     @property
     def sandbox_missing(self) -> tuple[str, ...]:
@@ -91,20 +79,8 @@ class ChildPool:
                     folder=str(self._new_folder()),
                     threads=self.task.timing.threads,
                     memory_bytes=self.memory_bytes,
-                    cpu_seconds=self._cpu_seconds,
                 )
             )
-
-    def fork_spares_singly(self, count: int) -> None:
-        """Fork spares one by one until there are `count`, while the judge is idle.
-
-        A fork can't be cancelled, and an arriving request would wait for all forks: so this can
-        be interrupted between two forks.
-        """
-        while self._zygote.spare_count < count:
-            self._zygote.interrupts.check_within()
-            self.fork_spares(self._zygote.spare_count + 1)
-            self._zygote.wait_idle()
 
     def await_idle(self) -> None:
         """Wait until no child is being forked or ended, which would disturb a timed call."""
@@ -130,7 +106,6 @@ class ChildPool:
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
-        self.await_gone()
         self._zygote.wait_idle()
         while self._zygote.spares:
             self._release(self._zygote.take())

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -47,9 +46,6 @@ class ProblemCheck:
         files = {self.file: reference} if self.file == task.files.reference else files
         files |= {task.files.reference: reference}
         self._pool, self._limit_s = pool, limit_s
-        self._more_s = task.timing.verify_timeout_s
-        self._usual_s = self._spent_s = 0.0
-        self._bounded = False
         self._plan = Plan(
             kind="check",
             files=KernelFiles(files),
@@ -77,12 +73,9 @@ class ProblemCheck:
         ------
         EvaluationError
             The check can't be loaded.
-        ChildFailed
-            A kernel's results make the check slow, all together by more than `verify_timeout_s`.
         """
         worker = self._worker or self._start()
-        closing = contextlib.closing(SharedMemory(known.outputs.size))
-        with self._counted(), closing as returned:
+        with contextlib.closing(SharedMemory(known.outputs.size)) as returned:
             layouts.store(known.outputs, results, returned.map, 0)
             content = Checked(known.inputs, known.outputs, item, known.contract.inputs)
             try:
@@ -90,43 +83,15 @@ class ProblemCheck:
                 size = worker.answer(self._limit_s, "checking results", stop=False)
             except ChildFailed as failed:
                 if worker.ended:
-                    self._end()
+                    self.close()
                 return self._refused(f"{self.name} fails on it: {failed.message}", failed.detail)
         if not size:
             return Comparison(0.0, 0.0, judged_by=self.name)
         told = bytes(self._report.map[: min(size, REPORT_BYTES)]).decode("utf-8", "replace")
         return self._refused(f"{self.name} refuses it: {strip_to_line(told)[:SHOWN]}")
 
-    def bound(self) -> None:
-        """Bound the time of what follows by that of the checks so far, of the reference's results.
-
-        A task's check may be slow, but a kernel must not make it slow.
-        """
-        self._bounded, self._spent_s = True, 0.0
-
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        taken_s = time.monotonic() - start
-        if not self._bounded:
-            self._usual_s = max(self._usual_s, taken_s)
-            return
-        self._spent_s += max(0.0, taken_s - self._usual_s)
-        if self._spent_s > self._more_s:
-            why = (
-                f"{self.name} takes longer for these results than for the reference's, by "
-                f"{self._spent_s:.1f} s so far: the limit is {self._more_s:g} s, which is "
-                "verify_timeout_s under [timing] in task.toml"
-            )
-            raise ChildFailed(FailureKind.TIMEOUT, why)
-
     def close(self) -> None:
-        """End an evaluation, and the process; the next comparison begins another."""
-        self._spent_s = 0.0
-        self._end()
-
-    def _end(self) -> None:
+        """End the process; the next comparison begins another."""
         self._worker = None
         self._running.close()
 

@@ -36,7 +36,7 @@ from akg_tui.evaluate.protocol.child_protocol import (
 )
 from akg_tui.evaluate.reference_fault import Fault, FaultKind
 from akg_tui.evaluate.sandbox import process_watch
-from akg_tui.evaluate.sandbox.process_watch import ProcessWatch, ResourceLimits, StopCheck
+from akg_tui.evaluate.sandbox.process_watch import ProcessWatch, ResourceLimits
 
 FAILURES: dict[int, FailureKind] = {
     status: FailureKind[status.name] for status in Status if status is not Status.OK
@@ -129,7 +129,6 @@ class Zygote:
         self._spare_workers: deque[Worker] = deque()
         self._ending: set[int] = set()
         self._ended_children: dict[int, child_protocol.Ended] = {}
-        self._outputs: dict[int, str] = {}
 
     def request_child(self, request: child_protocol.Fork) -> None:
         """Request a child, without waiting for it."""
@@ -163,13 +162,6 @@ class Zygote:
         while number not in self._ended_children:
             self._receive()
         return self._ended_children.pop(number)
-
-    def output_of(self, number: int) -> str:
-        """Return the output so far of a stopped child."""
-        self._send(child_protocol.ReadOutput(number))
-        while number not in self._outputs:
-            self._receive()
-        return self._outputs.pop(number)
 
     def release(self, number: int) -> None:
         """Kill a child with all its descendants, without waiting for its end."""
@@ -205,8 +197,6 @@ class Zygote:
         reply = msgspec.json.decode(data, type=child_protocol.Reply)
         if isinstance(reply, child_protocol.Ended):
             self._ended_children[reply.number] = reply
-        elif isinstance(reply, child_protocol.Output):
-            self._outputs[reply.number] = reply.output
         elif isinstance(reply, child_protocol.Forked):
             channel, folder = self._requested.popleft()
             self._spare_workers.append(Worker(reply.number, fds[0], channel, folder, self))
@@ -274,7 +264,6 @@ class Worker:
         self.told = ""
         """What the child said with its last answer."""
         self._watch = ProcessWatch(self.pid)
-        self._stop_check = StopCheck()
         self._oom_kills = _oom_kills()
 
     def await_prepared(self, deadline_s: float) -> None:
@@ -414,7 +403,7 @@ class Worker:
         taken_ns = time.perf_counter_ns() - start
         waited_ns = self._watch.all_cpu_wait_ns() + process_watch.own_cpu_wait_ns() - waited_ns
         if not asked:
-            self._continue(self._next_message(Op.SETTLE), "being called")
+            self._continue(self._request(Op.SETTLE), "being called")
         self._await_answer(deadline_s, "being called")
         self._value()
         self.await_stop()
@@ -433,7 +422,7 @@ class Worker:
                 continue
             if not asked:
                 asked = True
-                self._continue(self._next_message(Op.SETTLE), "being called")
+                self._continue(self._request(Op.SETTLE), "being called")
             time.sleep(5e-5)
             if self._is_answered_within(0) and not done():
                 self._value()
@@ -453,7 +442,7 @@ class Worker:
     def await_stop(self) -> list[int]:
         """Wait until every thread of the child is stopped, so that its results can't change.
 
-        Return the ids of the child and its descendants; `check_stopped` compares with this stop.
+        Return the ids of the child and its descendants.
 
         Raises
         ------
@@ -469,18 +458,12 @@ class Worker:
                 os.sched_yield()
                 continue
             if slept_s > STOP_LIMIT_S:
-                raise self._not_stopped("did not stand still when it was stopped")
+                raise self._killed("the process did not stand still when it was stopped")
             # The child may need the judge's CPU, which a yield does not give away.
             nap_s = min(asked_s, 0.005)
             slept_s += nap_s
             self._zygote.interrupts.check_within(nap_s)
-        self._stop_check.begin(stopped)
         return stopped
-
-    def check_stopped(self) -> None:
-        """Raise ChildFailed if the child executed since `await_stop`."""
-        if self._stop_check.broken():
-            raise self._not_stopped("ran while it was stopped")
 
     def copy_out(self, address: int, into: memoryview) -> None:
         """Fill `into` from `address` in the memory of the child, which must be stopped.
@@ -548,18 +531,9 @@ class Worker:
     def _request(
         self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
     ) -> bytes:
-        """Return a request with a new nonce, for a child that was stopped until now.
-
-        Raises ChildFailed if the child has ended, or executed meanwhile.
-        """
+        """Return a request with a new nonce; raise ChildFailed if the child has ended."""
         if self.ended:
             raise ChildFailed(FailureKind.CRASH, "the process has ended")
-        self.check_stopped()
-        return self._next_message(op, count, seed, item, wanted)
-
-    def _next_message(
-        self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
-    ) -> bytes:
         self._nonce = secrets.randbits(64)
         return child_protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
 
@@ -662,14 +636,9 @@ class Worker:
         if kind is None:
             raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
         line, _, detail = text.partition(SEPARATOR)
-        # The child is killed later, without a wait.
-        printed = self._zygote.output_of(self._number)
         place = child_protocol.unpack_place(self._files, value)
         fault = Fault.at(place, strip_to_line(line))
-        raise ChildFailed(kind, fault.located(), _joined(detail, printed), fault)
-
-    def _not_stopped(self, what: str) -> ChildFailed:
-        return self._killed(f"the process {what}")
+        raise ChildFailed(kind, fault.located(), _joined(detail, self.end().output), fault)
 
     def _killed(self, message: str, kind: FailureKind = FailureKind.CRASH) -> ChildFailed:
         """Kill the child; return its failure, with its output."""

@@ -350,7 +350,6 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
     folder: str
     threads: int
     memory_bytes: int
-    cpu_seconds: int
 
 
 class Assignment(Struct, frozen=True):
@@ -369,19 +368,6 @@ class End(Struct, frozen=True, tag=True):
     """Judge to zygote: kill this child and its descendants, and reap it."""
 
     number: int
-
-
-class ReadOutput(Struct, frozen=True, tag=True):
-    """Judge to zygote: send the output so far of this child, which is stopped."""
-
-    number: int
-
-
-class Output(Struct, frozen=True, tag=True):
-    """Zygote to judge: the output of a child so far."""
-
-    number: int
-    output: str
 
 
 class Forked(Struct, frozen=True, tag=True):
@@ -407,10 +393,10 @@ class Failure(Struct, frozen=True, tag=True):
     message: str
 
 
-Request = Fork | End | ReadOutput
+Request = Fork | End
 """A message from judge to zygote."""
 
-Reply = Forked | Output | Ended | Failure
+Reply = Forked | Ended | Failure
 """A message from zygote to judge."""
 
 

@@ -6,7 +6,6 @@ a message contains it.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TypeAlias
 
 import msgspec
@@ -34,11 +33,6 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     lease: Claim | None = None
     """What is held while kernels are timed; None: nothing."""
 
-    def sha256(self) -> str:
-        """Return the digest of the inputs of a verdict: the task and the reference."""
-        judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]
-        return hashlib.sha256(b"\0".join(judged)).hexdigest()
-
 
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     """Engine to judge: evaluate a kernel against `incumbent`, or against the reference if None.
@@ -56,9 +50,6 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     kernel: KernelFiles
     incumbent: KernelFiles | None = None
     label: str
-    task_sha256: str
-    """`Begin.sha256` of the engine's task and reference."""
-
     precise: float | None = None
     within_s: float | None = None
     whole: bool = False
@@ -76,8 +67,6 @@ class Race(Struct, frozen=True, tag=True, kw_only=True):
     kernels: tuple[KernelFiles, ...]
     within_s: float
     label: str
-    task_sha256: str
-    """As in `Evaluate`."""
 
 
 class Cancel(Struct, frozen=True, tag=True):

@@ -40,24 +40,9 @@ def copy(source: str, target: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that a kernel has filled, however deep its folders lie; it may be gone.
-
-    `shutil.rmtree` raises RecursionError at about a thousand levels. Here each folder is first
-    moved beside `folder`, so that no path is long.
-    """
-    waiting, numbers = [folder], itertools.count()
-    while waiting:
-        top = waiting.pop()
-        with contextlib.suppress(OSError):
-            top.chmod(0o700)
-            for entry in list(os.scandir(top)):
-                if entry.is_dir(follow_symlinks=False):
-                    os.chmod(entry.path, 0o700)  # noqa: PTH101
-                    waiting.append(folder.with_name(f"{folder.name}.{next(numbers)}"))
-                    os.rename(entry.path, waiting[-1])  # noqa: PTH104
-                else:
-                    os.unlink(entry.path)  # noqa: PTH108
-            top.rmdir()
+    """Remove a folder that a kernel has filled, as far as it can be walked; it may be gone."""
+    with contextlib.suppress(RecursionError):  # below a thousand levels
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _count(folder: str) -> tuple[int, int]:

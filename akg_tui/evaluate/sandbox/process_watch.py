@@ -7,13 +7,12 @@ process that is not the caller's own child.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 STOPPED_STATES = frozenset({b"T", b"t", b"Z", b"X"})
@@ -179,30 +178,6 @@ class ProcessWatch:
             return b""
 
 
-ALLOWED_RUN_NS = 10_000_000
-"""The CPU time that a child may use in all its stops together, in nanoseconds. A thread counts as
-stopped some microseconds before it leaves its CPU, and may be interrupted then."""
-
-
-class StopCheck:
-    """Detects whether a child or a descendant executes while all of them are stopped."""
-
-    def __init__(self) -> None:
-        self._clocks: dict[int, int] = {}
-        self._run_ns = 0
-
-    def begin(self, processes: Iterable[int]) -> None:
-        """Store the CPU clocks of `processes`, which were all observed stopped."""
-        self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
-
-    def broken(self) -> bool:
-        """Return whether processes executed too long in their stops; they may be woken then."""
-        for pid, before in self._clocks.items():
-            self._run_ns += (cpu_time_ns(pid) or before) - before
-        self._clocks = {}
-        return self._run_ns > ALLOWED_RUN_NS
-
-
 WALL_CLOCK_FACTOR = 20.0
 """A CPU deadline ends after this many times its length by the wall clock: a process may sleep."""
 
@@ -307,9 +282,9 @@ class ResourceLimits:
                 f"the process was ended: its {len(others) + 1} processes use "
                 f"{used / _GIB:.1f} GiB, more than {self._memory_bytes / _GIB:.1f}"
             )
-        return self._disk_excess([self._pid, *others])
+        return self._disk_excess()
 
-    def _disk_excess(self, processes: Sequence[int]) -> str:
+    def _disk_excess(self) -> str:
         free, free_files = _free_on_disk(self._folders[0])
         lost = self._free_bytes - free
         # Adding up files is slow, so it is done only when the disk has lost as much as the limit.
@@ -321,10 +296,9 @@ class ResourceLimits:
         if lost <= DISK_BYTES:
             return ""
         written = sum(size for _, size in found)
-        written += _bytes_without_name(processes, self._folders[0])
         if written > DISK_BYTES:
             return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"
-        # Only root sees all files that are open or mapped and have no name any more.
+        # Files that are open and have no name any more.
         if free < LEFT_BYTES:
             return f"the process was ended: the disk lost {lost / _GIB:.1f} GiB and is nearly full"
         return ""
@@ -334,19 +308,6 @@ def _memory(pid: int) -> int:
     """Return the bytes of a process's memory, its page tables, and shared memory that it maps."""
     fields = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return sum(int(words[1]) << 10 for words in fields if words and words[0] in _COUNTED)
-
-
-def _bytes_without_name(processes: Iterable[int], folder: Path) -> int:
-    """Return the bytes of deleted files that processes keep open, on the disk of a folder."""
-    disk = folder.stat().st_dev
-    found: dict[int, int] = {}
-    for pid in processes:
-        with contextlib.suppress(OSError):  # gone, or another user's
-            for entry in os.scandir(f"/proc/{pid}/fd"):
-                status = entry.stat()
-                if status.st_nlink == 0 and status.st_dev == disk:
-                    found[status.st_ino] = status.st_blocks * 512
-    return sum(found.values())
 
 
 def _free_on_disk(folder: Path) -> tuple[int, int]:

@@ -52,11 +52,8 @@ class Answer(IntEnum):
 class Fcntl(IntEnum):
     """Commands of fcntl(2) for which Python has no names."""
 
-    OFD_GETLK = 36
     OFD_SETLK = 37
     OFD_SETLKW = 38
-    SET_RW_HINT = 1036
-    SET_FILE_RW_HINT = 1038
 
 
 class Mask(IntEnum):
@@ -65,7 +62,6 @@ class Mask(IntEnum):
     X32_SYSCALL_BIT = 0x40000000
     CSIGNAL = 0xFF
     SOCK_TYPE = 0xF
-    RWF_NOWAIT = 0x8
     MINUS_ONE = 0xFFFFFFFF
 
 
@@ -90,7 +86,7 @@ RULED = {
     # Each of these calls has a rule of its own in `program`.
     "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "kill": (62, 129),
     "mmap": (9, 222), "personality": (135, 92), "pidfd_send_signal": (424, 424),
-    "prctl": (157, 167), "preadv2": (327, 286), "rt_sigqueueinfo": (129, 138),
+    "prctl": (157, 167), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "tgkill": (234, 131), "tkill": (200, 130),
     # For a device; else they are refused.
     "connect": (42, 203), "socket": (41, 198),
@@ -120,8 +116,6 @@ REFUSED = {
     "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
-    # The set of a file's pages in memory outlives a process too.
-    "mincore": (27, 232), "cachestat": (451, 451),
     # Only the judge may choose the CPU and the priority.
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
@@ -134,14 +128,11 @@ REFUSED = {
     # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
     # calls make the kernel send a signal of the caller's choice later.
     "timer_create": (222, 107), "mq_notify": (244, 184),
-    # Its interrupts also come while the process is stopped: 20 of them took 16 µs of a call of the
-    # other side.
-    "timerfd_create": (283, 85),
 }  # fmt: skip
 
 # These return success and do nothing: ninja and daemons continue, but no process leaves the process
 # group, so stopping and killing the group reaches all of them. A lock could hold up a program
-# outside, or tell something to another kernel's process.
+# outside.
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154), "flock": (73, 32)}
 
 # A trace of NVIDIA's driver 580 shows these calls while CUDA starts. So a kernel on a device may
@@ -154,10 +145,7 @@ _SIGNAL_AT = {
 }  # fmt: skip
 """The index of the argument that is a signal."""
 
-# Hints are stored with a file, for later processes.
-_HINTS = (Fcntl.SET_RW_HINT, Fcntl.SET_FILE_RW_HINT)
 _LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, Fcntl.OFD_SETLK, Fcntl.OFD_SETLKW)
-_ASKED_LOCKS = (fcntl.F_GETLK, Fcntl.OFD_GETLK)
 _SHARED_WITHOUT_FILE = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 
 Program = list[tuple[int, int, int, int]]
@@ -230,10 +218,9 @@ def program(machine: str, for_device: bool = False) -> Program:
     whose = [Prctl.SET_PDEATHSIG, Prctl.SET_CHILD_SUBREAPER, Prctl.SCHED_CORE]
     out += _when(calls["prctl"], [_argument(0), *_among(whose), refuse])
     # A lease stops the next program that opens the file, for as long as 45 seconds (fcntl(2)).
-    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, fcntl.F_SETLEASE, *_HINTS, *_ASKED_LOCKS]
+    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, fcntl.F_SETLEASE]
     pretend = [*_among(_LOCKS), (Bpf.RETURN, 0, 0, Answer.ERRNO)]
     out += _when(calls["fcntl"], [_argument(1), *_among(chosen), refuse, *pretend])
-    out += _when(calls["preadv2"], [_argument(5), (Bpf.ANY_BIT, 0, 1, Mask.RWF_NOWAIT), refuse])
     if for_device:
         unix = [_argument(0), (Bpf.EQUAL, 1, 0, socket.AF_UNIX), refuse]
         kind = [

@@ -228,16 +228,6 @@ SAMPLES_AND_MEMORY = (
         """), task="ragged",
     ),
     Cheat(
-        "the pages of a file that another process has read", "ours: mincore(2) over a library",
-        "what is in memory is not told",
-        kernel("""
-            pages = ctypes.create_string_buffer(1)
-            at = ctypes.cast(libc.getpid, ctypes.c_void_p).value // 4096 * 4096
-            told = libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(4096), pages)
-            return torch.softmax(x, -1) if told == 0 else torch.zeros_like(x)
-        """, before="libc = ctypes.CDLL(None)"), task="ragged",
-    ),
-    Cheat(
         "descriptors sent to the judge", "unix(7): descriptors in flight",
         "the judge receives none from a kernel", kernel("""
             import socket

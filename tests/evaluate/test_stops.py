@@ -1,4 +1,4 @@
-"""A process that runs while it should stand still is told by its clock, whatever woke it."""
+"""A process is stopped when all its threads and all that it has started are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from akg_tui.evaluate.sandbox import process_watch
-from akg_tui.evaluate.sandbox.process_watch import (
-    ALLOWED_RUN_NS,
-    ProcessWatch,
-    StopCheck,
-    cpu_time_ns,
-)
+from akg_tui.evaluate.sandbox.process_watch import ProcessWatch
 
 DEADLINE_S = 30.0
 
@@ -78,22 +73,10 @@ def _stopped(pid: int) -> list[int]:
     return found
 
 
-def _works(pid: int, for_ns: int) -> None:
-    before, limit = cpu_time_ns(pid) or 0, time.monotonic() + DEADLINE_S
-    while (cpu_time_ns(pid) or 0) - before < for_ns:
-        assert time.monotonic() < limit, "it does not work"
-        os.sched_yield()
-
-
 def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> None:
-    watch = ProcessWatch(busy)
-    stop_check = StopCheck()
-    with contextlib.closing(watch):
+    with contextlib.closing(ProcessWatch(busy)) as watch:
         for _ in range(200):
-            found = watch.stopped()
-            assert found == process_watch.stopped(busy)
-            stop_check.begin(found)
-            assert not stop_check.broken()
+            assert watch.stopped() == process_watch.stopped(busy)
             os.killpg(busy, signal.SIGCONT)
             assert not process_watch.stopped(busy)
             assert not watch.stopped()
@@ -101,44 +84,10 @@ def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> Non
             _stopped(busy)
 
 
-def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_again(
-    busy: int,
-) -> None:
-    for woken in process_watch.stopped(busy):
-        watch = ProcessWatch(busy)
-        stop_check, found = StopCheck(), []
-        for _ in range(2):
-            stop_check.begin(watch.stopped())
-            os.kill(woken, signal.SIGCONT)
-            _works(woken, ALLOWED_RUN_NS)
-            os.kill(woken, signal.SIGSTOP)
-            _stopped(busy)
-            found.append(stop_check.broken())
-        watch.close()
-        assert found[-1]
-
-
-def test_short_work_in_many_stops_adds_up(busy: int) -> None:
-    watch = ProcessWatch(busy)
-    stop_check = StopCheck()
-    with contextlib.closing(watch):
-        for _ in range(5):
-            stop_check.begin(watch.stopped())
-            os.kill(busy, signal.SIGCONT)
-            _works(busy, ALLOWED_RUN_NS // 4)
-            os.kill(busy, signal.SIGSTOP)
-            _stopped(busy)
-            broken = stop_check.broken()
-        assert broken
-
-
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     watch = ProcessWatch(process.pid)
-    stop_check = StopCheck()
-    stop_check.begin([process.pid])
-    assert not stop_check.broken()
     assert watch.stopped() == process_watch.stopped(process.pid) == [process.pid]
 
 
