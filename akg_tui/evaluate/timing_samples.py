@@ -184,7 +184,7 @@ class Side:
         self.worker.await_stop()
         return min(count, MOST_CONFIGURATIONS)
 
-    def check_calls(self, fixed_s: float) -> None:
+    def check_calls(self) -> None:
         """Check what the child said of the calls since the last check: nothing, on the host."""
 
     def kept_arguments(self, draw: Draw, item: int) -> bool:
@@ -415,7 +415,7 @@ class ClusterRunner:
                 self._time_turns(running)
                 for each in running:
                     with self._attending(each.side):
-                        each.side.check_calls(self.idle.fixed_s)
+                        each.side.check_calls()
         # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
         return sorted(running, key=lambda each: self.sides.index(each.side))

@@ -10,7 +10,6 @@ from akg_tui.core.measurement import FailureKind
 from benchmarks.hardware.kernels import ROWS, Refused, kernel
 
 WRONG, CALL, CRASH = FailureKind.WRONG, FailureKind.CALL, FailureKind.CRASH
-IMPOSSIBLE = FailureKind.IMPOSSIBLE
 
 _SERVER = "from akg_tui.evaluate.child import device_answer, device_server as server, seal\n"
 
@@ -434,39 +433,6 @@ device_answer.write = lambda *of: write(*of[:3], [0 for _ in of[3]])
 write = device_answer.write
 device_answer.write = lambda *of: write(*of[:3], [-(1 << 40) for _ in of[3]])
 """), (WRONG,), "strides that have no meaning",
-    ),
-    Refused(
-        "events that are patched",
-        kernel("spin(0.05)\nreturn self.right(x, factor)", _SERVER + """
-server.Device.taken_ns = lambda self: self.synchronize() or 10_000
-"""), (IMPOSSIBLE,), "tampering", timed=True,
-    ),
-    Refused(
-        "events that are replaced",
-        kernel("spin(0.05)\nreturn self.right(x, factor)", """
-class Event:
-    def __init__(self, *_, **__):
-        pass
-    def record(self):
-        pass
-    def synchronize(self):
-        pass
-    def elapsed_time(self, _):
-        return 0.01
-torch.Event = Event
-"""), (IMPOSSIBLE,), "tampering", timed=True,
-    ),
-    Refused(
-        "a time that is told to be longer",
-        kernel("return self.right(x, factor)", _SERVER + """
-told = server.Answer
-server.Answer = lambda *of: told(60_000_000_000, *of[1:]) if of else told()
-"""), (IMPOSSIBLE,), "tampering", timed=True,
-    ),
-    Refused(
-        "a clock that lies",
-        kernel("spin(0.05)\nreturn self.right(x, factor)", "device.set_clock(0.001)"),
-        (IMPOSSIBLE,), "tampering", timed=True, portable=False,
     ),
 )  # fmt: skip
 

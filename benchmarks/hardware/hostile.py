@@ -54,13 +54,6 @@ HOSTILE = (
         """), (CALL, CRASH),
     ),
     Refused(
-        "memory that grows with every call",
-        kernel("""
-            self.kept[len(self.kept)] = y = self.right(x, factor)
-            return y.clone()
-        """), (CRASH,), "memory of the device grows", timed=True,
-    ),
-    Refused(
         "a hung device", kernel("spin(1000.0)\nreturn self.right(x, factor)"),
         (TIMEOUT,), "no answer after",
     ),

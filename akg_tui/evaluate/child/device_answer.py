@@ -10,15 +10,13 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from akg_tui.evaluate.protocol.child_protocol import Layout
 
-_HEADER = struct.Struct("<3Q")
-_MASK = (1 << 64) - 1
+_HEADER = struct.Struct("<Q")
 
 WORD = 8
 """The bytes of a word of a seal or a digest."""
@@ -29,19 +27,6 @@ DIGESTS_AT = 128
 device waits for one and the judge for the others."""
 
 Block = NDArray[np.uint8]
-
-
-class Answer(NamedTuple):
-    """What a child says of a call.
-
-    `taken_ns` by the device's own clock; `memory_bytes` alive on the device; `left_ns`, for which
-    the device was still working: for a queued call after its digests were there, else when the next
-    input was placed.
-    """
-
-    taken_ns: int = 0
-    memory_bytes: int = 0
-    left_ns: int = 0
 
 
 def digest_count(outputs: Layout) -> int:
@@ -72,15 +57,19 @@ def words(block: Block, at: int, count: int = 1) -> memoryview[int]:
     return block[at : at + WORD * count].data.cast("Q")
 
 
-def write(block: Block, outputs: Layout, answer: Answer, strides: Sequence[int]) -> None:
-    """Write an answer and the strides of all results, one after the other."""
-    _HEADER.pack_into(block.data, 0, *(value & _MASK for value in answer))
+def write(block: Block, outputs: Layout, left_ns: int, strides: Sequence[int]) -> None:
+    """Write what a child says of a call: the strides of all results, one after the other, and for
+    how many nanoseconds the device was still working.
+
+    For a queued call after its digests were there, else when the next input was placed.
+    """
+    _HEADER.pack_into(block.data, 0, left_ns)
     struct.pack_into(f"<{len(strides)}q", block.data, strides_at(outputs), *strides)
 
 
-def read(block: Block) -> Answer:
-    """Return the answer."""
-    return Answer(*_HEADER.unpack_from(block.data, 0))
+def read_left_ns(block: Block) -> int:
+    """Return for how many nanoseconds the device was still working."""
+    return int(_HEADER.unpack_from(block.data, 0)[0])
 
 
 def read_strides(block: Block, outputs: Layout) -> list[list[int]]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from akg_tui.evaluate.child import device_answer, seal
-from akg_tui.evaluate.child.device_answer import WORD, Answer
+from akg_tui.evaluate.child.device_answer import WORD
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import (
@@ -43,7 +43,6 @@ class Device:
         self._module = torch.get_device_module(name)
         self.sealing = importlib.import_module(sealing)
         """A module like `triton_seal`."""
-        self._begin, self._end = (torch.Event(self.device, enable_timing=True) for _ in range(2))
         cache = getattr(self._properties(), "L2_cache_size", 0)
         self._scratch = self.bytes(2 * cache)
 
@@ -63,24 +62,6 @@ class Device:
         """Displace what the device's cache holds, if its size is known."""
         if self._scratch.numel():
             self._scratch.zero_()
-
-    def between_events(self, call: Callable[[], Sequence[object]]) -> Sequence[object]:
-        """Call a model; return its results. `taken_ns` tells the time of its work."""
-        self._begin.record()
-        result = call()
-        self._end.record()
-        return result
-
-    def taken_ns(self) -> int:
-        """Wait for the work between the events; return nanoseconds by the device's own clock."""
-        self.synchronize()
-        # Where a kernel has replaced that, a time is told still.
-        self._end.synchronize()
-        return max(0, round(self._begin.elapsed_time(self._end) * 1e6))
-
-    def allocated(self) -> int:
-        """Return the bytes of tensors that are alive on the device."""
-        return int(self._module.memory_allocated())
 
     def poison(self, sizes: Sequence[int]) -> None:
         """Fill memory that the next results will probably get."""
@@ -162,13 +143,11 @@ class OnDevice(Server):
 
     def wake(self) -> None:
         """Touch the code around a call, and nothing on the device."""
-        self._answer(Answer(), ())
+        self._answer(0, ())
 
     def _place(self) -> None:
         on = self.on
-        before = time.perf_counter_ns()
-        on.synchronize()
-        self._left_ns = time.perf_counter_ns() - before
+        self._left_ns = self._wait_ns()
         self._sealed.copy_(torch.from_numpy(self._host))
         if self.plan.poisoned and self.plan.outputs is not None:
             self._returned = []
@@ -188,14 +167,14 @@ class OnDevice(Server):
             arguments[position] = value.item()
         # A kernel may use streams of its own, which do not wait for this one.
         on.synchronize()
-        found = on.between_events(lambda: self.model_call.call(self.model, arguments))
-        taken_ns = on.taken_ns()
+        found = self.model_call.call(self.model, arguments)
+        on.synchronize()
         tensors = self._digest(found)
         digests = self._digests.cpu().numpy().view(np.uint64)
         sizes = [tensor.numel() for tensor in (*tensors, self._plain)]
         whole = seal.joined([int(d) for d, size in zip(digests, sizes, strict=True) if size])
         self._returned = tensors
-        self._answer(Answer(taken_ns, on.allocated(), self._left_ns), tensors)
+        self._answer(self._left_ns, tensors)
         return whole
 
     def _queue_call(self) -> int:
@@ -206,18 +185,19 @@ class OnDevice(Server):
         self._returned = []
         on.sealing.await_key(self._key, self._mapped + device_answer.KEY_AT)
         on.sealing.unseal(self._plain, self._sealed, self._key)
-        found = on.between_events(lambda: self.model_call.call(self.model, self.arguments))
-        self._returned = self._digest(found)
+        self._returned = self._digest(self.model_call.call(self.model, self.arguments))
         on.sealing.tell(self._digests, self._mapped + device_answer.DIGESTS_AT)
         return 1
 
     def _settle(self) -> None:
         """Wait for the work of all streams, and tell of the call that was queued."""
-        on = self.on
+        self._answer(self._wait_ns(), self._returned)
+
+    def _wait_ns(self) -> int:
+        """Wait for the device; return the nanoseconds for which it was still working."""
         before = time.perf_counter_ns()
-        taken_ns = on.taken_ns()
-        left_ns = time.perf_counter_ns() - before
-        self._answer(Answer(taken_ns, on.allocated(), left_ns), self._returned)
+        self.on.synchronize()
+        return time.perf_counter_ns() - before
 
     def _digest(self, found: Sequence[object]) -> list[torch.Tensor]:
         """Have the device digest what a model returned, and the arguments; return the results."""
@@ -261,10 +241,10 @@ class OnDevice(Server):
                 place = slice(slot.offset, slot.offset + WORD)
                 seal.apply(self._host[place], self._unsealed[place], key, first=slot.offset // WORD)
 
-    def _answer(self, answer: Answer, tensors: Sequence[torch.Tensor]) -> None:
+    def _answer(self, left_ns: int, tensors: Sequence[torch.Tensor]) -> None:
         strides = [step for tensor in tensors for step in tensor.stride()]
         if self.plan.outputs is not None:
-            device_answer.write(self._block, self.plan.outputs, answer, strides)
+            device_answer.write(self._block, self.plan.outputs, left_ns, strides)
 
     def _fetch(self) -> None:
         """Copy the results to the host, and the arguments as the kernel left them."""

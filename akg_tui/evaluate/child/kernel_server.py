@@ -32,7 +32,6 @@ from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol import value_tree
 from akg_tui.evaluate.protocol.child_protocol import Contract, Group, Layout, Plan, Status
 from akg_tui.evaluate.protocol.value_tree import Arguments, Mismatch, described
-from akg_tui.evaluate.sandbox.confinement import OPEN_FILES
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
@@ -404,10 +403,10 @@ def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
     # Before Python 3.13 a mapping keeps a duplicate of its descriptor, which a kernel must not
     # find. Others belong to the kernel, or to the driver of its device. Mappings are kept, or they
     # would close these numbers.
-    for number in range(CHANNEL + 1, OPEN_FILES):
-        with contextlib.suppress(OSError):
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
+        with contextlib.suppress(OSError):  # that of the list itself
             known = os.fstat(number)
-            if any(os.path.samestat(known, each) for each in files):
+            if number > CHANNEL and any(os.path.samestat(known, each) for each in files):
                 os.close(number)
     _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory

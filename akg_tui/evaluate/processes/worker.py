@@ -592,7 +592,7 @@ class Worker:
             if waited_ns < 0:
                 # After the first wait: a short call is not disturbed by it.
                 waited_ns = self._watch.cpu_wait_ns()
-            if compile_s and process_watch.children_of(self.pid):
+            if compile_s and process_watch.descendants(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _out_of_time(self, seconds: float, activity: str) -> ChildFailed:
