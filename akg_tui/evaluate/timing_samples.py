@@ -328,6 +328,7 @@ class IdleProcess:
         """Add a time."""
         self.wake(timeout_s, self.side, self._draw, 0)
         with self.side.blamed():
+            self.side.worker.stop()  # as a kernel is, when its clock starts
             for _ in range(self._cold):
                 self.side.timed_call(timeout_s)
             self._cold = 0

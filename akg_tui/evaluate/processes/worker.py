@@ -338,13 +338,17 @@ class Worker:
         return self._value(stop=stop)
 
     def wake(self, deadline_s: float, meanwhile: Callable[[], None]) -> None:
-        """Have a child of ours run the code around a call once; stop it.
+        """Have a child of ours run the code around a call once; then it waits, and is not stopped.
 
         `meanwhile` is called while the child runs.
         """
         self.send(Op.WAKE)
         meanwhile()
-        self.answer(deadline_s, "waking")
+        self.answer(deadline_s, "waking", stop=False)
+
+    def stop(self) -> None:
+        """Stop the child, and wait until it is stopped."""
+        self.freeze()
         self.await_stop()
 
     def timed_call(self, deadline_s: float, *, op: Op = Op.CALL, seed: int = 0) -> TimedCall:
@@ -396,8 +400,7 @@ class Worker:
             if not answered:
                 self._await_answer(deadline_s, "being called")
                 self._value(stop=False)
-            self.freeze()
-            self.await_stop()
+            self.stop()
             return None
         asked = self._await_device(done, start, deadline_s)
         taken_ns = time.perf_counter_ns() - start
@@ -485,7 +488,8 @@ class Worker:
             done += read
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Pin the child and its descendants, future ones included, to these CPUs."""
+        """Stop the child; pin it and its descendants, future ones included, to these CPUs."""
+        self.freeze()
         for process in self.await_stop():
             for thread in process_watch.threads(process):
                 with contextlib.suppress(ProcessLookupError):  # the process has ended
