@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed
@@ -25,6 +26,9 @@ class JudgedCase:
     weight: float
     reference: Reference
     prefetched: Prefetched
+    call_s: dict[KernelFiles | None, float] = field(default_factory=dict)
+    """By baseline, the approximate seconds of its call: the judge carries them from one comparison
+    to the next, and no results."""
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:

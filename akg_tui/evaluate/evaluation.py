@@ -41,7 +41,6 @@ from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
 
 NOT_OF_A_CANDIDATE = {FailureKind.REFERENCE, FailureKind.JUDGE}
@@ -70,7 +69,6 @@ class Evaluations:
         torch.set_num_threads(judge_threads(device, threads))
         self.pool = ChildPool(begin.task, scratch, zygote, offered, begin.lease)
         self.cases = judged_cases(self.pool, begin.reference)
-        self.memory = Memory()
         self._spares = 0
         self._current: Evaluation | None = None
         self._failed: KernelFiles | None = None
@@ -156,10 +154,10 @@ class Evaluations:
         self.pool.tidy_caches(self._failed)
         self._failed = None
         # What was removed must be built again before it is timed as an incumbent.
-        for known in list(self.memory.call_s):
-            _, kernel = known
-            if kernel is not None and not self.pool.holds_build(kernel):
-                del self.memory.call_s[known]
+        for case in self.cases:
+            for kernel in list(case.call_s):
+                if kernel is not None and not self.pool.holds_build(kernel):
+                    del case.call_s[kernel]
 
 
 @dataclass
@@ -323,7 +321,6 @@ class Evaluation:
             within_s=self.request.within_s,
             samples=self.request.samples,
             rng=self._rng,
-            memory=self.shared.memory,
             prior=self.request.prior,
         ).run()
 

@@ -37,7 +37,7 @@ from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import TARGETS, roofline
 from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.evaluate.targets.target import Monitor
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoy, IdleProcess, Memory, Side
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoy, IdleProcess, Side
 
 CHECKABLE = 0.5
 CHECKABLE_LEAST = 4
@@ -135,7 +135,6 @@ class TimingStage:
     precise: float | None
     within_s: float | None = None
     rng: random.Random
-    memory: Memory
     prior: Sequence[float] = ()
     samples: int = 0
 
@@ -498,12 +497,11 @@ class TimingStage:
 
     def _baseline_seconds(self, case: TimedCase) -> float:
         """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""
-        known, baseline = self.memory.call_s, (case.judged.name, self.incumbent)
-        reference = case.judged.reference
-        if baseline not in known:
+        known, reference = case.judged.call_s, case.judged.reference
+        if self.incumbent not in known:
             with contextlib.closing(self._baseline_side(reference)) as side:
-                known[baseline] = call_seconds(self.pool, reference, side)
-        return known[baseline]
+                known[self.incumbent] = call_seconds(self.pool, reference, side)
+        return known[self.incumbent]
 
 
 @contextlib.contextmanager

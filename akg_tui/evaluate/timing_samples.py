@@ -22,7 +22,6 @@ import msgspec
 import numpy as np
 import torch
 
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.dsl.interpretation import MOST_CONFIGURATIONS
 from akg_tui.evaluate import correctness
@@ -291,16 +290,6 @@ class Cluster:
 
     cpu_wait_s: float
     """Seconds that the two processes and the judge waited for a CPU in the timed calls."""
-
-
-@dataclass
-class Memory:
-    """Sizes that the judge carries from one comparison to the next; results are never carried.
-
-    `call_s`: by a case's name and a baseline, the approximate seconds of a call.
-    """
-
-    call_s: dict[tuple[str, KernelFiles | None], float] = field(default_factory=dict)
 
 
 class IdleProcess:

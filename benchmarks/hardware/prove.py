@@ -16,11 +16,12 @@ from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Correctness, Target, Task, Timing
 from akg_tui.core.verdict import decide_verdict
-from akg_tui.evaluate import Judge, integrity
+from akg_tui.evaluate import Judge
 from akg_tui.store.task_folder import TaskFolder
 from benchmarks.hardware.cheats import CHEATS
 from benchmarks.hardware.hostile import HOSTILE
 from benchmarks.hardware.kernels import HONEST, ROWS, SOFTMAX, TASK, Honest, Refused
+from benchmarks.judge import records
 from benchmarks.judge.records import clopper_pearson
 
 SAMPLES = 8
@@ -247,7 +248,7 @@ def catalogue() -> list[Honest | Refused]:
 
 def proof_of(target: str, device: str) -> Proof:
     """Return the proof of a target to be filled."""
-    return Proof(target=target, device=device, judge=integrity.judge_digest())
+    return Proof(target=target, device=device, judge=records.judge_digest())
 
 
 async def prove(prover: Prover, *, trials: int, samples: Sequence[TaskFolder]) -> None:

@@ -6,6 +6,7 @@ stopped. A line that was torn by the stop is left out, and its trial done again.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,19 @@ import msgspec
 from msgspec import Struct
 from scipy.special import betaincinv
 
+import akg_tui
 from akg_tui.core.measurement import Interval, Measurement
+
+DECIDES = ("core/verdict.py", "dsl/**/*.py", "evaluate/**/*.py")
+"""The files that time kernels and compare their results."""
+
+
+def judge_digest() -> str:
+    """Return a short digest of the files that time kernels and compare their results."""
+    root = Path(akg_tui.__file__).parent
+    paths = sorted(path for pattern in DECIDES for path in root.glob(pattern))
+    files = [(str(path.relative_to(root)), path.read_bytes()) for path in paths]
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:12]
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -30,7 +43,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     reason: str
     measurement: Measurement
     judge: str = ""
-    """Which judge it was (`integrity.judge_digest`): trials of two say nothing of either."""
+    """Which judge it was (`judge_digest`): trials of two say nothing of either."""
 
     extra: int = 0
     """How many rows of the slower kernel were done twice."""

@@ -17,7 +17,6 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.core.verdict import decide_verdict
-from akg_tui.evaluate import integrity
 from akg_tui.evaluate.judge_client import Judge
 from benchmarks.judge import records
 from benchmarks.judge.kernels import KERNELS, Planted
@@ -66,7 +65,7 @@ async def run_cell(
 ) -> list[Trial]:
     """Bring one cell up to `trials` trials; return all of them, those of the file included."""
     cell = (bench, kernel, load, gain)
-    by = integrity.judge_digest()
+    by = records.judge_digest()
     before = records.of_judge(path, by) if path else []
     done = [t for t in before if (t.bench, t.kernel, t.load, t.gain) == cell]
     planted = KERNELS[kernel]

@@ -10,7 +10,6 @@ import pytest
 
 from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.evaluate import integrity
 from benchmarks.judge import records
 from benchmarks.judge.kernels import KERNELS
 from benchmarks.judge.records import Trial, clopper_pearson
@@ -36,7 +35,7 @@ def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True, judge: str
         kept=kept,
         reason="",
         measurement=measured,
-        judge=judge or integrity.judge_digest(),
+        judge=judge or records.judge_digest(),
     )
 
 

@@ -25,7 +25,7 @@ from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.targets.lease import Lease
 from akg_tui.evaluate.timing import Runners, TimedCase, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, cluster_size, counted
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, cluster_size, counted
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -73,7 +73,6 @@ def stage_of(
         report=report,
         precise=None,
         rng=random.Random(1),
-        memory=Memory(),
         prior=prior,
     )
 

@@ -479,12 +479,9 @@ class ReferenceServer(Server):
         change = InputChange(argument, Alteration(alteration), axis)
         seed_all(seed)
         rng = torch.Generator().manual_seed(seed)
-
-        def fresh() -> list[object]:
-            return self.draw_inputs()
-
+        drawn, structures = self._drawn, self._structures
         try:
-            inputs = unusual_values.altered(change, self._drawn, fresh, rng, self._structures)
+            inputs = unusual_values.altered(change, drawn, self.draw_inputs, rng, structures)
         except RuntimeError:  # a structure that can't be kept, such as of NaN
             return Want.UNALTERED
         if inputs is None:
