@@ -187,14 +187,9 @@ class Draw:
         )
 
     def compare(
-        self,
-        item: int,
-        results: Sequence[torch.Tensor],
-        held: Sequence[Bound],
-        *,
-        exact: bool = True,
+        self, item: int, results: Sequence[torch.Tensor], held: Sequence[Bound]
     ) -> Comparison:
-        """Compare a candidate's results for an item with the reference's; with `exact` ones first.
+        """Compare a candidate's results for an item with the reference's.
 
         The task's own check, if it has one, decides in place of that: it must accept the
         reference's results where it refuses others, or `EvaluationError` is raised.
@@ -206,11 +201,10 @@ class Draw:
                 fault = Fault(reason=what, file=self.check.file)
                 raise EvaluationError(FailureKind.REFERENCE, fault.located(), fault=fault)
             return found
-        wide = self.exact_results(item) if exact else None
-        alternatives = self.alternatives(item)
+        exact, alternatives = self.exact_results(item), self.alternatives(item)
         names = self.description.outputs.names
         return correctness.compare(
-            results, self.results(item), wide, held, alternatives, names=names
+            results, self.results(item), exact, held, alternatives, names=names
         )
 
     def checked(self, item: int, results: Sequence[torch.Tensor]) -> Comparison:

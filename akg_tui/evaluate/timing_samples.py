@@ -122,6 +122,17 @@ def cluster_size(
     return ClusterSize(warmups, pairs, warmups + pairs + spare)
 
 
+@dataclass(frozen=True)
+class Returned:
+    """What a call on an input returned, to be compared while no call is timed."""
+
+    given: VerificationInput
+    results: list[torch.Tensor]
+    kept_arguments: bool
+    told: str
+    """The configurations that tuners took, in words."""
+
+
 class Side:
     """One of the kernels that are called: its plan, and memory for its arguments.
 
@@ -200,6 +211,12 @@ class Side:
             for part in layouts.without(known.inputs, known.contract.changed)
         )
 
+    def returned(self, given: VerificationInput) -> Returned:
+        """Return what the last call, on `given`, returned; valid until the next reading."""
+        results = self.results()
+        kept = self.kept_arguments(given.draw, given.item)
+        return Returned(given, results, kept, self.worker.told)
+
     def results(self) -> list[torch.Tensor]:
         """Return the results of the stopped child's last call, valid until the next reading.
 
@@ -248,17 +265,6 @@ def _move_judge(cpus: Collection[int]) -> None:
     for thread in process_watch.threads(os.getpid()):
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(int(thread), cpus)
-
-
-@dataclass(frozen=True)
-class Returned:
-    """Results of a timed call, for comparison while no call is timed."""
-
-    side: Side
-    results: list[torch.Tensor]
-    item: int
-    kept_arguments: bool
-    decoy: VerificationInput | None = None
 
 
 @dataclass
@@ -370,7 +376,7 @@ class ClusterRunner:
 
     def __post_init__(self) -> None:
         self.held = correctness.loosened(self.held)
-        self._returned: list[Returned] = []
+        self._returned: list[tuple[Side, Returned]] = []
         self.attended: Side | None = None
         """The side that failed, if one did."""
 
@@ -455,7 +461,8 @@ class ClusterRunner:
             with self._attending(side):
                 each.timed.append(self._call(side, self.draw, item))
                 if checked:
-                    self._returned.append(self._read_results(side, self.draw, item))
+                    given = VerificationInput("", self.draw, item, self.held)
+                    self._keep_returned(side, given)
             self.sampled_s += each.timed[-1].seconds
         self._compare(above=RETURNED_BYTES)
 
@@ -475,29 +482,24 @@ class ClusterRunner:
             with self._attending(side):
                 self._call(side, given.draw, given.item)
                 if side is self.sides[-1]:
-                    returned = self._read_results(side, given.draw, given.item)
-                    self._returned.append(dataclasses.replace(returned, decoy=given))
+                    self._keep_returned(side, given)
 
-    def _read_results(self, side: Side, draw: Draw, item: int) -> Returned:
-        """Read the results of the last call, for a comparison while no call is timed."""
-        ours = [tensor.clone() for tensor in side.results()]
-        return Returned(side, ours, item, side.kept_arguments(draw, item))
+    def _keep_returned(self, side: Side, given: VerificationInput) -> None:
+        returned = side.returned(given)
+        copied = [tensor.clone() for tensor in returned.results]
+        self._returned.append((side, dataclasses.replace(returned, results=copied)))
 
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they exceed `above` bytes."""
-        if sum(tensor.nbytes for each in self._returned for tensor in each.results) <= above:
+        if sum(tensor.nbytes for _, each in self._returned for tensor in each.results) <= above:
             return
         returned, self._returned = self._returned, []
-        for each in returned:
-            with self._attending(each.side):
-                if each.decoy is None:
-                    found = self.draw.compare(each.item, each.results, self.held, exact=False)
-                else:
-                    found = each.decoy.compare(each.results)
+        for side, each in returned:
+            with self._attending(side):
+                found = each.given.compare(each.results)
                 if found.message:
-                    message = f"{found.message} (in a timed call)"
-                    if each.decoy is not None:
-                        message = f"{message} (inputs: {each.decoy.name})"
+                    named = f" (inputs: {each.given.name})" if each.given.name else ""
+                    message = f"{found.message} (in a timed call){named}"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
                 if not each.kept_arguments:
                     raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)

@@ -26,7 +26,7 @@ from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.child_protocol import Op, Plan
 from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets.cpu import processors
-from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Side
+from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Returned, Side
 from akg_tui.evaluate.verification_inputs import Group, VerificationInput, VerificationInputs
 
 DRAWN = "as drawn"
@@ -136,17 +136,6 @@ class CallAllowance:
                 "verify_timeout_s under [timing] in task.toml"
             )
             raise ChildFailed(FailureKind.TIMEOUT, why)
-
-
-@dataclass(frozen=True)
-class Returned:
-    """The results of a call on a verification input."""
-
-    given: VerificationInput
-    results: list[torch.Tensor]
-    kept_arguments: bool
-    told: str = ""
-    """The configurations that tuners took, in words."""
 
 
 @dataclass
@@ -397,9 +386,7 @@ class Verification:
         compile_s = limits.build_timeout_s if compiles else 0.0
         count = side.finish(limits.call_timeout_s, compile_s=compile_s)
         self._configurations = max(self._configurations, count)
-        results = side.results()
-        kept = side.kept_arguments(given.draw, given.item)
-        return Returned(given, results, kept, side.worker.told)
+        return side.returned(given)
 
     def _compare(self, returned: Returned) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""

@@ -74,7 +74,7 @@ class VerificationInput:
     name: str
     draw: Draw
     item: int
-    held: list[Bound]
+    held: Sequence[Bound]
     kind: ValueKind = ValueKind.DRAWN
     strided: bool = False
     """Whether its tensors have gaps or permuted strides, for the task's `noncontiguous`."""

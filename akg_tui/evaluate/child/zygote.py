@@ -19,9 +19,7 @@ import shutil
 import signal
 import socket
 import traceback
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -39,39 +37,25 @@ OUTPUT_LIMIT = 8_192
 PIPE_BYTES = 65_536
 
 
-@dataclass
 class Capture:
-    """The output of a child: its first and last bytes, at most `OUTPUT_LIMIT`."""
+    """The output of a child: its last bytes, at most `OUTPUT_LIMIT`."""
 
-    fd: int
-    head: bytes = b""
-    tail: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
-    lost: bool = False
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._kept = b""
 
     def drain(self) -> bool:
         """Read the available bytes; return False if the last writer has closed the pipe."""
         try:
-            data = os.read(self.fd, OUTPUT_LIMIT)
+            data = os.read(self.fd, PIPE_BYTES)
         except BlockingIOError:
             return True
-        room = OUTPUT_LIMIT // 2 - len(self.head)
-        self.head += data[:room]
-        if rest := data[room:]:
-            self.lost = self.lost or len(self.tail) == self.tail.maxlen
-            self.tail.append(rest)
+        self._kept = (self._kept + data)[-OUTPUT_LIMIT:]
         return bool(data)
-
-    def drain_all(self) -> None:
-        """Read the available bytes, at most the size of a pipe: its writer may continue."""
-        for _ in range(PIPE_BYTES // OUTPUT_LIMIT + 1):
-            if not select.select([self.fd], [], [], 0)[0] or not self.drain():
-                return
 
     def text(self) -> str:
         """Return the kept output as text, which is untrusted."""
-        tail = b"".join(self.tail)[-OUTPUT_LIMIT // 2 :]
-        mark = b"\n[...]\n" if self.lost else b""
-        return (self.head + mark + tail).decode("utf-8", "replace")
+        return self._kept.decode("utf-8", "replace")
 
 
 class Zygote:
@@ -201,7 +185,7 @@ class Zygote:
         capture = self._captures.pop(pid)
         if self._forker is None:
             process_watch.end_orphans(self._captures)
-        capture.drain_all()
+        capture.drain()  # a pipe holds no more
         with contextlib.suppress(KeyError):  # the last writer had closed it before
             self._poll.unregister(capture.fd)
         os.close(capture.fd)
