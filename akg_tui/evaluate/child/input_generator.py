@@ -30,7 +30,6 @@ from akg_tui.evaluate.child.kernel_server import (
     Server,
     first_line,
     map_fd,
-    seed_all,
 )
 from akg_tui.evaluate.child.kernel_weights import perturb_parameters
 from akg_tui.evaluate.child.model_call import BrokenContract, ModelCall, Observed, copies, observed
@@ -211,7 +210,7 @@ class ReferenceServer(Server):
             # A baseline on a device draws nothing, and each of its processes would draw inputs.
             self.bind()
             return 0
-        seed_all(self.plan.seed)
+        self.seed(self.plan.seed)
         began_s = time.perf_counter()
         inputs = self.draw_inputs()
         before = copy.deepcopy(self._state())
@@ -237,7 +236,7 @@ class ReferenceServer(Server):
 
     def load_model(self) -> None:
         """Construct the model with the file's arguments."""
-        seed_all(self.plan.seed)
+        self.seed(self.plan.seed)
         given = self._asked("get_init_inputs")
         made = self.named("Model")
         self.given = self._flat(_arguments(given, made), "get_init_inputs", made)
@@ -417,7 +416,7 @@ class ReferenceServer(Server):
         """
         noise, place = torch.Generator().manual_seed(seed), random.Random(seed).random()
         if not self._base_inputs:
-            seed_all(seed)
+            self.seed(seed)
             self._base_inputs.append(self.draw_inputs())
         inputs = list(self._base_inputs[0])
         tensors = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
@@ -454,7 +453,7 @@ class ReferenceServer(Server):
                 inputs = self._vary_inputs(variation, seed)
             elif self._description is not None:
                 known = self._description
-                seed_all(seed)
+                self.seed(seed)
                 inputs = self.draw_inputs()
             else:
                 return 0
@@ -477,7 +476,7 @@ class ReferenceServer(Server):
             return Want.UNALTERED
         alteration, axis, wanted = _unpacked(wanted)
         change = InputChange(argument, Alteration(alteration), axis)
-        seed_all(seed)
+        self.seed(seed)
         rng = torch.Generator().manual_seed(seed)
         drawn, structures = self._drawn, self._structures
         try:
@@ -492,7 +491,7 @@ class ReferenceServer(Server):
         self, known: Description, inputs: list[object], seed: int, item: int, wanted: int
     ) -> int:
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
-            seed_all(seed)
+            self.seed(seed)
             self._keep(
                 self._called_on(model, copies(given), known.contract), "outputs", known, item
             )
@@ -512,7 +511,7 @@ class ReferenceServer(Server):
 
         Return the bits of the results written: a reference may fail to run in double precision.
         """
-        seed_all(seed)
+        self.seed(seed)
         inputs = self.draw_inputs()
         if layouts.lay_out(inputs, self.inputs.names) != known.inputs:
             raise self._other_inputs()
@@ -520,7 +519,7 @@ class ReferenceServer(Server):
         self._drawn = inputs
 
         def work(model: Callable[..., object], given: Sequence[object]) -> None:
-            seed_all(seed)
+            self.seed(seed)
             for at in (item, item + 1) if wanted & Want.TWICE else (item,):
                 self._keep(self._run(given, model), "outputs", known, at)
 
@@ -581,12 +580,12 @@ class ReferenceServer(Server):
             converted = [_in_precision(value, torch.float64) for value in given]
             if wanted.nudge is not None and not strange:
                 # Another seed for each item, so that no two nudges are equal.
-                seed_all(item_seed(seed, item - wanted.of_pair))
+                self.seed(item_seed(seed, item - wanted.of_pair))
                 with _noise_beside(given):
                     converted = list(map(wanted.nudge, converted, given))
             if single:
                 converted = [_in_precision(value, dtype) for value in converted]
-            seed_all(seed)
+            self.seed(seed)
             self._keep(self._called_on(model, converted, known.contract), "exact", known, item)
 
         # Without the EXACT flag the judge uses bounds that need no exact results.

@@ -254,6 +254,10 @@ class Server:
         except BaseException as error:
             raise self.fault(error, self.broken) from error
 
+    def seed(self, value: int) -> None:
+        """Seed the generators of the host, and of devices if one is used."""
+        seed_all(value, devices=bool(self.plan.device or self.plan.results_on))
+
     def named(self, name: str) -> object:
         """Return the object that the file binds to `name`, or None."""
         return getattr(self._module, name, None)
@@ -271,7 +275,7 @@ class Server:
         made = self.named(name)
         if not callable(made):
             raise self.broken_at(1, f"no class {name} is defined")
-        seed_all(self.plan.seed)
+        self.seed(self.plan.seed)
         status = Status.CALL if self.broken is Status.BUILD else self.broken
         try:
             with kernel_weights.given_during_init(made, weights or {}):
@@ -420,9 +424,14 @@ def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
     return mapped
 
 
-def seed_all(value: int) -> None:
-    """Seed every generator that a reference commonly draws from."""
-    torch.manual_seed(value & SEED_MASK)
+def seed_all(value: int, *, devices: bool = True) -> None:
+    """Seed every generator that a reference commonly draws from.
+
+    `devices`: those of accelerators too, for which PyTorch keeps the stack of the call: it takes a
+    hundred times as long.
+    """
+    seed = torch.manual_seed if devices else torch.default_generator.manual_seed
+    seed(value & SEED_MASK)
     np.random.seed(value & 0xFFFFFFFF)
     random.seed(value)
 

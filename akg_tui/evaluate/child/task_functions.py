@@ -15,7 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from akg_tui.evaluate.child.faults import Fault
-from akg_tui.evaluate.child.kernel_server import Server, first_line, map_fd, seed_all
+from akg_tui.evaluate.child.kernel_server import Server, first_line, map_fd
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Checked, Op, Status
 from akg_tui.evaluate.protocol.value_tree import nested_arguments
@@ -103,7 +103,7 @@ class CheckServer(FunctionServer):
         """Return the reason of a refusal; empty where the check agrees."""
         content, given, wanted, returned = blocks
         known = msgspec.json.decode(content[:].rstrip(b"\0"), type=Checked)
-        seed_all(self.plan.seed)  # so that a check by random samples says the same again
+        self.seed(self.plan.seed)  # so that a check by random samples says the same again
         offered = self.offered(known, given, wanted, returned, 0)
         try:
             told = self.told_of(offered)
