@@ -250,7 +250,7 @@ MEMORY_TRICKS = (
     ),
     Slowpoke(
         "a hog that wakes itself", "AKG's hog; the alarm is signal(7)'s",
-        "no call has a stopped process woken; the clock of one that ran all the same is read",
+        "no call has a stopped process woken",
         WAKING_HOG,
     ),
     Slowpoke(
