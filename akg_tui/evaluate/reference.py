@@ -28,7 +28,7 @@ from akg_tui.evaluate.child.input_structure import words_of
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.hidden_shapes import Dimension
-from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
+from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, Reporter, blamed_on
 from akg_tui.evaluate.processes.draws import secret_bits, secret_random
 from akg_tui.evaluate.processes.problem_check import ProblemCheck
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
@@ -37,7 +37,6 @@ from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.child_protocol import (
     FEW,
     KIND_SHIFT,
-    REPORT_BYTES,
     VARIANT_SHIFT,
     ConstantSlot,
     Contract,
@@ -257,7 +256,7 @@ class Loaded:
 
     worker: Worker
     description: Description
-    _report: SharedMemory
+    _reporter: Reporter
     _item_s: float
     """The seconds that drawing one item may take."""
 
@@ -303,7 +302,7 @@ class Loaded:
         if not size:
             return None
         try:
-            described = described_in(self._report, size)
+            described = msgspec.json.decode(self._reporter.text(size), type=Description)
             for layout in (described.inputs, described.outputs):
                 layout.check()
         except (msgspec.MsgspecError, ValueError) as error:
@@ -311,12 +310,6 @@ class Loaded:
                 FailureKind.REFERENCE, f"it describes other shapes wrongly: {error}"
             ) from error
         return described
-
-
-def described_in(report: SharedMemory, size: int) -> Description:
-    """Return the description that a child wrote to its report."""
-    text = bytes(report.map[: min(size, REPORT_BYTES)])
-    return msgspec.json.decode(text, type=Description)
 
 
 def metrics_in(
@@ -761,17 +754,15 @@ class Reference:
             sealing="",
         )
         with (
-            closing(SharedMemory(REPORT_BYTES)) as report,
             closing(shared_memory_of(kernel.page.encode())) as text,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._pool.child(self.files, builds=True) as worker,
+            self._pool.reporting(plan, builds=True) as reporter,
         ):
-            worker.send_content(Op.LOAD, plan, report)
-            self._pool.await_load(worker)
+            worker = reporter.worker
             fds = (draw.inputs.fd, outputs.fd, draw.outputs.fd, text.fd)
             worker.send(Op.MEASURE, count=draw.count, fds=fds)
             size = worker.answer(draw.count * self._item_s, "computing metrics", stop=False)
-            told = bytes(report.map[: min(size, REPORT_BYTES)])
+            told = reporter.text(size)
         try:
             found = msgspec.json.decode(told, type=list[dict[str, float | None]])
         except msgspec.MsgspecError as error:
@@ -788,17 +779,14 @@ class Reference:
     def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:
         """Yield a reference child; blame its failures inside the block on the reference."""
         with (
-            closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._pool.child(self.files, builds=builds) as worker,
+            self._pool.reporting(self.plan(), builds=builds) as reporter,
         ):
-            worker.send_content(Op.LOAD, self.plan(), report)
-            size = self._pool.await_load(worker)
             try:
-                description = described_in(report, size)
+                description = msgspec.json.decode(reporter.text(reporter.size), type=Description)
             except msgspec.MsgspecError as error:
                 raise self._error(Fault(reason=f"it describes itself wrongly: {error}")) from error
-            yield Loaded(worker, description, report, self._item_s)
+            yield Loaded(reporter.worker, description, reporter, self._item_s)
 
     @property
     def _item_s(self) -> float:

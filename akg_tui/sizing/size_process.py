@@ -27,9 +27,8 @@ from akg_tui.evaluate.child import child_main
 from akg_tui.evaluate.child.zygote import fork_zygote
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.draws import secret_bits
-from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
-from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Op, Plan
+from akg_tui.evaluate.protocol.child_protocol import Plan
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.sandbox import confinement, process_watch, protections
@@ -140,13 +139,8 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
         files=KernelFiles({ask.filename: as_judged(ask.source, ask.task)}),
         seed=secret_bits(63),
     )
-    with (
-        contextlib.closing(SharedMemory(REPORT_BYTES)) as report,
-        pool.child(plan.files, builds=True) as worker,
-    ):
-        worker.send_content(Op.LOAD, plan, report)
-        size = pool.await_load(worker)
-        text = bytes(report.map[: min(size, REPORT_BYTES)])
+    with pool.reporting(plan, builds=True) as reporter:
+        text = reporter.text(reporter.size)
     try:
         if ask.question == "generate":
             return Answer(generated=msgspec.json.decode(text, type=Generated))

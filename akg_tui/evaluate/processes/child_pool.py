@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,8 +21,9 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
 from akg_tui.dsl import torch_headers
 from akg_tui.dsl.adapters import DSLS
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
-from akg_tui.evaluate.protocol.child_protocol import Assignment, Fork
+from akg_tui.evaluate.protocol.child_protocol import REPORT_BYTES, Assignment, Fork, Op, Plan
 from akg_tui.evaluate.sandbox.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.sandbox.process_watch import ResourceLimits, usable_memory
 from akg_tui.evaluate.sandbox.protections import Protection
@@ -29,6 +31,19 @@ from akg_tui.evaluate.targets.lease import Claim, Lease
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """A child with the memory of its reports, of which the first has `size` bytes."""
+
+    worker: Worker
+    _memory: SharedMemory
+    size: int
+
+    def text(self, size: int) -> bytes:
+        """Return the last report, of `size` bytes by the child's word."""
+        return bytes(self._memory.map[: min(size, REPORT_BYTES)])
 
 
 class ChildPool:
@@ -121,6 +136,16 @@ class ChildPool:
         """
         with self.children([files], builds=builds) as (worker,):
             yield worker
+
+    @contextlib.contextmanager
+    def reporting(self, plan: Plan, *, builds: bool = False) -> Iterator[Reporter]:
+        """Yield a child that has loaded a plan, and reports."""
+        with (
+            contextlib.closing(SharedMemory(REPORT_BYTES)) as memory,
+            self.child(plan.files, builds=builds) as worker,
+        ):
+            worker.send_content(Op.LOAD, plan, memory)
+            yield Reporter(worker, memory, self.await_load(worker))
 
     @contextlib.contextmanager
     def children(

@@ -17,18 +17,12 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.correctness import Comparison
-from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
+from akg_tui.evaluate.processes.child_pool import ChildPool, Reporter, blamed_on
 from akg_tui.evaluate.processes.draws import secret_bits
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
-from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.protocol import tensor_layout as layouts
-from akg_tui.evaluate.protocol.child_protocol import (
-    REPORT_BYTES,
-    Checked,
-    Description,
-    Op,
-    Plan,
-)
+from akg_tui.evaluate.protocol.child_protocol import Checked, Description, Op, Plan
 
 SHOWN = 400
 """The most characters of a reason."""
@@ -53,8 +47,7 @@ class ProblemCheck:
             seed=secret_bits(63),
         )
         self._running = contextlib.ExitStack()
-        self._worker: Worker | None = None
-        self._report: SharedMemory
+        self._reporter: Reporter | None = None
 
     def compare(
         self,
@@ -74,7 +67,8 @@ class ProblemCheck:
         EvaluationError
             The check can't be loaded.
         """
-        worker = self._worker or self._start()
+        reporter = self._reporter or self._start()
+        worker = reporter.worker
         with contextlib.closing(SharedMemory(known.outputs.size)) as returned:
             layouts.store(known.outputs, results, returned.map, 0)
             content = Checked(known.inputs, known.outputs, item, known.contract.inputs)
@@ -82,28 +76,23 @@ class ProblemCheck:
                 worker.send_content(Op.CHECK, content, inputs, expected, returned)
                 size = worker.answer(self._limit_s, "checking results", stop=False)
             except ChildFailed as failed:
-                if worker.ended:
-                    self.close()
+                self.close()
                 return self._refused(f"{self.name} fails on it: {failed.message}", failed.detail)
         if not size:
             return Comparison(0.0, 0.0, judged_by=self.name)
-        told = bytes(self._report.map[: min(size, REPORT_BYTES)]).decode("utf-8", "replace")
+        told = reporter.text(size).decode("utf-8", "replace")
         return self._refused(f"{self.name} refuses it: {strip_to_line(told)[:SHOWN]}")
 
     def close(self) -> None:
         """End the process; the next comparison begins another."""
-        self._worker = None
+        self._reporter = None
         self._running.close()
 
     def _refused(self, message: str, detail: str = "") -> Comparison:
         return Comparison(math.inf, 0.0, message, detail, judged_by=self.name)
 
-    def _start(self) -> Worker:
+    def _start(self) -> Reporter:
         with contextlib.ExitStack() as stack, blamed_on(FailureKind.REFERENCE, self.file):
-            self._report = stack.enter_context(contextlib.closing(SharedMemory(REPORT_BYTES)))
-            worker = stack.enter_context(self._pool.child(self._plan.files))
-            worker.send_content(Op.LOAD, self._plan, self._report)
-            self._pool.await_load(worker)
+            self._reporter = stack.enter_context(self._pool.reporting(self._plan))
             self._running = stack.pop_all()
-        self._worker = worker
-        return worker
+            return self._reporter
