@@ -353,38 +353,10 @@ async def test_a_judge_that_can_not_be_started_is_told(tmp_path: Path) -> None:
     await judge.close()
 
 
-KEEPS_OPEN = """
-import os, sys
-fd = os.open("deleted", os.O_RDWR | os.O_CREAT)
-os.unlink("deleted")
-os.posix_fallocate(fd, 0, 2 << 20)
-print("written", flush=True)
-sys.stdin.read()
-"""
-
-
 def disk_with(monkeypatch: pytest.MonkeyPatch, free: int, files: int = 1000) -> None:
     # Free space of a real disk moves with all that runs on the machine.
     left = types.SimpleNamespace(f_bavail=free, f_frsize=1, f_favail=files)
     monkeypatch.setattr(os, "statvfs", lambda _: left)
-
-
-def test_deleted_files_that_a_process_keeps_open_count_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_watch, "DISK_BYTES", 1 << 20)
-    command = [sys.executable, "-c", KEEPS_OPEN]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe) as process:
-        assert process.stdout is not None
-        limits = ResourceLimits(64 << 30, (tmp_path,))
-        disk_with(monkeypatch, 100 << 30)
-        limits.begin(process.pid)
-        assert process.stdout.readline() == b"written\n"
-        assert limits.excess() == ""  # nothing is added up while the disk has as much room
-        disk_with(monkeypatch, 99 << 30)
-        assert "it wrote 0.0 GiB to the disk" in limits.excess()
-        process.communicate()
 
 
 @pytest.fixture
