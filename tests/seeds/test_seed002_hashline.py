@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from benchmarks.edit_models.tasks import draw_tasks
 from tests.agent.test_tools import calling
 from tests.cli.test_cli import here, refused
 
@@ -55,3 +56,15 @@ def test_seed002_a_line_whose_tag_is_not_given_is_removed_only_with_the_files_sh
     sha, first, middle, last = tags()
     assert edit("--sha", sha, **whole | {"from": first, "to": last}).returncode == 0
     assert file.read_text() == "hello();\n"
+
+
+def test_seed002_a_planted_fault_is_told_as_the_page_tells_it() -> None:
+    """The file, what was removed, the function around it, and what to restore; never the line."""
+    task = next(each for each in draw_tasks(20, seed=7) if each.kind == "guard removed")
+    assert re.sub(r"function `\w+`", "function `F`", task.prompt) == (
+        f"# Fix the bug in `{task.path}`\n\n"
+        "A guard clause (early return) was removed.\n"
+        "The issue is in the function `F`.\n"
+        "Restore the missing guard clause (an if statement that leaves early).\n"
+        "Change nothing else.\n"
+    )

@@ -1,4 +1,4 @@
-"""Subagents, statement by statement: own context, bounded, one text back, all of it accounted."""
+"""Seed 004, subagents: own context, bounded, one text back, all of it accounted."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Block, Hold, Reply, Send, call, events, stream
 from benchmarks.lab.runs import check_sound, create, directions, engine, of, play, wrong
 from benchmarks.lab.server import Lab, Request
+
+FIND = "Use a subtask to find what testing framework this project uses"
+READ = "Delegate: read all .py files and summarize what each one does"
+"""Prompts of the page."""
 
 
 async def played(
@@ -69,7 +73,7 @@ async def test_c11_c12_a_subagent_has_its_parents_tools_but_task_and_its_prompt_
     def child(prompt: str, turn: int) -> list[Block]:
         return says("ended") if turn else [call("task", {"prompt": "deeper"}, "toolu_deep")]
 
-    family = Family(Player(directions()), ["look around"], child)
+    family = Family(Player(directions()), [FIND], child)
     run, lab = await played(tmp_path, family)
     own, given = names(parents(lab)[0]), names(family.children[0])
     assert "task" in own
@@ -80,7 +84,7 @@ async def test_c11_c12_a_subagent_has_its_parents_tools_but_task_and_its_prompt_
     assert "there is no tool 'task'" in answer.error_information
     first = family.children[0]
     assert [m["role"] for m in first.body["messages"]] == ["user"]
-    assert prompt_of(first) == "look around"
+    assert prompt_of(first) == FIND
 
 
 async def test_c13_a_subagent_makes_at_most_30_model_calls(tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ async def test_c14_a_tools_output_is_cut_at_50_000_characters(tmp_path: Path) ->
         read = call("read_file", {"file_path": "notes/a.txt"}, "toolu_r")
         return says("long") if turn else [read]
 
-    family = Family(Player(directions()), ["read it"], child)
+    family = Family(Player(directions()), [READ], child)
     run, _ = await played(tmp_path, family, notes={"a.txt": "x" * 400_000})
     (block,) = family.children[1].body["messages"][-1]["content"]
     assert 49_000 < str(block["content"]).count("x") <= 50_000
@@ -113,9 +117,7 @@ async def test_c14_a_tools_output_is_cut_at_50_000_characters(tmp_path: Path) ->
     assert json.loads((node / "result.json").read_text())["output"] == "x" * 400_000
 
 
-@pytest.mark.parametrize(
-    ("last", "told"), [("  the flags are -O1\n", "the flags are -O1"), ("", "(no summary)")]
-)
+@pytest.mark.parametrize(("last", "told"), [("  pytest\n", "pytest"), ("", "(no summary)")])
 async def test_c15_the_parent_gets_the_final_text_or_no_summary(
     tmp_path: Path, last: str, told: str
 ) -> None:
@@ -124,7 +126,7 @@ async def test_c15_the_parent_gets_the_final_text_or_no_summary(
             return says(last) if last else []
         return [*says("I look first."), call("read_kernel", {}, "toolu_c")]
 
-    run, lab = await played(tmp_path, Family(Player(directions()), ["flags?"], child))
+    run, lab = await played(tmp_path, Family(Player(directions()), [FIND], child))
     (node,) = (run.path / "trace").glob("*-task")
     result = json.loads((node / "result.json").read_text())
     assert result == {"status": "success", "output": told, "error_information": ""}
