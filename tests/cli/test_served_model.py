@@ -1,13 +1,13 @@
-"""A served model on the command line: keys, addresses, and a whole run with the real judge."""
+"""A served model on the command line: keys, addresses, and whole runs; only the judge is a fake."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,10 @@ from benchmarks.agents.equal_agents import served
 from benchmarks.lab.family import Family
 from benchmarks.lab.player import Direction, Player
 from benchmarks.lab.replies import call
-from benchmarks.lab.server import Lab
+from benchmarks.lab.runs import directions
 from tests.cli.test_cli import here
 from tests.engine.fake_judge import FakeJudge
-from tests.engine.runs import copy_sample, make_task
+from tests.engine.runs import make_task
 
 KEY = "sk-lab-secret"
 
@@ -136,35 +136,35 @@ def test_a_bad_option_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         assert told in refused(capsys, *words)
 
 
-def softmax() -> Iterator[Direction]:
-    """One direction that helps, then three that are wrong one after the other."""
-    yield Direction(
-        "let the compiler use the vector units of this machine", '^FLAGS = "-O1"',
-        'FLAGS = "-O3 -march=native -ffast-math"',
-    )  # fmt: skip
-    for number in (2, 3, 4):
-        yield Direction(
-            f"scale the sum by {number} so that the division is cheaper",
-            r"static_cast<float>\(sum\)",
-            f"static_cast<float>(sum * {number})",
-        )
+@pytest.fixture
+def fake_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unknown(threads: int, known: object) -> None:
+        """Stand in for the description of this machine, which takes a compiler a second."""
+
+    monkeypatch.setattr("akg_tui.agent.machine.describe", unknown)
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_step: FakeJudge(on_step))
+    monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
 
 
-async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report(
-    tmp_path: Path,
+@pytest.mark.usefixtures("fake_judge")
+def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole of it in one command: a plan, edits by tag, a KEEP, three failures, a diagnosis."""
-    copy_sample(tmp_path / "task", "row_softmax")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    make_task(tmp_path / "task")
     report = call("write_report", {}, "toolu_report")
-    family = Family(Player(softmax(), batch=4), ["which flags are set?"], blocks=(report,))
-    async with Lab(family) as lab:
-        code, out, errors = await akg(
-            "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
-            "--max-rounds", "5", cwd=tmp_path,
-        )  # fmt: skip
-    assert code == 0, errors
-    assert errors == ""
-    told = out.splitlines()
+    wrong = (
+        Direction(f"a shortcut, number {number}", "^SPEED = .*", f'SPEED = "WRONG"; N = {number}')
+        for number in range(3)
+    )
+    tried = itertools.chain(itertools.islice(directions(), 1), wrong)
+    family = Family(Player(tried, batch=4), ["which flags are set?"], blocks=(report,))
+    with served(family) as lab:
+        words = ("--agent", "claude", "--base-url", lab.url, "--headless", "--max-rounds", "5")
+        done = here("tune", "task", *words, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
     run = tmp_path / next(line for line in told if line.startswith("run: "))[5:]
     assert (run / "report.html").is_file()
     assert f"report: {run.relative_to(tmp_path) / 'report.html'}" in told
@@ -193,11 +193,10 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
             assert KEY.encode() not in path.read_bytes()
 
 
+@pytest.mark.usefixtures("fake_judge")
 def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_service, "_judge", lambda run, on_step: FakeJudge(on_step))
-    monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-wrong-key")
     make_task(tmp_path / "task")
     with served(Player(iter(()))) as lab:  # without a direction: it only wants to finish
