@@ -3,7 +3,7 @@
 The engine, the store, git and the files are what users get; the judge is the tests' fake
 one, so that a run takes a moment. `python -m benchmarks crashlab [--points N] [--kills N]
 [--losses N] [--seed S] [--files N]` starts one process, warmed up, whose forks are the victims;
-with `--detached N` the victims are detached engines and their watchers (`detached_kills`).
+with `--detached KILLS` the victims are detached engines and their watchers (`detached_kills`).
 
 A *point* is a step on the disk (`disk_faults`) with what happens there: a kill before it,
 in the middle of it or after it, or a full disk or an I/O error, once or from there on. A *kill*
@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,9 +47,9 @@ def main(words: list[str]) -> bool:
     """Start the lab in a process whose file calls are counted; whether every case ended well."""
     options = _options(words)
     if options.detached:
-        from benchmarks.crashlab.detached_kills import kills_of_detached
+        from benchmarks.crashlab.detached_kills import detached_lab
 
-        return kills_of_detached(options.detached, random.Random(options.seed))
+        return detached_lab(options.points, options.detached, options.seed)
     # In memory where possible: the lab does not measure the time of fsync.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
@@ -69,7 +68,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--files", type=int, choices=(1, 2), default=1, help="of the kernel")
     parser.add_argument(
-        "--detached", type=int, default=0, metavar="N", help="N detached runs under kills instead"
+        "--detached",
+        type=int,
+        default=0,
+        metavar="KILLS",
+        help="points and KILLS of detached engines instead",
     )
     return parser.parse_args(arguments)
 
@@ -93,15 +96,22 @@ def chosen(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
     return picked
 
 
-def _progress(total: int) -> Iterator[None]:
-    """Print progress on stderr every few seconds."""
-    began, told = time.monotonic(), 0.0
-    for done in range(total + 1):
+class Progress:
+    """Prints on stderr every few seconds how many of `total` cases were done."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._began = self._told = time.monotonic()
+
+    def tell(self, begun: int) -> None:
+        """Note that so many cases begin now."""
         now = time.monotonic()
-        if done and (now - told > 5 or done == total):
-            told = now
-            print(f"{done}/{total} cases, {now - began:.0f} s", file=sys.stderr, flush=True)
-        yield
+        if self._done and now - self._told > 5:
+            self._told = now
+            took = f"{now - self._began:.0f} s"
+            print(f"{self._done}/{self._total} cases, {took}", file=sys.stderr, flush=True)
+        self._done += begun
 
 
 def work(folder: Path, options: argparse.Namespace) -> bool:
@@ -117,24 +127,22 @@ def work(folder: Path, options: argparse.Namespace) -> bool:
     every = lab.cases()
     cases = chosen(every, options.points, dice)
     losses = lab.losses(options.losses, dice)
-    progress = _progress(len(cases) + options.kills + len(losses))
+    progress = Progress(len(cases) + options.kills + len(losses))
     told: Counter[str] = Counter()
     faults: list[str] = []
     for case in cases:
-        next(progress)
+        progress.tell(1)
         told["points"] += 1
         told[f"points: {case.how.name.lower()}"] += 1
         lab.judge(partial(lab.point, case), str(case), told, faults)
     for number in range(options.kills):
-        next(progress)
+        progress.tell(1)
         told["kills"] += 1
         lab.judge(lambda: lab.kill(dice), f"random kill {number}", told, faults)
     for loss in losses:
-        next(progress)
+        progress.tell(1)
         told["power_losses"] += 1
         lab.judge(partial(lab.power_loss, loss), f"power loss {loss}", told, faults)
-    for _ in progress:
-        pass
     figures: dict[str, Any] = {
         "benchmark": "crashlab",
         "seed": options.seed,

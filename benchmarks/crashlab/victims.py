@@ -245,7 +245,7 @@ class Lab:
         if len(whole) < acked:
             return [("lost", f"event {acked} was durable, the journal has {len(whole)}")]
         state = read_state(path)
-        faults = _counted([attempt.round for attempt in state.attempts])
+        faults = counted([attempt.round for attempt in state.attempts])
         best = path / "history.git" / "refs" / "heads" / "best"
         if projections and best.exists() and best.stat().st_size:
             commit = best.read_text().strip()
@@ -265,13 +265,13 @@ class Lab:
             ended = self._told(finish)
         except AssertionError as error:
             return [("other", f"not resumed: {error}")]
-        faults = _counted([attempt[1] for attempt in ended["attempts"]])
+        faults = counted([attempt[1] for attempt in ended["attempts"]])
         path = find_run(self.case)
         assert path is not None
         if acked and not (path / "events.jsonl").read_bytes().startswith(self._durable):
             faults.append(("lost", "what was durable was changed"))
-        measured = _measured(path)
-        if ended["best"] not in measured:
+        evaluated = measured(path)
+        if ended["best"] not in evaluated:
             faults.append(("unevaluated_bests", ended["best"]))
         for name in ("attempts", "items", "best", "ended"):
             if ended[name] != self.expected[name]:
@@ -363,7 +363,8 @@ def _run_victim(work: Callable[[], object], told: int) -> None:
         os._exit(status)
 
 
-def _counted(rounds: list[int]) -> list[Fault]:
+def counted(rounds: list[int]) -> list[Fault]:
+    """Return what is wrong with the rounds of all attempts."""
     faults: list[Fault] = []
     if len(set(rounds)) < len(rounds):
         faults.append(("doubled", f"rounds {rounds}"))
@@ -372,8 +373,8 @@ def _counted(rounds: list[int]) -> list[Fault]:
     return faults
 
 
-def _measured(run: Path) -> set[str]:
-    """The kernels that the journal says were measured and found correct."""
+def measured(run: Path) -> set[str]:
+    """Return the kernels that the journal says were measured and found correct."""
     begun, good = "", set()
     for line in (run / "events.jsonl").read_bytes().splitlines():
         event = json.loads(line[9:])["event"]
