@@ -40,6 +40,7 @@ BENCHMARKS = {
     "side_by_side": Benchmark("judge.side_by_side", "overhead", is_long=True),
     "cpp_gate": Benchmark("cpp_gate", "edit_formats"),
     "fold": Benchmark("fold", "long_runs"),
+    "attached": Benchmark("workbench.attached", "past"),
     "past": Benchmark("workbench.past", "past"),
     "agreement": Benchmark("agreement", "long_runs"),
     "context": Benchmark("context", "prompts"),

@@ -50,10 +50,17 @@ class Past:
         compute a state, at most `every` events are folded.
     most : int
         Maximum number of stored states. Above it, every second state is deleted.
+    front : RunState, optional
+        The state after some of the records, folded elsewhere: what was before it is not asked for.
     """
 
     def __init__(
-        self, records: Sequence[ev.Record], *, every: int = EVERY, most: int = MOST
+        self,
+        records: Sequence[ev.Record],
+        *,
+        every: int = EVERY,
+        most: int = MOST,
+        front: RunState | None = None,
     ) -> None:
         self.records = records
         self.every = every
@@ -61,7 +68,7 @@ class Past:
         self._kept: list[Pieces] = []
         self._near: OrderedDict[int, Pieces] = OrderedDict()  # the last requested state comes last
         self._marks: list[Mark] = []
-        self._front: RunState | None = None  # after the last folded event
+        self._front = front  # after the last folded event
         self._last: RunState | None = None
 
     def __len__(self) -> int:

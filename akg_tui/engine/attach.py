@@ -4,11 +4,12 @@ The server passes a person's commands to the engine and sends the live view. It 
 decides nothing. It accepts only processes of the same user that are no descendants of the run, so a
 kernel under test cannot connect.
 
-The protocol is one JSON object a line, both ways, at most `LINE_BYTES` long. To the server:
+The protocol is one JSON object a line, both ways; a line to the server has at most `LINE_BYTES`:
 ``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`) or ``{"id": N, "ask": ASK}``
 (`ASKS`); from the server: ``{"akg_tui": 1, "run": ID, "pid": PID}`` first, then
 ``{"id": N, "refused": WHY or null}`` for each order and each ask, and ``{"live": {…}}`` whenever
-the live view has changed.
+the live view has changed. ``{"ask": "state", "version": V}`` is answered with ``"state": {…}``
+besides, the fold of the journal so far, if the client is of the same version.
 
 Any client may watch, one may steer: the first that gives an order, until it hands that over,
 another takes it over, or its connection ends. While one steers, no other detaches the run.
@@ -29,10 +30,12 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
+from akg_tui import __version__
 from akg_tui.core.commands import BadCommand, Command, command_from_json, command_to_json
 from akg_tui.core.decide import Rejected
 from akg_tui.core.measurement import Progress
 from akg_tui.core.sanitize import Said, SaidError, encode_said, one_line
+from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live, SubagentStream
 from akg_tui.engine.run_handle import RunHandle
 from akg_tui.store.errors import RunLocked, StoreError
@@ -42,6 +45,7 @@ from akg_tui.store.run_at_rest import Refused, command_at_rest
 SOCKET = "attach.sock"
 PROTOCOL = 1
 LINE_BYTES = 256 * 1024
+STATE_BYTES = 64 * 1024 * 1024  # the most that a client reads as one line: a million events fit
 MAX_CLIENTS = 8
 LIVE_S = 0.1
 ANSWER_S = 0.5
@@ -222,6 +226,10 @@ class _Connections:
         try:
             plain = msgspec.json.decode(line)
             number = plain.get("id") if isinstance(plain, dict) else None
+            if isinstance(plain, dict) and plain.get("ask") == "state":
+                if plain.get("version") != __version__:
+                    return {"id": number, "refused": "this run is of another version"}
+                return {"id": number, "refused": None, "state": self._run.state}
             if isinstance(plain, dict) and "ask" in plain:
                 return {"id": number, "refused": self._asked(plain["ask"], client)}
             command = command_from_json(plain)
@@ -309,6 +317,7 @@ class Attached:
         self._rest = b""
         self._asked = 0
         self._live: LiveNow | None = None
+        self._state = b""
 
     @classmethod
     def to(cls, folder: Path) -> Attached:
@@ -345,6 +354,21 @@ class Attached:
     def ask(self, what: Ask) -> Rejected | None:
         """Ask the server itself; return the refusal, or None. Raises `NotAttached`."""
         return self._put({"ask": what})
+
+    def state(self) -> RunState | None:
+        """Return the fold of the run's journal so far, made by the process at work.
+
+        None if this version would not have made the same of it. Raises `NotAttached`.
+        """
+        refused = self._put({"ask": "state", "version": __version__})
+        told, self._state = self._state, b""
+        if refused is not None:
+            return None
+        try:
+            state = msgspec.json.decode(told, type=RunState)
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+            return None
+        return state if msgspec.json.encode(state, enc_hook=encode_said) == told else None
 
     def _put(self, plain: dict[str, Any]) -> Rejected | None:
         with self._lock:
@@ -411,14 +435,16 @@ class Attached:
         while b"\n" in self._rest:
             line, self._rest = self._rest.split(b"\n", 1)
             try:
-                told = msgspec.json.decode(line, type=dict[str, Any])
-                if "live" in told:
-                    self._live = msgspec.convert(told["live"], LiveNow)
+                parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+                if "live" in parts:
+                    self._live = msgspec.json.decode(parts["live"], type=LiveNow)
                     continue
+                self._state = bytes(parts.pop("state", b""))
+                told = {name: msgspec.json.decode(part) for name, part in parts.items()}
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
             yield told
-        if len(self._rest) > 4 * LINE_BYTES:
+        if len(self._rest) > STATE_BYTES:
             self._rest = b""
 
 

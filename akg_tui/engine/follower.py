@@ -7,6 +7,7 @@ the process at work, if it accepts them (`akg_tui.engine.attach`); a run at rest
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -44,11 +45,18 @@ class Followed:
     steer : bool
         Whether commands are sent to the process at work. If False, no command is ever sent.
 
+    Attributes
+    ----------
+    past : Past or None
+        The states after all events; None if the process at work handed over the last of them.
+
     Raises
     ------
     RunFolderError, JournalDamaged
         If the folder is not a run, or its journal cannot be trusted.
     """
+
+    past: Past | None
 
     def __init__(self, path: Path, *, steer: bool = False) -> None:
         check_is_run(path)
@@ -58,9 +66,30 @@ class Followed:
         self._steer = steer
         self._kernel = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self._attached: Attached | None = None
-        self._tail, self.past = _read_through(path)
-        self.state = _folded(path, self.past)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sent = asyncio.Event()
+        if not (steer and self._handed_over()):
+            self._tail, self._past = _read_through(path)
+            self.past = self._past
+            self.state = _folded(path, self._past)
         self.live.at_rest = self._rests
+
+    def _handed_over(self) -> bool:
+        """Take the state from the process at work, and read no event before it; whether that is
+        possible.
+        """
+        try:
+            self._attached = Attached.to(self._path)
+            state = self._attached.state()
+            if state is None:
+                return False
+            self._tail = JournalTail(self._path / JOURNAL)
+            self._tail.skip(state.seq)
+        except (NotAttached, StoreError, ValueError):
+            return False
+        self._past, self.past = Past(self._tail.records, front=state), None
+        self.state = state
+        return True
 
     @property
     def _rests(self) -> bool:
@@ -102,10 +131,13 @@ class Followed:
         try:
             if self._attached is None:
                 self._attached = Attached.to(self._path)
-            return call(self._attached)
+            refused = call(self._attached)
         except NotAttached as error:
             self._attached = None
             return Rejected(error.said)
+        if self._loop is not None:  # what came of it is read now, not at the next look
+            self._loop.call_soon_threadsafe(self._sent.set)
+        return refused
 
     def kernel(self, blob: str) -> KernelFiles:
         """Return the kernel of an object id; for a lost kernel, a line with the error."""
@@ -133,15 +165,17 @@ class Followed:
         """
         if not await asyncio.to_thread(self._tail.more):
             return False
-        if self._tail.records is not self.past.records:  # the journal was read again from the start
-            self.past = Past(self._tail.records)
-            await asyncio.to_thread(_folded, self._path, self.past)
-        self.state = _folded(self._path, self.past)
+        if self._tail.records is not self._past.records:  # it was read again from the start
+            self.past = self._past = Past(self._tail.records)
+            await asyncio.to_thread(_folded, self._path, self._past)
+        self.state = _folded(self._path, self._past)
         return True
 
     async def run(self) -> None:
         """Follow the journal and the live view of the process at work, until cancelled."""
+        self._loop = asyncio.get_running_loop()
         while True:
+            self._sent.clear()
             while await self.more():
                 pass  # far behind the journal: the screen draws between two chunks
             activity = await self._activity()
@@ -154,7 +188,8 @@ class Followed:
                 if self.live.activity != activity:
                     self.live.show(activity, holds=True)
                     self.live.at_rest = self._rests
-            await asyncio.sleep(POLL_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sent.wait(), POLL_S)
 
     async def _activity(self) -> str:
         """Describe the process at work; attach to it if commands may be sent."""

@@ -12,12 +12,13 @@ import weakref
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, overload
 
 from akg_tui.core.events import Record
 from akg_tui.store.errors import JournalDamaged, RunFolderError, reading
-from akg_tui.store.journal_format import Scanned, Unsure, reread, scan_into
+from akg_tui.store.journal_format import Scanned, Unsure, digest, reread, scan_into
 
 PAGE = 64  # events
 KEPT_PAGES = 40  # more than the newest events that a screen shows
@@ -60,6 +61,11 @@ class Pages(Sequence[Record]):
         """The number of events in memory."""
         return len(self._open) + sum(len(page) for page in self._kept.values())
 
+    @property
+    def length(self) -> int:
+        """The number of bytes of all events."""
+        return self._length
+
     def add(self, scanned: Scanned) -> None:
         """Add the events of the last read; raise ValueError if they leave a gap."""
         if scanned.count - len(scanned.records) != self._count:
@@ -82,6 +88,26 @@ class Pages(Sequence[Record]):
         self._count += 1
         if self._count % self._page == 0:
             self._keep(len(self._starts) - 1, self._open)
+
+    def skip(self, file: BinaryIO, count: int) -> bytes:
+        """Add the first `count` events of a journal, each to be checked when it is first read.
+
+        Returns the line of the last, which is read now. Raises `JournalDamaged` if there are fewer.
+        """
+        last: list[bytes] = []
+        length = 0
+        for number, line in enumerate(islice(file, count)):
+            if number % self._page == 0:
+                self._starts.append(length)
+                last = []
+            last.append(line)
+            length += len(line)
+        first = count - len(last) + 1
+        page = reread(self._path, b"".join(last), first, self._starts[-1] if last else 0)
+        if not page or page[-1].seq != count:
+            raise JournalDamaged(self._path, count, "it is not there")
+        self._open, self._count, self._length = page, count, length
+        return last[-1]
 
     def _keep(self, number: int, page: list[Record]) -> None:
         self._kept[number] = page
@@ -211,6 +237,17 @@ class JournalTail:
                         raise
             self._read_anew(file)
         return True
+
+    def skip(self, count: int) -> None:
+        """Take the first `count` events as read: the process at work has folded them.
+
+        Raises `JournalDamaged` if the last of them is not as it was written, and `RunFolderError`.
+        """
+        with reading(self.path), self.path.open("rb") as file:
+            self._is_unchanged(file)
+            assert self._pages is not None
+            last = self._pages.skip(file, count)
+            self._scanned = Scanned(count, self._pages.length, digest(last), last=last)
 
     def _is_unchanged(self, file: BinaryIO) -> bool:
         """Return whether the file and the last line read from it are unchanged."""

@@ -45,6 +45,8 @@ async def _jumps(folder: Path) -> dict[str, float]:
     begin = time.perf_counter()
     handle = Followed(folder)
     opened = time.perf_counter() - begin
+    past = handle.past
+    assert past is not None
 
     async def open_run() -> Followed:
         return handle
@@ -58,7 +60,7 @@ async def _jumps(folder: Path) -> dict[str, float]:
         for _ in range(JUMPS):
             seq = dice.randint(1, len(handle.records))
             begin = time.thread_time()
-            handle.past.at(seq)
+            past.at(seq)
             states.append(time.thread_time() - begin)
             begin = time.thread_time()
             app.time_travel.action_past_go(seq)

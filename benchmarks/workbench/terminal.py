@@ -50,6 +50,15 @@ class Terminal:
         os.read(self._terminal, 65536)
         return (time.perf_counter() - begin) * 1000
 
+    def wait(self, text: bytes) -> float:
+        """Milliseconds until the program has written a text; 30,000 if it does not."""
+        begin, seen = time.perf_counter(), b""
+        while text not in seen:
+            if not select.select([self._terminal], [], [], 30)[0]:
+                return 30_000.0
+            seen += os.read(self._terminal, 65536)
+        return (time.perf_counter() - begin) * 1000
+
     def close(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -167,9 +168,12 @@ JUMPS = st.sampled_from([-5_000.0, -1.0, 0.5, 3_600.0, 1e6])  # of the clock, in
 
 
 def crash_and_recover(run: SimulatedRun) -> None:
-    """What a new process does: fold, say so, close what was left open."""
+    """What a new process does: fold, say so, close what was left open. One that attaches gets the
+    state as JSON.
+    """
     folded = run.refold()
     assert folded == run.state
+    assert msgspec.json.decode(msgspec.json.encode(run.state), type=RunState) == run.state
     for event in opening(run.state, 2, "0"):
         run.must(cmd.Observe(event))
 

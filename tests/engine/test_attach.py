@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import socket
@@ -11,18 +12,25 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.commands import PERSON_COMMANDS, BadCommand, command_from_json, command_to_json
-from akg_tui.core.phases import Mode
+from akg_tui.core.fold import fold
+from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Policy
+from akg_tui.engine import attach
 from akg_tui.engine.attach import PROTOCOL, SOCKET, Attached, NotAttached, ask_to_detach, served
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.follower import Followed
+from akg_tui.store.journal import read
+from akg_tui.store.journal_reader import PAGE
+from akg_tui.store.run_list import JOURNAL
 from tests.engine.runs import create, engine
 
 
@@ -113,6 +121,66 @@ async def test_a_run_at_work_is_followed_and_steered(tmp_path: Path) -> None:
     assert not (Path(work.path) / SOCKET).exists()
 
 
+async def test_the_state_is_handed_over_and_followed_from_there(tmp_path: Path) -> None:
+    async with at_work(tmp_path / "task") as work:
+        path = Path(work.path)
+        for number in range(PAGE):
+            assert work.send(cmd.SetGate(Gate.PLAN, on=number % 2 == 0)) is None
+        handed, whole = await asyncio.to_thread(Followed, path, steer=True), Followed(path)
+        assert handed.past is None, "no event was folded"
+        assert handed.state == whole.state == fold(read(path / JOURNAL))
+        assert list(handed.records) == list(whole.records)
+        work.send(cmd.Hint("wider"))
+        assert await handed.more()
+        assert handed.state == work.state
+        await handed.close()
+        (path / JOURNAL).write_bytes(b"".join(islice((path / JOURNAL).open("rb"), 9)))
+        cut = await asyncio.to_thread(Followed, path, steer=True)
+        assert cut.past is not None, "the journal is not that of the state"
+        assert cut.state.seq == 9
+        await cut.close()
+
+
+@pytest.mark.parametrize("told", [{"refused": "no"}, {"refused": None}, {"lanes": []}])
+async def test_a_state_of_another_version_is_folded_by_the_viewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, object]
+) -> None:
+    def answered(self: object, line: bytes, client: object) -> dict[str, object]:
+        state = {"refused": None, "state": {**msgspec.to_builtins(work.state), **told}}
+        return {"id": json.loads(line)["id"], **(told if "refused" in told else state)}
+
+    async with at_work(tmp_path / "task") as work:
+        monkeypatch.setattr(attach._Connections, "_answer", answered)
+        followed = await asyncio.to_thread(Followed, Path(work.path), steer=True)
+        assert followed.past is not None
+        assert followed.state == work.state
+        await followed.close()
+
+
+async def test_no_event_is_lost_while_viewers_come_and_go_under_load(tmp_path: Path) -> None:
+    async with at_work(tmp_path / "task") as work:
+
+        async def load() -> None:
+            for number in itertools.count():
+                work.send(cmd.SetGate(Gate.PLAN, on=number % 2 == 0))
+                await asyncio.sleep(0)
+
+        loading = asyncio.create_task(load())
+        for _ in range(20):
+            viewer = await asyncio.to_thread(Followed, Path(work.path), steer=True)
+            begun = viewer.state.seq
+            viewing = asyncio.create_task(viewer.run())
+            await until(lambda begun=begun, viewer=viewer: viewer.state.seq > begun + 20)  # type: ignore[misc]
+            viewing.cancel()
+            await asyncio.wait({viewing})
+            await viewer.close()
+            seen = list(viewer.records)
+            assert seen == list(work.records[: len(seen)])
+            assert viewer.state == fold(seen[: viewer.state.seq])
+        loading.cancel()
+        await until(lambda: work.live.screens == 0)
+
+
 async def test_a_replay_sends_nothing_and_one_at_rest_says_how_to_go_on(tmp_path: Path) -> None:
     async with at_work(tmp_path / "task") as work:
         replay = Followed(Path(work.path))
@@ -190,7 +258,8 @@ async def test_rubbish_is_answered_and_harms_nothing(tmp_path: Path) -> None:
             file = link.makefile("rwb")
             answers = []
             deep = b"[" * 100_000 + b"]" * 100_000
-            for line in (b"\xff\x00", b"[]", b'{"order": "Hint"}', deep, b"[" * 300_000):
+            old = b'{"ask": "state", "version": "0"}'
+            for line in (b"\xff\x00", b"[]", b'{"order": "Hint"}', old, deep, b"[" * 300_000):
                 file.write(line + b"\n")
                 file.flush()
                 while b'"refused"' not in (told := file.readline()):
@@ -204,6 +273,7 @@ async def test_rubbish_is_answered_and_harms_nothing(tmp_path: Path) -> None:
             answers = await asyncio.to_thread(rubbish, work.path)
         finally:
             os.chdir(here)
+        assert b"another version" in answers[-3]
         assert b"nested too deeply" in answers[-2]
         assert b"a line is at most" in answers[-1]
         assert work.state.hints == ()

@@ -37,6 +37,7 @@ async def test_the_state_and_the_past_grow_with_the_journal(tmp_path: Path) -> N
         while await followed.more():
             pass
         assert followed.state == fold(read(journal))
+        assert followed.past is not None
         assert followed.past.at(stop // 2) == fold(read(journal)[: stop // 2])
     assert isinstance(followed.records, Pages)
 
@@ -51,6 +52,7 @@ async def test_an_event_that_was_taken_back_is_no_part_of_the_past(tmp_path: Pat
     assert await followed.more()
     assert followed.state == fold(read(journal))
     assert followed.state.hints == ("another",)
+    assert followed.past is not None
     assert followed.past.at(29) == fold(read(journal)[:29])
 
 
