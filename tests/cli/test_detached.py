@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import socket
 import subprocess
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -360,6 +362,72 @@ def test_a_log_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> No
         command = [*COMMAND, "resume", str(made.path), "--detach", "--foreground"]
         subprocess.run(command, env=ENVIRONMENT, stdout=full, stderr=full, check=False)
     assert read_state(made.path).finished
+
+
+def test_a_home_that_takes_no_files_is_told_and_the_run_is_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(tmp_path / "task")
+    made.close()
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    started = detached.start(made.path)
+    assert list(registered()) == []
+    until(lambda: holder(made.path) != started.pid)
+    assert str(tmp_path / "home") in told_by_engine(made.path)
+    assert read_state(made.path).finished
+
+
+def told_by_engine(run: Path) -> str:
+    """The one line in the log that is no event of the run; "" if there is none yet."""
+    log = (run / "engine.log").read_text().splitlines()
+    (told, *more) = [line for line in log if line.startswith("akg-tui: ")] or [""]
+    assert not more
+    return told
+
+
+def test_a_detached_run_whose_disk_is_full_says_so_in_its_log_and_goes_on_with_room(
+    tmp_path: Path,
+) -> None:
+    made = create(tmp_path / "task")
+    made.close()
+    journal = made.path / "events.jsonl"
+    room = journal.stat().st_size + 6_000
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))  # of each file of the engine
+    try:
+        started = detached.start(made.path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    until(lambda: told_by_engine(made.path))
+    assert holder(made.path) != started.pid
+    assert str(journal) in told_by_engine(made.path)
+    kept = read(journal)
+    assert not read_state(made.path).finished
+    again = detached.start(made.path)
+    until(lambda: holder(made.path) != again.pid)
+    assert read(journal)[: len(kept)] == kept
+    assert read_state(made.path).finished
+
+
+def test_a_run_of_a_newer_version_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = create(tmp_path / "task")
+    made.close()
+    journal = made.path / "events.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    newer = lines[-1][9:].replace(b'"schema":1', b'"schema":2')
+    journal.write_bytes(b"".join(lines[:-1]) + b"%08x " % zlib.crc32(newer[:-1]) + newer)
+    before = journal.read_bytes()
+    for verb in ("show", "pause", "events"):
+        assert main(["ctl", verb, str(made.path)]) == 2
+        error = capsys.readouterr().err
+        assert "newer akg-tui" in error
+        assert error.count("\n") == 1
+    with pytest.raises(detached.NotStarted, match="newer akg-tui"):
+        detached.start(made.path)
+    assert journal.read_bytes() == before
 
 
 def test_a_unit_names_the_engine_and_quotes_what_systemd_would_read(tmp_path: Path) -> None:

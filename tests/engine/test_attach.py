@@ -210,21 +210,31 @@ async def test_who_only_watches_may_not_detach_the_run(tmp_path: Path) -> None:
         steers.close()
 
 
-@pytest.mark.parametrize("pid", ["x", [1], None])
-def test_a_greeting_with_a_bad_process_number_harms_nothing(tmp_path: Path, pid: object) -> None:
+def greeted(folder: Path, greeting: dict[str, object]) -> Attached:
+    """Connect to a process that says only this."""
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / SOCKET))
+        listening.bind(str(folder / SOCKET))
         listening.listen()
 
         def greet() -> None:
             with listening.accept()[0] as link:
-                link.sendall(json.dumps({"akg_tui": PROTOCOL, "pid": pid}).encode() + b"\n")
+                link.sendall(json.dumps(greeting).encode() + b"\n")
 
         with ThreadPoolExecutor() as threads:
             threads.submit(greet)
-            link = Attached.to(tmp_path)
-        assert link.pid == 0
-        link.close()
+            return Attached.to(folder)
+
+
+@pytest.mark.parametrize("pid", ["x", [1], None])
+def test_a_greeting_with_a_bad_process_number_harms_nothing(tmp_path: Path, pid: object) -> None:
+    link = greeted(tmp_path, {"akg_tui": PROTOCOL, "pid": pid})
+    assert link.pid == 0
+    link.close()
+
+
+def test_a_process_of_a_newer_version_is_not_steered(tmp_path: Path) -> None:
+    with pytest.raises(NotAttached, match="another version"):
+        greeted(tmp_path, {"akg_tui": PROTOCOL + 1, "pid": 1})
 
 
 async def test_the_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
