@@ -265,7 +265,7 @@ def _send(verb: str, arguments: argparse.Namespace) -> int:
     from akg_tui.store.run_at_rest import Refused
 
     path = target(arguments.run_folder)
-    run = Followed(path, steer=True)
+    run = Followed(path)
     if run.pid is None:
         for noted in registered():
             if noted.elsewhere and noted.run == str(path.resolve()):
