@@ -221,25 +221,8 @@ def detached_lab(points: int, kills: int, seed: int) -> bool:
     began, dice = time.monotonic(), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-") as place:
         lab = DetachedLab(Path(place), dice)
-        every = lab.cases()
-        cases = chosen(every, points, dice)
-        progress = Progress(len(cases) + kills)
-        for case in cases:
-            progress.tell(1)
-            lab.told[f"points: {How(case.how).name.lower()}"] += 1
-            try:
-                lab.judge(case, lab.point(case))
-            except (AssertionError, OSError, StoreError) as error:
-                lab.judge(case, [("other", repr(error))])
-        left = kills
-        while left:
-            count = min(left, dice.randint(1, KILLS))
-            left -= count
-            progress.tell(count)
-            try:
-                lab.judge(*lab.kills(count))
-            except (AssertionError, OSError, StoreError, detached.NotStarted) as error:
-                lab.judge("kills", [("other", repr(error))])
+        with contextlib.suppress(KeyboardInterrupt):  # then the figures are of what was done
+            _work(lab, points, kills, dice)
     zero = dict.fromkeys(
         (
             "lost",
@@ -254,9 +237,7 @@ def detached_lab(points: int, kills: int, seed: int) -> bool:
     figures = {
         "benchmark": "crashlab detached",
         "seed": seed,
-        "points_there_are": len(every),
-        "points": len(cases),
-        "kills": kills,
+        "points_there_are": len(lab.cases()),
         **zero,
         **lab.told,
         "took_s": round(time.monotonic() - began),
@@ -269,6 +250,28 @@ def detached_lab(points: int, kills: int, seed: int) -> bool:
 async def _no_report(run: Path) -> str:
     """Make no report: that would take longer than the run."""
     return ""
+
+
+def _work(lab: DetachedLab, points: int, kills: int, dice: random.Random) -> None:
+    cases = chosen(lab.cases(), points, dice)
+    progress = Progress(len(cases) + kills)
+    for case in cases:
+        progress.tell(1)
+        try:
+            lab.judge(case, lab.point(case))
+        except (AssertionError, OSError, StoreError) as error:
+            lab.judge(case, [("other", repr(error))])
+        lab.told["points"] += 1
+        lab.told[f"points: {How(case.how).name.lower()}"] += 1
+    while kills:
+        count = min(kills, dice.randint(1, KILLS))
+        kills -= count
+        progress.tell(count)
+        try:
+            lab.judge(*lab.kills(count))
+        except (AssertionError, OSError, StoreError, detached.NotStarted) as error:
+            lab.judge("kills", [("other", repr(error))])
+        lab.told["kills"] += count
 
 
 def _armed() -> None:

@@ -2,7 +2,7 @@
 
 The engine is a process of its own, and so is each viewer, at 120×40. A viewer with its modules
 loaded tells the time from connecting to a deck whose panes are all drawn; `akg-tui attach` in a
-pseudo-terminal tells what the start of a process adds. The key pauses the run and lets it go on:
+pseudo-terminal tells what the start of a process adds. The key changes the mode of supervision:
 beside an engine in its own process, and through the socket.
 """
 
@@ -43,7 +43,7 @@ KEYS = 30
 DECK_MS = 500.0
 KEY_RATIO = 1.2
 SIZE = (120, 40)
-PAUSE = b" "
+MODE = b"m"
 EVERY_S = 0.3
 PROGRAM = (sys.executable, "-m", "benchmarks.workbench.attached")
 FIRST, DECK = b"opening the run", b"row_softmax"  # the first frame; the deck's header
@@ -74,7 +74,7 @@ async def _to_the_deck(path: Path, *, steer: bool) -> dict[str, float]:
     app = WorkbenchApp(opened)
     async with app.run_test(size=SIZE) as pilot:
         while not isinstance(app.screen, Deck):
-            await asyncio.sleep(0.001)
+            await pilot.pause()
         await pilot.pause()
         taken = {
             "ms": (time.perf_counter() - begin) * 1000,
@@ -106,14 +106,14 @@ def _start(path: Path) -> tuple[float, float]:
 
 
 def _keys(command: list[str]) -> list[float]:
-    """Milliseconds from a key that pauses the run, or lets it go on, to the screen."""
+    """Milliseconds from a key that changes the mode of the paused run to the screen."""
     screen = Terminal(command)
     try:
         screen.wait(DECK)
         screen.drain(3.0)
         taken = []
         for _ in range(KEYS):
-            taken.append(screen.press(PAUSE))
+            taken.append(screen.press(MODE))
             screen.drain(EVERY_S)
     finally:
         screen.close()
