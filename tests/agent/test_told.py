@@ -30,7 +30,7 @@ from benchmarks.lab.runs import create, directions, engine, of, play
 from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_declarations import SEED
-from tests.agent.test_tools import FAST, REVIEWER, Caller, calling, measured
+from tests.agent.test_tools import REVIEWER, Caller, calling
 
 
 @dataclass
@@ -182,15 +182,6 @@ async def test_a_kernel_that_the_model_sent_does_not_come_back_and_its_tags_hold
     assert not [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
     assert sent[-1].count("The kernel is now the one that you sent") == 2
     run.close()
-
-
-async def test_the_yaml_of_the_specification_measures_for_the_runs_target(tmp_path: Path) -> None:
-    async with calling(tmp_path, tools=SEED) as caller:
-        (spec,) = [s for s in caller.executor.specs if s.name == "verify_kernel"]
-        assert "backend" not in spec.parameters["properties"]
-        assert '"correct": true' in await caller.good("verify_kernel", **measured(FAST))
-        why = await caller.refused("profile_kernel", **measured(FAST), backend="cuda")
-        assert "this run's is 'cpu'" in why
 
 
 async def test_an_agent_that_a_user_declares_has_its_prompt_and_its_tools(tmp_path: Path) -> None:

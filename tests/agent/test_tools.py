@@ -16,7 +16,7 @@ import pytest
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.run_access import Host, SubagentCall
+from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
@@ -568,27 +568,6 @@ tools:
         properties: {prompt: {type: string}}
         required: [prompt]
 """
-
-
-class Critic:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.asked: list[tuple[str, Mapping[str, Any], str]] = []
-
-    async def run(self, call: SubagentCall) -> ToolResult:
-        self.asked.append((call.agent, call.arguments, call.node.name))
-        return ToolResult.success(self.text)
-
-
-async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> None:
-    async with held(tmp_path, tools=REVIEWER) as engine:
-        critic = Critic("good")
-        call = Caller(engine, Host(agents={"critic": critic}))
-        assert "reviewer" in {spec.name for spec in call.executor.specs}
-        assert await call.good("reviewer", prompt="look") == "good"
-        assert critic.asked == [("critic", {"prompt": "look"}, f"trace/{call.node.name}")]
-        silent = Caller(engine, Host(agents={"critic": Critic("  ")}))
-        assert await silent.good("reviewer", prompt="look") == "(no summary)"
 
 
 async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None:

@@ -99,14 +99,6 @@ def test_a_plan_has_one_item_unless_the_policy_says_otherwise() -> None:
     assert least_items(with_policy(Policy(max_rounds=3, min_plan_items=3))) == 2
 
 
-def test_ids_are_never_used_again() -> None:
-    run = settled("x")
-    assert answer(run, item("a"), item("b")) == ""
-    assert answer(run, item("c")) == ""  # replaces what was pending
-    assert [i.id for i in run.state.items] == ["p1", "p2", "p3", "p4"]
-    assert [i.id for i in run.state.pending] == ["p4"]
-
-
 PAIRS = st.dictionaries(st.sampled_from("ABCDE"), st.integers(0, 3), min_size=1)
 
 

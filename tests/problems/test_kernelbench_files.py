@@ -289,29 +289,6 @@ def test_a_refused_reference_leaves_no_memory_in_the_sizing_process() -> None:
     assert shared < 4 * 1024  # one input
 
 
-def test_without_roles_the_largest_size_that_lowers_the_cost_is_halved_first() -> None:
-    def look(sizes: Sizes) -> Found | None:
-        # `steps` is large and costs nothing; the reference refuses an odd number of heads.
-        return None if sizes["heads"] % 2 else Found(sizes["rows"] * sizes["columns"])
-
-    start = {"rows": 64, "columns": 256, "heads": 2, "steps": 4096}
-    found = shrunk(start, look, 64 * 64)
-    assert found == {"rows": 64, "columns": 64, "heads": 2, "steps": 4096}
-    assert shrunk({"heads": 2, "rows": 1, "columns": 9}, look, 0.5) is None
-
-
-def test_sizes_that_must_be_equal_are_halved_together_and_a_tuple_s_after_the_others() -> None:
-    def look(sizes: Sizes) -> Found | None:
-        square = sizes["rows"] == sizes["shape[0]"]
-        cost = sizes["rows"] ** 2 * sizes["kernel[0]"] * sizes["batch"]
-        return Found(cost) if square else None
-
-    start = {"rows": 64, "shape[0]": 64, "kernel[0]": 7, "batch": 3}
-    assert shrunk(start, look, 64 * 64 * 7) == {**start, "batch": 1}
-    assert shrunk(start, look, 64 * 64 * 3) == {**start, "batch": 1, "kernel[0]": 3}
-    assert shrunk(start, look, 16 * 16) == {"rows": 16, "shape[0]": 16, "kernel[0]": 1, "batch": 1}
-
-
 def test_the_role_of_a_size_is_that_in_the_first_input_of_several_axes() -> None:
     x, mask, bias = (128, 512, 768), (512, 512), (768,)
     whole = (bias, x, mask)

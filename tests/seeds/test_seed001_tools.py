@@ -119,6 +119,15 @@ def test_seed001_the_pages_own_yaml_is_a_file_that_can_be_merged() -> None:
     }
 
 
+async def test_seed001_the_pages_own_yaml_measures_for_the_runs_target(tmp_path: Path) -> None:
+    async with calling(tmp_path, tools=SEED) as caller:
+        (spec,) = [s for s in caller.executor.specs if s.name == "verify_kernel"]
+        assert "backend" not in spec.parameters["properties"]
+        assert '"correct": true' in await caller.good("verify_kernel", **measured(FAST))
+        why = await caller.refused("profile_kernel", **measured(FAST), backend="cuda")
+        assert "this run's is 'cpu'" in why
+
+
 BASIC = {
     "read_file": "file_path",
     "write_file": "content",
