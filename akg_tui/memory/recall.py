@@ -43,7 +43,11 @@ def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[KernelF
     memories, faults = shelf.read()
     pages, bad = shelf.pages()
     target = state.task.target
-    titles = [f"{p.cited}: {p.title}" for p in pages if p.fits(target.dsl, target.backend)]
+    words = op_class(state.task.op)
+    fitting = [page for page in pages if page.fits(target.dsl, target.backend)]
+    # Those of the operator first, which the bound on their number must not leave out.
+    fitting.sort(key=lambda page: (words.isdisjoint(page.ops), page.title))
+    titles = [f"{page.cited}: {page.title}" for page in fitting[:MAX_PAGES]]
     near = _near(state, memories)
     files = state.task.files
     found = _kernels(near, files.names)
@@ -61,7 +65,7 @@ def recall(state: RunState, shelf: Shelf) -> tuple[MemoryRecalled, tuple[KernelF
             )
             for number, (each, kernel) in enumerate(found, 1)
         ),
-        pages=tuple(sorted(titles)[:MAX_PAGES]),
+        pages=tuple(titles),
         skipped=tuple([*faults, *bad][:MAX_SKIPPED]),
     )
     if recalled == MemoryRecalled():

@@ -323,6 +323,22 @@ def find_setting(text: str) -> list[tuple[str, object]]:
     return list(read_setting(text).items())
 
 
+def test_the_users_pages_on_the_operator_are_recalled_before_others(
+    first: RunFolder, tmp_path: Path
+) -> None:
+    shelf = Shelf(tmp_path)
+    head = "---\ntitle: {0}\ndsl: {1}\nbackend: any\nops: {2}\nwhen: x\nsummary: x\n---\n\nx\n"
+    pages = {f"a{n:02}": ("any", "matmul") for n in range(30)}
+    pages |= {"z": ("cpp", "conv, speed"), "y": ("triton", "speed")}
+    for name, of in pages.items():
+        path = shelf.page_path(name)
+        shelf.keep_page(path, head.format(name, *of), path)
+    found = recall(first.state, shelf)
+    assert found is not None
+    assert found[0].pages[:2] == ("k:mine/z: z", "k:mine/a00: a00")
+    assert len(found[0].pages) == 20
+
+
 def test_a_run_recalls_once_and_before_its_first_plan(first: RunFolder, tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "memory")
     learn(shelf, first)
