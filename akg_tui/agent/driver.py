@@ -25,7 +25,7 @@ from akg_tui.agent.chat import (
 from akg_tui.agent.context import Context, Conversation
 from akg_tui.agent.models.messages_api import result_text
 from akg_tui.agent.prompt import kernel_text, opening, situation
-from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.executor import CallCutOff, ToolExecutor
 from akg_tui.agent.tools.run_access import Caller, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -117,8 +117,9 @@ class Driver:
         use = ToolUse(f"mcp-{run.state.seq}", asked.tool, asked.arguments)
         try:
             result = await visit.executor.execute(use)
-        except asyncio.CancelledError:
-            _give(asked, ToolResult.error(CUT_OFF), over=True)
+        except asyncio.CancelledError as cut:
+            output = cut.output if isinstance(cut, CallCutOff) else ""
+            _give(asked, ToolResult("error", output, CUT_OFF), over=True)
             raise
         run.send(cmd.Observe(ev.TurnEnded()))
         over = _over(run, clock)

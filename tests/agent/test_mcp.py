@@ -72,9 +72,15 @@ class Play:
 
 
 def engine_of(
-    folder: Path, *, mode: Mode = Mode.AUTO, rounds: int = 1, wait_s: float = 5.0
+    folder: Path,
+    *,
+    mode: Mode = Mode.AUTO,
+    rounds: int = 1,
+    wait_s: float = 5.0,
+    allow_script: bool | None = None,
 ) -> tuple[Engine, Driver]:
-    task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=Agent(model=MCP))
+    agent = Agent(model=MCP, allow_script=allow_script)
+    task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=agent)
     run = RunFolder.create(
         load_task(make_task(folder)),
         task=task,
@@ -223,6 +229,27 @@ async def test_a_call_at_work_is_cut_off_when_a_person_takes_its_item(
             assert {c.call for c in of(play.engine, ev.ToolCalled)} == {
                 a.call for a in of(play.engine, ev.ToolAnswered)
             }
+
+
+async def test_what_a_script_printed_is_told_when_a_person_takes_its_item(tmp_path: Path) -> None:
+    async with playing(tmp_path / "task", rounds=3, allow_script=True) as play:
+        await play.until("Phase PLAN.")
+        await play.call("submit_plan", **PLAN)
+        notes = Path(play.engine.path) / "notes"
+        notes.mkdir(exist_ok=True)
+        os.mkfifo(notes / "ready")
+        script = {
+            "script_path": "notes/a.sh",
+            "content": "echo first; echo > ready; sleep 1000\n",
+            "working_dir": "notes",
+        }
+        work = asyncio.create_task(play.call("execute_script", **script))
+        await asyncio.to_thread((notes / "ready").read_text)
+        assert play.engine.send(cmd.DropItem("p1")) is None
+        failed, told = await work
+        assert failed
+        assert "cut off: a person changed the run" in told
+        assert "\nfirst\n" in told
 
 
 async def test_an_answer_that_nobody_waited_for_is_told_with_the_next(

@@ -38,6 +38,14 @@ MAX_ARGUMENTS = 2 << 20
 MAX_OUTPUT = 2 << 20
 
 
+class CallCutOff(asyncio.CancelledError):
+    """The caller was cancelled; `output` is what its call had put out by then, for a model."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
+
+
 class ToolExecutor:
     """The tools of one visit, with a record of the kernel lines shown to the agent.
 
@@ -111,7 +119,7 @@ class ToolExecutor:
         )
         self._run.send(cmd.Observe(answered))
         if (work := asyncio.current_task()) is not None and work.cancelling():
-            raise asyncio.CancelledError
+            raise CallCutOff(_as_told(answer, node).output)
         return _as_told(answer, node)
 
     async def _run_tool(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
