@@ -151,12 +151,12 @@ class Evaluations:
             self.pool.clear()
             for case in self.cases:
                 case.prefetched.free_used()
-        self.pool.tidy_caches(self._failed)
+        self.pool.caches.tidy(self._failed.sha256 if self._failed else None)
         self._failed = None
         # What was removed must be built again before it is timed as an incumbent.
         for case in self.cases:
             for kernel in list(case.call_s):
-                if kernel is not None and not self.pool.holds_build(kernel):
+                if kernel is not None and not self.pool.caches.holds(kernel.sha256):
                     del case.call_s[kernel]
 
 

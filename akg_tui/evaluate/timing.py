@@ -155,7 +155,6 @@ class TimingStage:
         """
         self.report("time", 0, MAIN.looks[0].clusters, None)
         with contextlib.ExitStack() as running:
-            self.pool.fork_spares(SPARES)
             references = [case.judged.reference for case in self.cases]
             idle = [running.enter_context(idle_process(self.pool, each)) for each in references]
             with self._runners(idle, strict=self.precise is not None) as runners:

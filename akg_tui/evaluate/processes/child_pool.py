@@ -65,7 +65,7 @@ class ChildPool:
         self._numbers = itertools.count(1)
         held = {protection.name for protection in offered if protection.held}
         self._private_folders = "private_folder" in held
-        self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
+        self.caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
         self.headers = torch_headers.TorchHeaders(torch_headers.home())
         self._vacated: list[Path] = []
         """The folders of children that are ending."""
@@ -110,14 +110,6 @@ class ChildPool:
         """Wait until no child is left that has seen a kernel."""
         self._zygote.await_gone()
         self._reuse_folders()
-
-    def tidy_caches(self, failed: KernelFiles | None) -> None:
-        """Remove the build cache of a failed kernel, and old ones above the limits; see `tidy`."""
-        self._caches.tidy(failed.sha256 if failed else None)
-
-    def holds_build(self, kernel: KernelFiles) -> bool:
-        """Return whether what a kernel has built is still there."""
-        return self._caches.holds(kernel.sha256)
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
@@ -172,12 +164,12 @@ class ChildPool:
 
         A kernel that is compared with itself shares its cache.
         """
-        if self._caches.covered:
+        if self.caches.covered:
             return
         self._zygote.await_gone()
         for files in dict.fromkeys(sources):
             try:
-                self._caches.restore(files.sha256, builds=builds)
+                self.caches.restore(files.sha256, builds=builds)
             except CopyFailed as error:
                 raise ChildFailed(FailureKind.BUILD, str(error)) from error
 
@@ -191,7 +183,7 @@ class ChildPool:
             self.fork_spares(1)
             worker = self._zygote.take()
         try:
-            cache, folder = self._caches.folder(files.sha256), str(worker.folder)
+            cache, folder = self.caches.folder(files.sha256), str(worker.folder)
             environment = {"HOME": folder, "TMPDIR": folder}
             environment |= DSLS[self.task.target.dsl].caches(cache)
             environment |= self.headers.environment(files.page)
