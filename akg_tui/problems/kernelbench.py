@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from akg_tui.problems.json_files import read_object, typed
-from akg_tui.problems.module_text import UNSEEDED, own_nodes, renamed, unseeded
+from akg_tui.problems.module_text import UNSEEDED, bound_by, own_nodes, renamed, unseeded
 from akg_tui.problems.problem import Problem
 from akg_tui.problems.wrapped_models import with_model
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
@@ -83,10 +84,37 @@ def _any_model(path: Path, text: str, label: str, entry: str) -> Problem:
     )
 
 
+def _depend(before: Sequence[ast.stmt], target: ast.expr, inside: Sequence[ast.AST]) -> bool:
+    """Return whether passes of a loop may depend on earlier ones.
+
+    They do if one reads a name before it binds it, or changes a value that was made before.
+    """
+    made = {name for each in before for name in bound_by(each)}
+    bound = {name for each in inside for name in bound_by(each)}
+    known = bound_by(target)
+    for each in inside:
+        for node in ast.walk(each):
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
+                    if name in bound - known:
+                        return True
+                case ast.Call(func=ast.Name(id="next")) | ast.Global() | ast.Nonlocal():
+                    return True
+                case (
+                    ast.Call(func=ast.Attribute(value=ast.Name(id=name)))
+                    | ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del())
+                    | ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del())
+                ) if name in made:
+                    return True
+        known |= bound_by(each)
+    return False
+
+
 def _with_last_group(source: str) -> str:
     """Return a module whose `get_inputs` returns the last of the groups that it would yield.
 
-    The other groups are not drawn if each pass of a loop at its end yields one.
+    The other groups are not drawn if each pass of a loop at its end yields one, and needs nothing
+    of the pass before.
     """
     lines = source.split("\n")
     for function in ast.parse(source).body:
@@ -103,7 +131,7 @@ def _with_last_group(source: str) -> str:
                     iter=passes,
                     body=[*inside, ast.Expr(ast.Yield(ast.expr() as yielded))],
                 ),
-            ] if yields == 1 and not leaves:
+            ] if yields == 1 and not leaves and not _depend(before, target, [*inside, yielded]):
                 last = ast.Subscript(ast.List([ast.Starred(passes)]), ast.Constant(-1))
                 if isinstance(passes, ast.List | ast.Tuple) and passes.elts:
                     last = passes.elts[-1]  # type: ignore[assignment]

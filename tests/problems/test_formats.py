@@ -966,6 +966,10 @@ def test_a_module_of_any_name_is_the_model_if_no_other_contains_it(tmp_path: Pat
         "    for a in (32, 5):\n        if a == 5: return\n        yield [torch.ones(a, 64)]",
         "    yield from ([torch.ones(a, 64)] for a in (4, 32))",
         "    def rows():\n        yield 32\n    return [torch.ones(*rows(), 64)]",
+        "    a = 2\n    for _ in range(4):\n        a *= 2\n        yield [torch.ones(a, 64)]",
+        "    a = 4\n    for _ in 'xyz':\n        x = torch.ones(a := 2 * a, 64)\n        yield [x]",
+        "    left = [4, 32]\n    for _ in 'ab':\n        yield [torch.ones(left.pop(0), 64)]",
+        "    each = iter((4, 32))\n    for _ in 'ab':\n        yield [torch.ones(next(each), 64)]",
     ],
 )
 def test_the_last_group_of_inputs_is_drawn_wherever_it_is_yielded(
