@@ -17,7 +17,7 @@ from akg_tui.core.task import Task
 from akg_tui.evaluate.reference_fault import Fault, FaultKind
 from akg_tui.evaluate.sandbox.process_watch import usable_memory
 from akg_tui.evaluate.targets.cpu import caches
-from akg_tui.sizing.fitting import Found, Role, role, shrunk, sizes_of
+from akg_tui.sizing.fitting import Found, Look, Role, Sizes, grown, role, shrunk, sizes_of
 from akg_tui.sizing.needs import Answer, Needs, Question
 from akg_tui.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.store.reference_constants import constants
@@ -89,6 +89,8 @@ class SizeSearch:
         self._fits = fit
         self._tell, self._told_at = tell, time.monotonic()
         self._slow: list[ReferenceRefused] = []
+        self._refused: ReferenceRefused | None = None
+        """Why the last sizes that were looked at can't be used, if not for their size."""
         self._found: dict[tuple[object, ...], Needs | ReferenceRefused] = {}
         self.free = free_memory()
         self.limit = min(self.free, usable_memory(task.sandbox.memory_gb)) / DRAWN_TIMES
@@ -185,7 +187,15 @@ class SizeSearch:
         return min(self.limit, max(FIT_BYTES, FIT_CACHES * max(caches().values(), default=0)))
 
     def fitting_memory(self, values: Values) -> dict[str, int | float] | None:
-        """Return sizes whose tensors fit into the memory; None if no size makes them smaller."""
+        """Return sizes whose tensors fit into the memory; None if no size makes them smaller.
+
+        Where a real call takes too long, the sizes also have a short call.
+        """
+        try:
+            self.needs(values)
+        except ReferenceRefused as error:
+            if error.fault.kind is FaultKind.SLOW:
+                return self._grown(values)
 
         def held(needs: Needs) -> float:
             return needs.held
@@ -276,8 +286,22 @@ class SizeSearch:
     ) -> dict[str, int | float] | None:
         """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
         start = self._start(values)
+        look = self._looker(values, start, measure, in_regime=in_regime)
+        roles = self._roles_of(values, start) if in_regime else {}
+        found = shrunk(start, look, limit, roles, self.original.intensity if self.original else 0.0)
+        return self._changed(values, start, found)
 
-        def look(sizes: Mapping[str, int]) -> Found | None:
+    def _looker(
+        self,
+        values: Values,
+        start: Sizes,
+        measure: Callable[[Needs], float],
+        *,
+        in_regime: bool = True,
+    ) -> Look:
+        """Return a function that finds what a call takes under sizes in the place of `start`."""
+
+        def look(sizes: Sizes) -> Found | None:
             changed = {name: value for name, value in sizes.items() if value != start[name]}
             if time.monotonic() - self._told_at > QUIET_S:
                 tried = ", ".join(f"{name} {value}" for name, value in changed.items())
@@ -286,16 +310,34 @@ class SizeSearch:
             try:
                 needs = self.needs({**values, **changed})
             except ReferenceRefused as error:
-                return Found(math.inf) if is_too_large(error) else None
+                self._refused = None if is_too_large(error) else error
+                return None if self._refused else Found(math.inf)
             regime = (needs.intensity, needs.elements) if in_regime else ()
             return Found(measure(needs), *regime)
 
-        roles = self._roles_of(values, start) if in_regime else {}
-        found = shrunk(start, look, limit, roles, self.original.intensity if self.original else 0.0)
+        return look
+
+    def _changed(
+        self, values: Values, start: Sizes, found: Sizes | None
+    ) -> dict[str, int | float] | None:
+        """Return `values` with the sizes that were found in the place of `start`."""
         if found is None:
             return None
-        changed = {name: value for name, value in found.items() if value != start[name]}
-        return self._in_order({**values, **changed})
+        return self._in_order({**values, **{n: v for n, v in found.items() if v != start[n]}})
+
+    def _grown(self, values: Values) -> dict[str, int | float] | None:
+        """Return sizes that fit in bytes and time, grown from small ones by real calls."""
+        start = self._start(values)
+        self._slow.clear()
+
+        def cost(needs: Needs) -> float:
+            return max((needs.call_s or 0.0) / FIT_CALL_S, needs.held / self.fit_limit)
+
+        look = self._looker(values, start, cost)
+        found = grown(start, look, 1.0, self._roles_of(values, start))
+        if found is None and self._refused:
+            raise self._refused  # for another reason than its sizes
+        return self._changed(values, start, found)
 
     def _roles_of(self, values: Values, start: Mapping[str, int]) -> dict[str, Role]:
         """Return the roles of sizes, by the shapes that inputs have with each of them halved."""

@@ -1,5 +1,7 @@
 """Sizes that fit: halves constants of a reference until a cost is within its limit. Pure.
 
+Where a call at the stated sizes takes too long to tell anything, small sizes are doubled instead.
+
 The task that is left should still be the problem's: the batch and the rows go first, and the
 arithmetic intensity stays near the problem's as long as another size can be halved instead.
 """
@@ -35,6 +37,10 @@ class Role(IntEnum):
 LEAST = {Role.ROWS: 16}
 """The least size that is halved to while others can be; 2 unless stated. The results keep as many
 elements as that of rows: of one number a row, those of two rows would hardly differ."""
+
+
+SMALL = (2, 16, 128)
+"""The sizes from which others grow: a reference may refuse few heads, or narrow rows."""
 
 
 class Found(NamedTuple):
@@ -127,6 +133,37 @@ def shrunk(
             return None
         _, current, now = best
     return current
+
+
+def grown(
+    sizes: Sizes, look: Look, limit: float, roles: Mapping[str, Role]
+) -> dict[str, int] | None:
+    """Return sizes whose cost is at most `limit`, grown from small ones; None if none is usable.
+
+    All start at the first of `SMALL` that the reference accepts, and each is doubled as far as the
+    limit allows, those that `shrunk` halves last first.
+    """
+    order = sorted(sizes, key=lambda name: (-roles.get(name, 0), sizes[name]))
+    found: Found | None = None
+    for floor in SMALL:
+        halvings = {
+            name: max(size // max(floor, LEAST.get(roles.get(name, Role.BATCH), 2)), 1)
+            for name, size in sizes.items()
+        }
+        steps = {name: times.bit_length() - 1 for name, times in halvings.items()}
+        found = look({name: sizes[name] >> steps[name] for name in sizes})
+        if found is not None:
+            break
+    if found is None or found.cost > limit:
+        return None
+    for name in order:
+        for step in reversed(range(steps[name])):
+            found = look({each: sizes[each] >> {**steps, name: step}[each] for each in sizes})
+            if found is not None and found.cost > limit:
+                break
+            if found is not None:
+                steps[name] = step
+    return {name: sizes[name] >> steps[name] for name in sizes}
 
 
 _LEFT = 1 - LEAST_SHARE

@@ -143,6 +143,7 @@ BODIES = {
     ),
 }
 WRAPPER = """
+import sysconfig
 import torch
 import triton
 import triton.testing
@@ -188,6 +189,10 @@ own(x)
 assert triton.testing.do_bench(lambda: x) == 1.0
 assert isinstance(torch.default_generator, torch.Generator)
 exec("assert torch.cuda.is_available() and x.is_cuda")
+asked = "assert torch.cuda.is_available() is x.is_cuda is {}"
+for library, answer in {"some_kernels": True, "torch": False, "triton": False}.items():
+    path = f"{sysconfig.get_path('purelib')}/{library}/asks.py"
+    exec(compile(asked.format(answer), path, "exec"))
 assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0)
 """
 TUNED = """

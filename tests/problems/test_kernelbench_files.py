@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from akg_tui.core.task import ReferenceChanges, Target, Task
+from akg_tui.engine import size_search
 from akg_tui.engine.size_search import SizeSearch
 from akg_tui.engine.task_draft import NewTask
 from akg_tui.engine.task_making import make_task
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.seeds import kernel_from
-from akg_tui.sizing.fitting import FAR, LEAST, RIDGE, Found, Role, Sizes, role, shrunk
+from akg_tui.sizing.fitting import FAR, LEAST, RIDGE, Found, Role, Sizes, grown, role, shrunk
 from akg_tui.sizing.needs import Needs, Question
 from akg_tui.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.store.reference_constants import constants
@@ -336,6 +337,49 @@ def test_a_halving_that_leaves_the_regime_waits_for_one_that_does_not() -> None:
     low = {**start, "m": 8}
     found = shrunk(low, look, 8 * 4096 * 1024, roles, look(low).intensity)
     assert found == {"m": 4, "k": 2048, "n": 4096}
+
+
+def test_sizes_grow_from_small_ones_as_far_as_the_limit_allows_the_inner_ones_first() -> None:
+    tried: list[int] = []
+
+    def look(sizes: Sizes) -> Found | None:
+        if sizes["width"] < 8 or sizes["width"] % 4:
+            return None
+        tried.append(sizes["batch"] * sizes["rows"] * sizes["width"])
+        return Found(tried[-1])
+
+    start = {"batch": 64, "rows": 4096, "width": 96, "top": 8}
+    roles = {"batch": Role.BATCH, "rows": Role.ROWS, "width": Role.INNER, "top": Role.WIDTH}
+    limit = 96 * 100 * 2
+    assert grown(start, look, limit, roles) == {"batch": 8, "rows": 16, "width": 96, "top": 8}
+    assert max(tried) <= 2 * limit
+    assert grown(start, look, 1, roles) is None
+    assert grown({"width": 6}, look, limit, roles) is None
+
+
+ONE_BY_ONE = """
+import torch
+rows, width = 1 << 20, 64
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.stack([row / row.abs().max().item() for row in x])
+def get_inputs():
+    return [torch.randn(rows, width)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(size_search.LONGEST_S, "measure", 1.0)
+    path = tmp_path / "one_by_one.py"
+    path.write_text(ONE_BY_ONE)
+    task = NewTask(folder=tmp_path / "task", origin=path, fit=True, own_seed=False)
+    made = make_task(task, lambda line: None, probe)
+    assert made.task.reference.constants.keys() == {"rows"}
+    assert made.task.reference.constants["rows"] >= 16
 
 
 def test_a_seed_keeps_the_comments_of_the_model_and_what_it_needs() -> None:

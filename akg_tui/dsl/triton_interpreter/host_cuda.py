@@ -1,7 +1,8 @@
 """CUDA means the host, where Triton's interpreter runs the kernels of a GPU.
 
 What the files of a task ask of CUDA is answered as by one GPU, and what they place there is placed
-on the host. The libraries that they call get true answers.
+on the host; so is what an installed library of kernels asks. Torch, Triton, Helion and Python's own
+library get true answers.
 """
 
 # Triton has no types.
@@ -38,26 +39,32 @@ PROCESSORS = 6
 """Few, and no power of two, so that the programs of a persistent kernel take several tiles."""
 
 _NAMES = re.compile(r"cuda(:\d+)?")
-_LIBRARIES = (
-    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
-    str(Path(__file__).parents[2]),
+_PYTHON = sysconfig.get_path("stdlib")
+_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+_TOLD_TRULY = (
+    *(f"{path}/{name}/" for path in _INSTALLED for name in ("torch", "triton", "helion")),
+    f"{Path(__file__).parents[2]}/",
 )
 
 
 @functools.lru_cache(maxsize=4096)
-def _of_a_library(path: str) -> bool:
-    return path.startswith(_LIBRARIES)
+def _is_told_truly(path: str) -> bool:
+    python = path.startswith(_PYTHON) and not path.startswith(_INSTALLED)
+    return python or path.startswith(_TOLD_TRULY)
 
 
 def _asked_by_the_task() -> bool:
-    """Return whether a file of the task asks, or code without a file that such a file runs."""
+    """Return whether a file of the task asks, or of a library of kernels.
+
+    Of code without a file, the file that runs it counts.
+    """
     asker = sys._getframe(2)
     while asker.f_back is not None and (
         asker.f_code.co_name == "__torch_function__"  # of another mode
         or asker.f_code.co_filename.startswith("<")
     ):
         asker = asker.f_back
-    return not _of_a_library(asker.f_code.co_filename)
+    return not _is_told_truly(asker.f_code.co_filename)
 
 
 def on_host(value: Any) -> Any:
