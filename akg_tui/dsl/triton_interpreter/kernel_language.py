@@ -308,6 +308,8 @@ def _interpreted(name: str, function: Any) -> Callable[..., Any]:
         named["_semantic"] = interpreter.interpreter_semantic
         return function(*given, **named)
 
+    # A kernel that uses it can be hashed, as some launchers do.
+    call.__triton_builtin__ = True  # type: ignore[attr-defined]
     return call
 
 
@@ -317,7 +319,10 @@ def _static_assert(condition: Any, message: Any = "", **_: Any) -> None:
 
 
 def correct_arguments() -> None:
-    """Pass floats and booleans of a launch as tensors; compute a grid from what was passed."""
+    """Pass floats and booleans of a launch as tensors; compute a grid from what was passed.
+
+    Tensors are on the host and are passed as they are, so anything that has a `data_ptr` may be.
+    """
     convert, execute = interpreter._implicit_cvt, interpreter.GridExecutor.__call__
 
     def converted(argument: Any) -> Any:
@@ -347,6 +352,8 @@ def correct_arguments() -> None:
         return Launched(function, kwargs)
 
     interpreter._implicit_cvt = converted
+    interpreter.GridExecutor._init_args_hst = lambda _, args, kwargs: (args, kwargs)
+    interpreter.GridExecutor._restore_args_dev = lambda *_: None
     interpreter.GridExecutor.__call__ = executed
     interpreter.InterpretedFunction.run = run
 
@@ -383,6 +390,10 @@ class Interpreted(interpreter.InterpretedFunction, jit.JITFunction):  # type: ig
     @functools.cached_property
     def _compiled(self) -> Any:
         return jit.JITFunction(self.fn, **self.kwargs)
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        return self.fn.__globals__  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         """Return what only the compiled function has."""
