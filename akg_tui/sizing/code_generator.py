@@ -36,9 +36,6 @@ MODULES = (
     "torch._inductor.cpp_builder",
 )
 
-WIDE_BITS = 512
-"""Code for vectors of such width is generated for those of half the width too."""
-
 CONSTANT_ELEMENTS = 4096
 """A tensor with more elements that `forward` makes of numbers is not written into a kernel."""
 
@@ -79,20 +76,11 @@ class CodeGenerator(ReferenceServer):
             isa = pick_vec_isa()
             options = CppTorchOptions(vec_isa=isa).get_cflags()
             generated = self._compiled(model, inputs, Caught())
-            narrow, narrow_macro = "", ""
-            if isa and isa.bit_width() == WIDE_BITS:
-                with torch._inductor.config.patch({"cpp.simdlen": WIDE_BITS // 2}):
-                    narrow_isa = pick_vec_isa()
-                    narrow_macro = next(iter(narrow_isa.build_macro()), "") if narrow_isa else ""
-                    if narrow_macro:
-                        narrow = self._compiled(model, inputs, Caught()).module
         return replace(
             generated,
             isa=str(isa) if isa else "scalar",
             macro=next(iter(isa.build_macro()), "") if isa else "",
             options=tuple(options),
-            narrow=narrow,
-            narrow_macro=narrow_macro,
         )
 
     def _compiled(

@@ -16,7 +16,6 @@ from akg_tui.cli import main
 from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.engine.task_draft import NewTask
 from akg_tui.engine.task_making import make_task
-from akg_tui.problems.inductor.cpp_functions import for_both_widths
 from akg_tui.problems.inductor.generated import Generated, Given
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of
@@ -94,14 +93,13 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     assert head[0] == "# The first kernel: what torch.compile generates for p.py, as one file."
     assert torch.__version__ in head[1]
     knobs = {knob.name for knob in find_knobs(kernel.splitlines())}
-    assert knobs - {"VECTORS"} == {"OPTIMIZE", "MATH", "CONTRACT", "LOOPS", "EXP"}
-    assert ("VECTORS" in knobs) == (torch.backends.cpu.get_cpu_capability() == "AVX512")
+    assert knobs == {"OPTIMIZE", "MATH", "CONTRACT", "LOOPS", "EXP"}
     build = next(line for line in kernel.splitlines() if line.startswith("BUILD = "))
     assert all(f"{{{name}}}" in build for name in knobs)
     assert ".EXP()" in kernel
     assert "net_0_weight = self.net[0].weight" in kernel
     assert "scale = self.scale" in kernel
-    (tmp_path / "alone.py").write_text(kernel.replace('VECTORS = "AVX512"', 'VECTORS = "AVX2"'))
+    (tmp_path / "alone.py").write_text(kernel)
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone.py")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -314,58 +312,6 @@ def test_the_cpp_loses_casts_of_indices_only() -> None:
     assert "auto tmp1 = Vectorized<int>::loadu(x0, 8L);" in source
     assert "if(x0 >= 0L && x0 < 32L)\n" in source
     assert "inductor_cpu_integer_div_error" not in source
-
-
-WIDE = """
-    for(int64_t x0=0L; x0<1004L; x0+=16L)
-        if(x0 >= 0L && x0 < 992L)
-            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), 16L) + 16.0e-05);
-        if(x0 >= 992L && x0 < 1004L) loadu(in_ptr0 + (32L*x0 + 1004L*x1), 12L);
-    WelfordHelper<Vectorized<float>, 4096> helper(256L); float tmp16[16*16]; auto tmp1 = 8L*x0;
-"""
-NARROW = """
-    for(int64_t x0=0L; x0<1004L; x0+=8L)
-        if(x0 >= 0L && x0 < 1000L)
-            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), 8L) + 16.0e-05);
-        if(x0 >= 1000L && x0 < 1004L) loadu(in_ptr0 + (16L*x0 + 1004L*x1), 4L);
-    WelfordHelper<Vectorized<float>, 4096> helper(512L); float tmp16[8*8]; auto tmp1 = 4L*x0;
-"""
-EITHER = """
-    for(int64_t x0=0L; x0<1004L; x0+=WIDTH)
-        if(x0 >= 0L && x0 < 1004L/WIDTH*WIDTH)
-            helper.add(Vectorized<float>::loadu(in_ptr0 + (x0 + 1004L*x1), WIDTH) + 16.0e-05);
-        if(x0 >= 1004L/WIDTH*WIDTH && x0 < 1004L) loadu(in_ptr0 + ((2L*WIDTH)*x0 + 1004L*x1), 1004L%WIDTH);
-    WelfordHelper<Vectorized<float>, 4096> helper(4096L/WIDTH); float tmp16[WIDTH*WIDTH]; auto tmp1 = (WIDTH/2)*x0;
-"""  # noqa: E501
-
-
-def test_numbers_that_follow_from_the_width_of_vectors_become_expressions_of_it() -> None:
-    assert for_both_widths(WIDE, NARROW) == EITHER
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("1000L", "999L"), ("512L", "500L"), ("x0+=8L", "x1+=8L"), ("8*8", "8*8*8")]
-)
-def test_code_that_differs_in_more_than_the_width_is_not_written_as_one(old: str, new: str) -> None:
-    assert old in NARROW
-    assert for_both_widths(WIDE, NARROW.replace(old, new)) is None
-
-
-def test_a_kernel_has_the_width_as_a_knob_only_if_all_of_it_follows_from_the_width() -> None:
-    wide = MODULE.replace("auto tmp0 = ", "x0+=static_cast<int64_t>(16L); auto tmp0 = ")
-    narrow = wide.replace("(16L)", "(8L)").replace("# AOT ID: ['0_", "# AOT ID: ['1_")
-    macros = {"macro": "CPU_CAPABILITY_AVX512", "narrow_macro": "CPU_CAPABILITY_AVX2"}
-    kernel = kernel_of(replace(RECORDED, module=wide, narrow=narrow, **macros), MODEL, "p.py")
-    assert 'VECTORS = "AVX512"  # tune: ["AVX512", "AVX2"]' in kernel
-    assert "-DCPU_CAPABILITY_{VECTORS}" in kernel
-    assert "-DCPU_CAPABILITY_AVX512" not in kernel
-    assert "constexpr int64_t WIDTH = Vectorized<float>::size();" in kernel
-    assert "x0+=WIDTH; auto tmp0" in kernel
-    for other in (narrow.replace("(buf1, 4)", "(buf1, 5)"), narrow.replace("tmp3", "tmp4"), wide):
-        kernel = kernel_of(replace(RECORDED, module=wide, narrow=other, **macros), MODEL, "p.py")
-        assert "VECTORS" not in kernel
-        assert "-DCPU_CAPABILITY_AVX512" in kernel
-        assert "x0+=16L; auto tmp0" in kernel
 
 
 def test_checks_of_divisions_stay_where_the_code_divides() -> None:

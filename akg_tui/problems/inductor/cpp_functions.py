@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from akg_tui.problems.inductor.generated import Generated
 from akg_tui.problems.inductor.module import (
@@ -14,7 +14,6 @@ from akg_tui.problems.inductor.module import (
     Language,
     NoSeed,
     arguments_of,
-    call_of,
     own_functions,
     parsed,
     wrapped,
@@ -57,10 +56,6 @@ EXP = (
 _EXP = ".exp()"
 """How generated code calls it; scalars have `std::exp`."""
 
-WIDE, NARROW = 16, 8
-"""The floats of a vector of 512 and of 256 bits."""
-
-_MACRO = "CPU_CAPABILITY_"
 _BUILD_ONLY = re.compile(r"shared|fPIC|W.*|pedantic|g\d?|fno-omit-frame-pointer|std=.*|fopenmp")
 _INCLUDE = re.compile(r"\s*#include <torch/csrc/inductor/cpp_prefix\.h>\n")
 _SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
@@ -74,7 +69,6 @@ _DIVIDES = re.compile(r"div|mod|[/%]\s*static_cast<int")
 # An index is an int64_t already: sums and products of loop variables and literals.
 _INDEX_CAST = re.compile(r"static_cast<int64_t>\(((?:[\s\w+*-]|\((?:[\s\w+*-])*\))*)\)")
 _INDEX = re.compile(r"(?:x\d+(?:_(?:inner|tail|outer))*|\d+L?|[\s+*()-])+")
-_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ class Cpp(Language):
     own_names = frozenset(
         {
             *("library", "compile_cpp", "SOURCE", "FLAGS", "BUILD"),
-            *("EXP", "VECTORS", "TORCH", "LIBRARIES"),
+            *("EXP", "TORCH", "LIBRARIES"),
             *(name for name, _, _ in KNOBS.values()),
         }
     )
@@ -101,11 +95,7 @@ class Cpp(Language):
 
     def __init__(self, generated: Generated) -> None:
         super().__init__(generated)
-        tree = parsed(generated.module)
-        kernels = {each.name: each for each in _kernels(tree)}
-        varied = _for_both_widths(kernels, call_of(tree, generated.module), generated)
-        self._has_width = bool(varied)
-        self._kernels = varied or kernels
+        self._kernels = {each.name: each for each in _kernels(parsed(generated.module))}
         self.functions = frozenset(self._kernels)
         self._told: dict[str, list[str]] = {}
         """A comment on each argument of each function."""
@@ -147,8 +137,8 @@ class Cpp(Language):
         if not self._kernels:
             return []
         return [
-            _flags(self.generated, self._kernels, self._has_width),
-            _source(self._kernels.values(), self._told, self._has_width),
+            _flags(self.generated, self._kernels),
+            _source(self._kernels.values(), self._told),
             _loading(self._kernels),
         ]
 
@@ -161,69 +151,6 @@ def _kernels(tree: ast.Module) -> Iterator[_Kernel]:
         yield _Kernel(name, tuple(_ctype(name, each) for each in listed), _plain(text))
 
 
-def _for_both_widths(
-    kernels: Mapping[str, _Kernel], lines: Sequence[str], generated: Generated
-) -> dict[str, _Kernel]:
-    """Return the functions written for vectors of either width.
-
-    Empty where what was generated for narrow vectors differs in more than in numbers that follow
-    from the width, or in nothing.
-    """
-    if not generated.narrow:
-        return {}
-    tree = parsed(generated.narrow)
-    narrow = {each.name: each for each in _kernels(tree)}
-    if narrow.keys() != kernels.keys() or call_of(tree, generated.narrow) != lines:
-        return {}
-    found: dict[str, _Kernel] = {}
-    for name, kernel in kernels.items():
-        text = for_both_widths(kernel.text, narrow[name].text)
-        if text is None or kernel.types != narrow[name].types:
-            return {}
-        found[name] = replace(kernel, text=text)
-    return found if found != kernels else {}
-
-
-def for_both_widths(wide: str, narrow: str) -> str | None:
-    """Return C++ that is `wide` where WIDTH is 16, and `narrow` where it is 8; None if none is."""
-    between = _NUMBER.split(wide)
-    if _NUMBER.split(narrow) != between:
-        return None
-    pairs = zip(_NUMBER.findall(wide), _NUMBER.findall(narrow), strict=True)
-    known: list[int] = []
-    text = between[0]
-    for (one, other), following in zip(pairs, between[1:], strict=True):
-        if one == other:
-            known.append(int(one.rstrip("L")))
-            text += one
-        else:
-            number = _by_width(int(one.rstrip("L")), int(other.rstrip("L")), known)
-            if number is None:
-                return None
-            alone = (
-                text.rstrip().endswith(("(", ",", "<", "=")) and following.lstrip()[:1] in ");,&"
-            )
-            text += number if alone or number == "WIDTH" else f"({number})"
-        text += following
-    return text
-
-
-def _by_width(wide: int, narrow: int, known: Sequence[int]) -> str | None:
-    """Return an expression with these values; `known` are sizes, of which the last are nearest."""
-    if wide * NARROW == narrow * WIDE:
-        if wide % WIDE == 0:
-            return "WIDTH" if wide == WIDE else f"{wide // WIDE}L*WIDTH"
-        return f"WIDTH/{WIDE // wide}" if wide and WIDE % wide == 0 else None
-    if wide * WIDE == narrow * NARROW:
-        return f"{wide * WIDE}L/WIDTH"
-    for size in reversed(known):
-        if (size - size % WIDE, size - size % NARROW) == (wide, narrow):
-            return f"{size}L/WIDTH*WIDTH"
-        if (size % WIDE, size % NARROW) == (wide, narrow):
-            return f"{size}L%WIDTH"
-    return None
-
-
 def _ctype(kernel: str, kind: str) -> str:
     """Return the name in ctypes of a type of C++."""
     if kind.endswith("*"):
@@ -233,27 +160,20 @@ def _ctype(kernel: str, kind: str) -> str:
     return CTYPES[kind.removeprefix("const ")]
 
 
-def _flags(generated: Generated, kernels: Mapping[str, _Kernel], has_width: bool) -> str:
+def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
     fixed = [
         each for each in generated.options if each not in KNOBS and not _BUILD_ONLY.fullmatch(each)
     ]
     if any("#pragma omp" in each.text for each in kernels.values()):
         fixed.append("fopenmp")
     words = ["-std=c++20", *(f"-{each}" for each in fixed)]
-    words += [f"-D{generated.macro}"] if generated.macro and not has_width else []
+    words += [f"-D{generated.macro}"] if generated.macro else []
     knobs = [KNOBS[each] for each in generated.options if each in KNOBS]
     lines = ["# The compiler's flags are Inductor's; those with a choice are knobs."]
     for name, choices, about in knobs:
         listed = ", ".join(f'"{choice}"' for choice in choices)
         lines += [f"# {about}", f'{name} = "{choices[0]}"  # tune: [{listed}]']
     used = " ".join(f"{{{name}}}" for name, _, _ in knobs)
-    if has_width:
-        isas = [each.removeprefix(_MACRO) for each in (generated.macro, generated.narrow_macro)]
-        lines += [
-            f"# The vectors: of {WIDE} or of {NARROW} floats, which is WIDTH below.",
-            f'VECTORS = "{isas[0]}"  # tune: ["{isas[0]}", "{isas[1]}"]',
-        ]
-        used += f" -D{_MACRO}{{VECTORS}}"
     if any(".EXP()" in each.text for each in kernels.values()):
         lines += EXP
         used += " -DEXP={EXP}"
@@ -267,9 +187,8 @@ def _flags(generated: Generated, kernels: Mapping[str, _Kernel], has_width: bool
     return "\n".join(lines)
 
 
-def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]], has_width: bool) -> str:
+def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]]) -> str:
     parts = ["#include <torch/csrc/inductor/cpp_prefix.h>", "", "using at::vec::Vectorized;"]
-    parts += ["constexpr int64_t WIDTH = Vectorized<float>::size();"] if has_width else []
     for kernel in kernels:
         parts += ["", *_commented(kernel, told.get(kernel.name, []))]
     return 'SOURCE = r"""\n' + "\n".join(parts) + '\n"""'

@@ -58,8 +58,7 @@ class Generated(Struct, frozen=True, kw_only=True):
     `constants` are expressions for the tensors that the module names and does not make.
 
     In C++, `options` are the flags of Inductor's compiler without their dash; `macro` tells
-    at::vec the vector instructions, which `isa` names. `narrow` is the module for vectors of half
-    the width, whose macro is `narrow_macro`; both are empty where there are none.
+    at::vec the vector instructions, which `isa` names.
 
     In Triton, `arch` is the GPU's, `functions` are the module's and `helpers` is the text of the
     functions of `torch._inductor` that they call.
@@ -80,8 +79,6 @@ class Generated(Struct, frozen=True, kw_only=True):
     isa: str = ""
     macro: str = ""
     options: tuple[str, ...] = ()
-    narrow: str = ""
-    narrow_macro: str = ""
     arch: str = ""
     functions: tuple[TritonFunction, ...] = ()
     helpers: str = ""
