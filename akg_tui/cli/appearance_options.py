@@ -92,7 +92,6 @@ def add_keys(add: Callable[..., Any]) -> None:
     keys.add_argument("--keymap", metavar="NAME", help="default: the one you prefer")
     form = keys.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="the page docs/keys.md")
-    form.add_argument("--default", action="store_true", help="the default keys as a keymap file")
     form.add_argument("--toml", action="store_true", help="print a keymap file as a template")
 
 
@@ -103,8 +102,8 @@ def _keys(arguments: argparse.Namespace) -> int:
     from akg_tui.view.controls.preferences import preferences
 
     asked = preferences()
-    if arguments.markdown or arguments.default:
-        print(keys_page.markdown() if arguments.markdown else keys_page.default_toml(), end="")
+    if arguments.markdown:
+        print(keys_page.markdown(), end="")
         return EXIT_OK
     name = arguments.keymap or asked.keymap or keymap.DEFAULT
     places = keyboard.folders(config_folder())

@@ -23,7 +23,6 @@ from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Ask, Attached, NotAttached
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
-from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import JournalDamaged, StoreError
 from akg_tui.store.history import History
 from akg_tui.store.journal_reader import JournalTail
@@ -99,10 +98,6 @@ class Followed:
     @property
     def records(self) -> Sequence[Record]:
         return self._tail.records
-
-    @property
-    def tag_key(self) -> bytes:
-        return run_key(self.state.run_id)
 
     @property
     def pid(self) -> int | None:

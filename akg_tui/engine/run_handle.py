@@ -47,11 +47,6 @@ class RunHandle(Protocol):
         """The run folder."""
         ...
 
-    @property
-    def tag_key(self) -> bytes:
-        """The key of this run's hashline tags."""
-        ...
-
     def send(self, command: Command) -> Rejected | None: ...
 
     def kernel(self, blob: str) -> KernelFiles:

@@ -12,10 +12,9 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.actions import parse
 from textual.app import ComposeResult
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.engine.trust import Untrusted
-    from akg_tui.tui.hook_command import HookCommand
     from akg_tui.tui.screens.command_line import Offer
     from akg_tui.tui.screens.deck import Deck
     from akg_tui.tui.screens.run_screen import RunScreen
@@ -120,9 +118,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self.attention = Notifier(
             lambda codes: textual_internals.write_to_terminal(self, self.appearance.sent(codes)),
             os.environ,
-            self._run_hook,
         )
-        self._hook: HookCommand | None = None
         self._collaborators: tuple[object, ...] = (self.appearance,)
         """Objects whose `action_*` methods carry out the actions of the app, beside its own."""
         self.chords = Chords()
@@ -155,10 +151,6 @@ class WorkbenchApp(GuardedApp, Inked):
     def inks(self) -> Inks:
         return self.appearance.inks
 
-    @property
-    def shows_tags(self) -> bool:
-        return self.appearance.tags
-
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self.appearance.filters]
 
@@ -168,7 +160,6 @@ class WorkbenchApp(GuardedApp, Inked):
     def on_mount(self) -> None:
         self.guard_terminal()
         self._announce((tr("opening the run …"), "muted"))
-        self.appearance.watch_files()
         self.call_after_refresh(self._begin)
 
     def _announce(self, *texts: Span) -> None:
@@ -372,20 +363,6 @@ class WorkbenchApp(GuardedApp, Inked):
             self.attention.wanted = self.appearance.wanted.notify
             asks, records = self._deck.asks(live), live.records
             self.attention.look(asks, records, live.state, focused=self.app_focus)
-
-    def _run_hook(self, command: tuple[str, ...], told: dict[str, Any]) -> None:
-        from akg_tui.tui.hook_command import HookCommand
-
-        if self._hook is None:
-            loop = asyncio.get_running_loop()
-
-            def say(why: str) -> None:
-                with suppress(RuntimeError):  # the workbench was left meanwhile
-                    loop.call_soon_threadsafe(self.say, why)
-
-            self._hook = HookCommand(say)
-        path = self._handle.path if self._handle is not None else ""
-        self._hook.run(command, {**told, "run": path})
 
     def steer(self, command: RunCommand, told: str) -> bool:
         """Send a command; show `told`, or why it was refused. Return True if it was accepted."""

@@ -1,13 +1,10 @@
 """Settings that change while the workbench runs: theme, keys, language, signs, motion, layout.
 
-Writes the person's `config.toml` only on request, and only settings that differ from it.
+Reads the person's `config.toml`; a message says what to write there to keep a setting.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,18 +24,14 @@ from akg_tui.tui.themes import (
 from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view import language
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.controls.command_registry import KEYMAPS, LANGUAGES, THEMES, Argument, way_to
-from akg_tui.view.controls.pane_borders import borders_text, read_borders
+from akg_tui.view.controls.command_registry import KEYMAPS, LANGUAGES, THEMES, Argument
 from akg_tui.view.controls.preferences import (
     GLYPHS,
     LAYOUTS,
     MOTIONS,
     SORTS,
-    TAGS,
-    VARIABLES,
     Preferences,
     preferences,
-    utf8_terminal,
 )
 from akg_tui.view.language import tr
 
@@ -50,10 +43,6 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from akg_tui.tui.pull_clock import PullClock
-    from akg_tui.view.controls.deck_layout import Borders
-
-WATCH_S = 1.0
-
 
 DEFAULTS = {
     "theme": DEFAULT,
@@ -63,22 +52,8 @@ DEFAULTS = {
     "motion": MOTIONS[0],
     "layout": LAYOUTS[0],
     "sort": SORTS[0],
-    "borders": "",
-    "tags": TAGS[1],
 }
 """The settings that can change, each with its value if no preference is set."""
-
-
-def files_signature() -> tuple[tuple[str, int, int], ...]:
-    """Return path, mtime in ns and size of the settings file and each theme and keymap file."""
-    config = config_folder()
-    folders_ = (resources.themes(), config / "themes", config / "keymaps")
-    found: list[tuple[str, int, int]] = []
-    for path in (config / "config.toml", *(each for f in folders_ for each in f.glob("*.toml"))):
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            found.append((str(path), status.st_mtime_ns, status.st_size))
-    return tuple(found)
 
 
 class Appearance:
@@ -128,8 +103,6 @@ class Appearance:
             _, bad = load_all(folders_)
             raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(bad)}")
         self.themes = {first.name: first}
-        self.borders: Borders = {}
-        self.tags = False  # whether people see the agent's hashline tags
         self._app.register_theme(first.for_textual())
         km.use(km.Keymap(km.DEFAULT))
         for name, default in DEFAULTS.items():
@@ -160,10 +133,6 @@ class Appearance:
                 self.deck_layout = value
             case "sort":
                 self.runs_sort = value
-            case "borders":
-                self.borders = read_borders(value)
-            case "tags":
-                self.tags = value == "on"
         return []
 
     def read_all_themes(self) -> list[str]:
@@ -184,35 +153,6 @@ class Appearance:
         for each in self.themes.values():
             self._app.register_theme(each.for_textual())
         return faults
-
-    def watch_files(self) -> None:
-        """Check the files for changes every `WATCH_S` seconds. Call when the app runs."""
-        self._files = files_signature()
-        self._app.set_interval(WATCH_S, self.read_changed_files, name="settings files")
-
-    def read_changed_files(self) -> None:
-        """Apply the files if any has changed on disk."""
-        if self._files != files_signature():
-            self.read_settings_again()
-
-    def read_settings_again(self, told: str = "") -> None:
-        """Apply the person's files again; show `told`, else the faults, else that it was done."""
-        self._files = files_signature()
-        before, self.wanted = self.wanted, preferences(self.wanted.options)
-        faults = [*self.wanted.faults, *self._read_themes()]
-        # The files of the theme and of the keymap in use may have changed too.
-        in_use = {"theme": self._app.theme, "keymap": km.current().name}
-        for name, default in DEFAULTS.items():
-            asked = getattr(self.wanted, name)
-            changed = asked != getattr(before, name)
-            if name in in_use:
-                known = asked in self.themes if name == "theme" else bool(asked)
-                faults += self._use(name, asked if changed and known else in_use[name])
-            elif changed:
-                self._use(name, asked or default)
-        self.reword()
-        again = "; ".join(faults) if faults else tr("your settings were read again")
-        self._say(told or again)
 
     def apply_theme(self, name: str) -> None:
         """Change the theme at once."""
@@ -236,8 +176,11 @@ class Appearance:
 
     def action_setting(self, name: str, value: str = "") -> None:
         """Apply a value of a setting; without `value`, ask for one on the ``:`` line."""
+        bad: list[str] = []
         if name == "theme":
             self._previewed = ""
+            # A file may have been changed since.
+            bad = [each for each in self._read_themes() if f"{value}.toml" in each]
         fixed = {"glyphs": GLYPHS, "motion": MOTIONS}.get(name, (value,))
         known = {"theme": sorted(self.themes), "lang": list(language.LANGUAGES)}.get(name, [value])
         if not value or value not in fixed:
@@ -250,7 +193,7 @@ class Appearance:
                 else tr("there is no language {name}; there are: {known}", name=value, known=names)
             )
         else:
-            faults = self._use(name, value)
+            faults = bad + self._use(name, value)
             told = {
                 "theme": tr("theme {name}", name=value),
                 "keymap": tr("keymap {name}", name=value),
@@ -260,14 +203,17 @@ class Appearance:
             }[name]
             if name in ("keymap", "lang", "glyphs"):
                 self.reword()
-            self._say("; ".join(faults) or self.with_save_hint(name, told))
+            self._say("; ".join(faults) or self.with_way_to_keep(name, value, told))
 
-    def action_tags(self) -> None:
-        """Show the agent's hashline tags beside the lines of kernels, or hide them."""
-        self._use("tags", TAGS[1 if self.tags else 0])
-        self.reword()
-        told = tr("with the agent's tags") if self.tags else tr("without the agent's tags")
-        self._say(self.with_save_hint("tags", told))
+    def with_way_to_keep(self, name: str, value: str, told: str) -> str:
+        """Return `told`, with the line of ``config.toml`` that keeps a value for the next start."""
+        if value == (getattr(self.wanted, name) or DEFAULTS[name]):
+            return told
+        from akg_tui.view.run_rows import home_path  # not for the first screen
+
+        path = home_path(config_folder() / "config.toml")
+        keeps = tr("{row} in {path} keeps it", row=f'{name} = "{value}"', path=path)
+        return f"{told}; {keeps}"
 
     def rekey(self) -> None:
         """Bind the keys of the current keymap, on the app and every screen and widget with keys."""
@@ -310,73 +256,6 @@ class Appearance:
 
         ascii_only = any(isinstance(each, AsciiOnly) for each in self.filters)
         return ascii_twin(codes) if ascii_only else codes
-
-    def current_settings(self) -> dict[str, str]:
-        """Return the settings in use, with the names and values of ``config.toml``."""
-        ascii_only = any(isinstance(each, AsciiOnly) for each in self.filters)
-        return {
-            "theme": self._previewed or self._app.theme,
-            "keymap": km.current().name,
-            "lang": language.spoken(),
-            "glyphs": GLYPHS[ascii_only],
-            "motion": MOTIONS[self._clock.pace.reduced],
-            "layout": self.deck_layout,
-            "sort": self.runs_sort,
-            "borders": borders_text(self.borders),
-            "tags": TAGS[0 if self.tags else 1],
-        }
-
-    def with_save_hint(self, setting: str, told: str) -> str:
-        """Return `told`, with the key that saves `setting` if the next start would not have it."""
-        if self.current_settings()[setting] == self._at_start(self.wanted)[setting]:
-            return told
-        keeps = tr("{key} keeps it", key=way_to("look.save"))
-        return f"{told}; {keeps}"
-
-    def unsaved(self) -> dict[str, str]:
-        """Return the settings in use that the next start would not have."""
-        environment = {k: v for k, v in os.environ.items() if k not in VARIABLES.values()}
-        theirs = self._at_start(preferences(environment=environment))
-        # A terminal without UTF-8 forces these two settings: they were not chosen.
-        forced = () if utf8_terminal(environment) else ("lang", "glyphs")
-        return {
-            name: value
-            for name, value in self.current_settings().items()
-            if value != theirs[name] and name not in forced
-        }
-
-    def _at_start(self, asked: Preferences) -> dict[str, str]:
-        """Return the settings after a start with these preferences; defaults for unknown values."""
-        known = {"theme": self.themes, "keymap": km.names(folders(config_folder()))}
-        return {
-            name: value
-            if (value := getattr(asked, name)) and value in known.get(name, (value,))
-            else default
-            for name, default in DEFAULTS.items()
-        }
-
-    def action_save_settings(self) -> None:
-        self._app.run_worker(self._save_settings(), name="save the settings")
-
-    async def _save_settings(self) -> None:
-        from akg_tui.view.controls.settings_file import NotWritten, write_settings
-
-        path = config_folder() / "config.toml"
-        chosen = self.unsaved()
-        if not chosen:
-            self._say(tr("nothing to keep: the next start looks like this anyway"))
-            return
-        try:
-            await asyncio.to_thread(write_settings, path, chosen)
-        except NotWritten as error:
-            self._say(tr("not kept: {why}", why=error))
-            return
-        names = ", ".join(f"{name} {value}" for name, value in chosen.items())
-        told = tr("kept in {path}: {names}", path=path, names=names)
-        before = [VARIABLES[name] for name in chosen if os.environ.get(VARIABLES[name])]
-        if before:
-            told += f"; {tr('the environment goes before it ({names})', names=', '.join(before))}"
-        self.read_settings_again(told)
 
 
 def _theme_folders() -> tuple[Path, ...]:

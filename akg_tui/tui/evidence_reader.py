@@ -52,7 +52,6 @@ class EvidenceReader:
         self._wanted: OrderedDict[str, tuple[Task, KernelFiles]] = OrderedDict()
         self._wants_roofs: Task | None = None
         self._works = False
-        self.version = 0  # grows with every answer
 
     def findings(self, snapshot: RunSnapshot, blob: str) -> KernelFindings | None:
         """Return what was found about a kernel; None while that is not known."""
@@ -100,7 +99,6 @@ class EvidenceReader:
                 self._known[blob] = await self.find_code(task, kernel)
                 while len(self._known) > KEPT:
                     self._known.popitem(last=False)
-            self.version += 1
         finally:
             self._works = False
         self._told()

@@ -15,7 +15,6 @@ from textual.widget import Widget
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.events import PlanChange
-from akg_tui.core.phases import Mode
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.attach import Ask
 from akg_tui.engine.follower import Followed
@@ -23,7 +22,6 @@ from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
 from akg_tui.tui.fork_actions import MORE_ROUNDS
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.tui.screens.input_lines import InputScreen
 from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
 from akg_tui.tui.textual_internals import run_newest
@@ -62,34 +60,6 @@ class RunActions:
     def __init__(self, app: App[int], workbench: Workbench) -> None:
         self._app = app
         self._workbench = workbench
-
-    def action_mode_named(self, name: str = "") -> None:
-        if not name:
-            self._workbench.open_line("mode-to ")
-        else:
-            self._workbench.steer(cmd.SetMode(Mode(name)), tr("mode {name}", name=name))
-
-    def action_tell(self, text: str = "") -> None:
-        if not text:
-            self._workbench.open_line("tell ")
-        elif self._run() is not None:
-            deck = next(each for each in self._app.screen_stack if isinstance(each, InputScreen))
-            try:
-                command, told = deck.hinted(text)  # as the hint line of the deck sends it
-            except ValueError as error:
-                self._workbench.say(str(error))
-                return
-            self._workbench.steer(command, told)
-
-    def action_revoke(self, rule: str = "") -> None:
-        number = rule.strip()
-        if not number:
-            self._workbench.open_line("revoke ")
-        elif not (number.isascii() and number.isdecimal() and len(number) < 10):
-            self._workbench.say(tr("a rule is named by its number: revoke 1"))
-        else:
-            told = tr("rule {number} is ended", number=number)
-            self._workbench.steer(cmd.RevokeRule(int(number)), told)
 
     def action_limits(self, text: str = "") -> None:
         """Change the limits of the run; a run that is over goes on under them. Without `text`, put
@@ -246,17 +216,14 @@ class RunActions:
             told += tr(" (so much that the terminal may refuse it: export writes a file)")
         self._workbench.say(told)
 
-    def action_export(self, what: str = "screen", form: str = "svg") -> None:
-        pane = self._pane() if what == "pane" else None
-        handle = self._run()
-        if handle is None or (what == "pane" and pane is None):
+    def action_export(self) -> None:
+        """Write a picture of the screen to the run's folder."""
+        if (handle := self._run()) is None:
             return
-        snapshot = self._workbench.snapshot()
-        name = f"{what if pane is None else pane.id or what}-{len(snapshot.records)}"
+        name = f"screen-{len(self._workbench.snapshot().records)}"
         folder = Path(handle.path) / "exports"
-        text = export.picture(self._app, pane) if form == "svg" else export.text(self._app, pane)
         try:
-            path = export.write(folder, name, "svg" if form == "svg" else "txt", text)
+            path = export.write(folder, name, export.picture(self._app))
         except OSError as error:
             why = error.strerror or str(error)
             self._workbench.say(tr("not written: {folder}: {why}", folder=folder, why=why))

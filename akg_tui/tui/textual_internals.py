@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import pairwise
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -21,15 +20,13 @@ from textual._compositor import Compositor
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.binding import Binding, BindingsMap
-from textual.cache import LRUCache
 from textual.color import Color
 from textual.content import Content
-from textual.css.stylesheet import Stylesheet
 from textual.events import Key, Paste, Resize
 from textual.geometry import Offset, Region, Size
 from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import Screen
+from textual.screen import Screen, SystemModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -39,7 +36,6 @@ from textual.worker import Worker, WorkerError, WorkerFailed, active_worker
 if TYPE_CHECKING:
     from aiohttp import web
     from rich.console import RenderableType
-    from textual.css.model import RuleSet
     from textual.dom import DOMNode
     from textual.message import Message
     from textual.timer import TimerCallback
@@ -48,14 +44,6 @@ if TYPE_CHECKING:
 WRITTEN_AGAINST = "8.2.8"
 
 T = TypeVar("T")
-
-CELLS = 2400
-"""The most cells that one step paints: half of a screen of 120×40."""
-
-STYLED_AT_ONCE = 8
-"""Widgets that get another theme in one turn of the loop: 3 ms."""
-
-PAUSE_S = 0.001
 
 MOST_WRITES = 5
 """Writes that may wait for the terminal: two frames. Textual queues 30; one more would block the
@@ -109,18 +97,6 @@ def set_border(widget: Widget, title: Content, subtitle: Content) -> None:
         widget.border_subtitle = subtitle
 
 
-def screen_strips(screen: Screen[Any]) -> list[Strip]:
-    """Return the rows on a screen. Textual only exports an SVG of its own."""
-    return screen._compositor.render_strips()
-
-
-def svg_frame() -> str:
-    """Return Rich's template of an SVG, which `Console.export_svg` takes as `code_format`."""
-    from rich._export_format import CONSOLE_SVG_FORMAT
-
-    return CONSOLE_SVG_FORMAT
-
-
 async def served_application(server: Server) -> web.Application:
     """Return the application of textual-serve, to mount in a larger one; `serve` would run it."""
     return await server._make_app()
@@ -145,46 +121,6 @@ def measures_terminal_in_signal(app: App[Any]) -> bool:
     return driver is not None and not getattr(driver, "_in_band_window_resize", False)
 
 
-class SharedStylesheet(Stylesheet):
-    """A stylesheet that parses no rules twice for the same variables.
-
-    Textual parses all rules again when a screen with rules of its own opens for the first time,
-    and when a theme comes back: 20 ms without an answer to a key.
-    """
-
-    _parsed: ClassVar[LRUCache[frozenset[tuple[str, str]], LRUCache[Any, list[RuleSet]]]]
-    _parsed = LRUCache(16)
-
-    def __init__(self, *, variables: dict[str, str] | None = None) -> None:
-        super().__init__(variables=variables)
-        self._share(variables or {})
-
-    def set_variables(self, variables: dict[str, str]) -> None:
-        self._parse_cache = LRUCache(1)  # the one that Textual clears
-        super().set_variables(variables)
-        self._share(variables)
-
-    def _share(self, variables: dict[str, str]) -> None:
-        key = frozenset(variables.items())
-        shared = self._parsed.get(key)
-        if shared is None:
-            shared = self._parsed[key] = LRUCache(256)
-        self._parse_cache = shared
-
-    def reparse(self) -> None:
-        self.parse()  # which changes no rule if one is faulty
-
-    async def reparse_in_parts(self) -> None:
-        """Parse all rules again, those of one file in a turn of the loop."""
-        for place, (css, is_default, tie_breaker, scope) in list(self.source.items()):
-            parsed = len(self._parse_cache)
-            if css not in self._invalid_css:
-                self._parse_rules(css, place, is_default, tie_breaker, scope)
-            if len(self._parse_cache) > parsed:
-                await asyncio.sleep(0)
-        self.reparse()  # which finds them all parsed
-
-
 def _is_text(key: Key | Paste, widget: Widget | None) -> bool:
     """Return whether a widget has got a key as text."""
     is_text = isinstance(key, Paste) or key.is_printable
@@ -199,18 +135,14 @@ def _stays(key: Key | Paste, after: Key | Paste, widget: Widget | None) -> bool:
 
 
 class AppInternals(App[T]):
-    """An app that takes one key at a time, applies a theme in parts, and survives an exception of a
-    worker.
-    """
+    """An app that takes one key at a time and survives an exception of a worker."""
 
     NEEDED_WORKERS: ClassVar[frozenset[str]] = frozenset()
     """Names of the workers whose failure ends the app."""
-    _css_task: asyncio.Task[None] | None = None
     _opening_task: asyncio.Task[None] | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.stylesheet: SharedStylesheet = SharedStylesheet(variables=self.get_css_variables())
         self._typed: deque[Key | Paste] = deque()
         self._key_works = False
         self._key_taken_at = 0.0
@@ -309,33 +241,11 @@ class AppInternals(App[T]):
             # No screen yet: the first screen is parsed with these colours.
             self.stylesheet.set_variables(self.get_css_variables())
             return
-        if self._css_task is not None:
-            self._css_task.cancel()
-        self._css_task = asyncio.create_task(self._refresh_css_in_parts())
-        self._css_task.add_done_callback(self._css_refreshed)
-
-    def _css_refreshed(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            self._handle_exception(error)
-
-    async def _refresh_css_in_parts(self) -> None:
-        """Do Textual's `refresh_css` in parts; between parts keys are read and nothing is painted.
-
-        Textual's own version misses a modal screen of the system, such as the command palette.
-        """
-        with self.batch_update():
-            self.stylesheet.set_variables(self.get_css_variables())
-            await self.stylesheet.reparse_in_parts()
-            for screen in self.screen_stack:
-                nodes = screen.walk_children(with_self=True)
-                for at in range(0, len(nodes), STYLED_AT_ONCE):
-                    await asyncio.sleep(0)
-                    part = nodes[at : at + STYLED_AT_ONCE]
-                    self.stylesheet.update_nodes(node for node in part if node.is_attached)
-                screen._css_update_count = self._css_update_count
-            await asyncio.sleep(0)
-            self.stylesheet.update_nodes([self])
-        self.screen.refresh(layout=True)
+        super().refresh_css(animate)
+        for screen in self.screen_stack:
+            # Textual misses a screen of the system, such as the command palette.
+            if isinstance(screen, SystemModalScreen):
+                self.stylesheet.update(screen, animate=animate)
 
 
 class LinesView(ScrollView):
@@ -446,55 +356,6 @@ class SparingCompositor(Compositor):
         return cast("Sequence[Mapping[int, Strip]]", chops)
 
 
-class WaitingRows:
-    """The parts of rows that wait to be painted, those that wait longest first."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, set[tuple[int, int]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
-    def add(self, regions: set[Region]) -> None:
-        """Add the rows of several regions, the upper ones first: a widget is rendered from the
-        first to the last row of a step.
-        """
-        spans: dict[int, set[tuple[int, int]]] = {}
-        for region in regions:
-            for y in region.line_range:
-                spans.setdefault(y, set()).add(region.column_span)
-        for y in sorted(spans):
-            self._rows.setdefault(y, set()).update(spans[y])
-
-    @property
-    def many(self) -> bool:
-        """Whether there are too many cells for one step."""
-        return sum(map(_width, self._rows.values())) > CELLS
-
-    def take(self, screen: Region) -> set[Region]:
-        """Remove and return the rows of the next step, as far as they are on the screen."""
-        taken: set[Region] = set()
-        cells = 0
-        for y, spans in list(self._rows.items()):
-            cells += _width(spans)
-            if taken and cells > CELLS:
-                break
-            del self._rows[y]
-            taken |= {Region(left, y, right - left, 1) for left, right in spans}
-        return set(filter(None, map(screen.intersection, taken)))
-
-    def clear(self) -> None:
-        self._rows.clear()
-
-
-def _width(spans: set[tuple[int, int]]) -> int:
-    """Return the columns from the first to the last of several spans."""
-    return max(right for _, right in spans) - min(left for left, _ in spans)
-
-
 class SteadyScreen(Screen[T]):
     """A screen that takes no other size than that of the app.
 
@@ -508,13 +369,12 @@ class SteadyScreen(Screen[T]):
             event.prevent_default()
 
 
-class BandedScreen(SteadyScreen[T]):
-    """A screen whose large changes are painted in bands of rows; keys are read between two bands.
+class PatientScreen(SteadyScreen[T]):
+    """A screen that paints nothing while the terminal lags; once the terminal has taken its writes,
+    the current state is painted.
 
-    Textual renders every widget for every change, which at 200×60 takes longer than a key may
-    wait. While the terminal lags, nothing is painted; once it has taken its writes, the current
-    state is painted. With Textual's own painting the worst stall of `python -m benchmarks
-    workbench` was 139 ms instead of 37, and 643 ms instead of 35 on its slow terminal (2026-11-29).
+    With Textual's own painting the worst stall of `python -m benchmarks workbench` on its slow
+    terminal was 643 ms instead of 35 (2026-11-29).
     """
 
     PAINTS_AFTER_RESIZE: ClassVar[bool] = False
@@ -523,7 +383,6 @@ class BandedScreen(SteadyScreen[T]):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._compositor = SparingCompositor()
-        self._bands = WaitingRows()
         self._put_off = False
         self._unpainted = False
 
@@ -535,15 +394,11 @@ class BandedScreen(SteadyScreen[T]):
         await asyncio.sleep(0)
 
     def after(self, seconds: float, callback: TimerCallback) -> None:
-        """Call `callback` once after `seconds`, however late, and as a message of its own.
+        """Call `callback` once after `seconds`, however late.
 
         Textual skips a timer that is overdue when its clock is first read, even without a repeat.
-        After a stall of a millisecond at that point, no further band would be painted. And it calls
-        all that is due in one step: a pull, and the paint of a band.
         """
-        timer = self.set_timer(seconds, callback)
-        timer._skip = False
-        timer._callback = partial(self.call_later, callback)
+        self.set_timer(seconds, callback)._skip = False
 
     def _screen_resized(self, size: Size) -> None:
         # Arranged before Textual lays out and paints for this size: else it would do both twice.
@@ -562,98 +417,34 @@ class BandedScreen(SteadyScreen[T]):
         if self._unpainted and self.PAINTS_AFTER_RESIZE:
             return
         top = self.app.screen if self.is_current else None
-        if not isinstance(top, BandedScreen) or self.app.is_inline:
+        if not isinstance(top, PatientScreen) or self.app.is_inline:
             super()._compositor_refresh()
             return
         self._dirty_widgets.clear()  # as in Textual: their regions have been handed over
-        dirty = self._dirty()
+        dirty = self._compositor._dirty_regions
+        # The screen may have shrunk, and Textual fails on a region outside.
+        inside = {region.intersection(self._compositor.size.region) for region in dirty}
+        dirty.clear()
+        dirty.update(filter(None, inside))
         if top is not self:
             # Textual's own method would repaint everything below a dialog again and again.
             if dirty:
                 top._compositor._dirty_regions |= dirty
                 dirty.clear()
-                top._refresh_out_of_turn()
-        elif self._has_to_wait():
-            if not self._put_off:
+                top._compositor_refresh()
+        elif self.app._batch_count or backlog(self.app) > MOST_WRITES:
+            if not self._put_off:  # a paint now would wait in a queue or be discarded
                 self._put_off = True
                 self.after(SLOW_PAUSE_S, self._try_again)
         else:
-            # The first band of a whole screen is not painted in one step with a layout before it.
-            whole = self._compositor.size.region
-            later = whole in dirty
-            self._let_wait(dirty)
-            if not later:
-                if not dirty:
-                    dirty |= self._bands.take(whole)
-                super()._compositor_refresh()
-
-    def _dirty(self) -> set[Region]:
-        """Return the regions changed since the last paint, cut at the edge of the screen. The
-        screen may have shrunk, and Textual fails on a region outside.
-        """
-        dirty = self._compositor._dirty_regions
-        inside = {region.intersection(self._compositor.size.region) for region in dirty}
-        dirty.clear()
-        dirty.update(filter(None, inside))
-        return dirty
-
-    def _hand_over(self) -> set[Widget]:
-        """Pass the changed widgets to the compositor, as Textual does before a paint; return the
-        widgets that it has not placed yet.
-        """
-        known = self._dirty_widgets & self._compositor.visible_widgets.keys()
-        self._compositor.update_widgets(known)
-        return self._dirty_widgets - known
-
-    def _has_to_wait(self) -> bool:
-        """Return whether a paint now would wait in a queue or be discarded."""
-        return bool(self.app._batch_count) or backlog(self.app) > MOST_WRITES
+            super()._compositor_refresh()
 
     def _try_again(self) -> None:
         self._put_off = False
-        self._refresh_out_of_turn()
-
-    def _refresh_out_of_turn(self) -> None:
-        later = self._hand_over()
         self._compositor_refresh()
-        self._dirty_widgets |= later
-
-    def _let_wait(self, dirty: set[Region]) -> None:
-        """Let changed regions wait for the next bands, if they are too many for one step."""
-        changed = WaitingRows()
-        changed.add(dirty)
-        if changed.many or self._compositor.size.region in dirty:
-            if not self._bands:
-                self.after(PAUSE_S, self._paint_band)
-            self._bands.add(dirty)
-            dirty.clear()
-
-    def _paint_band(self) -> None:
-        """Paint the next rows. A screen that is covered is painted whole when uncovered; the
-        screen below a dialog is painted by the dialog.
-        """
-        if not self._bands or not self.is_current:
-            self._bands.clear()
-            return
-        later = self._hand_over()
-        dirty = self._dirty()
-        whole = self._compositor.size.region
-        wait = self._has_to_wait()
-        if self.app.screen is not self:
-            self._bands.clear()
-            dirty.add(whole)
-            self._compositor_refresh()
-        elif not wait:
-            self._let_wait(dirty)
-            dirty |= self._bands.take(whole)
-            if dirty:
-                super()._compositor_refresh()
-        self._dirty_widgets |= later
-        if self._bands:
-            self.after(SLOW_PAUSE_S if wait else PAUSE_S, self._paint_band)
 
 
-class DimmingScreen(BandedScreen[T]):
+class DimmingScreen(PatientScreen[T]):
     """A screen that shows the screen below it dimmed, as far as its own background permits."""
 
     def render_lines(self, crop: Region) -> list[Strip]:

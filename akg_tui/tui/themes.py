@@ -159,12 +159,7 @@ class Inks:
 
 
 class Inked:
-    """An app that supplies the colours of its widgets, and what they show."""
-
-    @property
-    def shows_tags(self) -> bool:
-        """Whether kernels are shown with the agent's hashline tags."""
-        raise NotImplementedError
+    """An app that supplies the colours of its widgets."""
 
     @property
     def inks(self) -> Inks:

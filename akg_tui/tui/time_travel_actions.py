@@ -149,13 +149,7 @@ class TimeTravel:
         # The deck's colours: a syntax tree of the comparison's own, of 20,000 lines, would stop
         # the screen for 14 ms when it is freed.
         self._app.push_screen(
-            Rounds(
-                now,
-                *sides,
-                colours=deck.shared.colours,
-                texts=deck.shared.texts,
-                evidence=deck.shared.evidence,
-            )
+            Rounds(now, *sides, colours=deck.shared.colours, texts=deck.shared.texts)
         )
 
     def action_undo(self) -> None:

@@ -185,31 +185,9 @@ class AttemptColumns(OnDemand[Line]):
         return fit(tuple(spans), self._room)
 
 
-_NEWEST = 64  # newest attempts whose kinds of input become rows
-_CELL = 6
-
-
 def _columns(cell: int, room: int) -> int:
     """Return the most columns of attempts that can be seen."""
     return max(1, room // (cell + 1))
-
-
-def input_rows(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
-    """Return the errors over the tolerance: a row per case, kind of input and dtype."""
-    told = [attempt for attempt in reversed(attempts) if attempt.measurement.errors][:_NEWEST]
-    keys = [*dict.fromkeys((e.label, e.dtype) for a in told for e in a.measurement.errors)]
-    told = told[: _columns(_CELL, room)]
-    found = [{(e.label, e.dtype): e for e in a.measurement.errors} for a in told]
-    dtypes = [*dict.fromkeys(dtype for _, dtype in keys if dtype)]
-    alone = f" ({dtypes[0]})" if len(dtypes) == 1 else ""
-    rows = []
-    for label, dtype in keys:
-        name = retold(label)
-        name = f"{dtype} {name}" if dtype and not alone else name
-        rows.append((name, [_error(errors.get((label, dtype))) for errors in found]))
-    empty = tr("no attempt tells its errors by input")
-    head = tr("input") + alone
-    return AttemptColumns(told, rows, head=head, empty=empty, cell=_CELL, room=room)
 
 
 def _error(error: InputError | None) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Kernel lines as rows: number, tag, diff mark, coloured code, and the item that wrote the line.
+"""Kernel lines as rows: number, diff mark, coloured code.
 
 No I/O. A row is built when it is drawn, so that a long file opens without delay.
 """
@@ -6,14 +6,11 @@ No I/O. A row is built when it is drawn, so that a long file opens without delay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import TAB_WIDTH, clean
-from akg_tui.core.state import RunState
-from akg_tui.hashline.tags import Tagger
 from akg_tui.view import formatting
 from akg_tui.view.diff import (
     Compared,
@@ -23,7 +20,6 @@ from akg_tui.view.diff import (
     Row,
     SideBySide,
     changed_ranges,
-    compare,
     split_lines,
 )
 from akg_tui.view.language import tr
@@ -119,48 +115,29 @@ def _keep_newest(versions: dict[str, Any]) -> None:
         del versions[next(iter(versions))]
 
 
-class Origins(NamedTuple):
-    """The author of each line: `owners` holds one index into `labels` per line."""
-
-    labels: Sequence[Span]
-    owners: Sequence[int]
-
-    @property
-    def columns(self) -> int:
-        return max((cells(label) for label, _ in self.labels), default=0)
-
-
 class CodeRows(OnDemand[Line]):
     """Rows for `compared`, each built on access. `both` shows the old and the new number.
 
-    With a `tag_key` each line has its hashline tag. `gutter` is the columns before the code.
-    `origins` gives the author of each new line. `widest` is the columns of the longest line;
-    where it is None, the lines are measured.
+    `gutter` is the columns before the code. `widest` is the columns of the longest line; where it
+    is None, the lines are measured.
     """
 
     def __init__(
         self,
         compared: Sequence[Row],
-        tag_key: bytes | None,
         *,
         old: Coloured | None,
         new: Coloured | None,
         both: bool = False,
-        origins: Origins | None = None,
         widest: int | None = None,
     ) -> None:
         self.compared = compared
-        self._tagger = Tagger(tag_key) if tag_key is not None else None
         self._old, self._new = old, new
         self._both = both
-        self._origins = origins
-        self._label = origins.columns if origins else 0
         last = getattr(compared, "last", 0)
         last = last or max((max(row.old, row.new) for row in compared), default=1)
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 4 + (self._digits + 1 if both else 0)
-        gutter += 2 if tag_key is not None else 0
-        gutter += self._label + 2 if self._label else 0
         self.gutter = gutter
         if widest is None:
             widest = max((columns_of(row.text) for row in compared), default=0)
@@ -192,24 +169,8 @@ class CodeRows(OnDemand[Line]):
         numbers = (old or "", new or "") if self._both else (here or "",)
         told = " ".join(f"{each:>{self._digits}}" for each in numbers)
         gutter: list[Span] = [(f"{told} ", on("number", ground))]
-        if self._tagger is not None:
-            tag = self._tagger.tag(here, row.text) if here else "  "
-            gutter.append((tag, on("tag", ground)))
-        if self._label:
-            gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", on(MARK[row.kind], ground)))
         return (*gutter, *self._code(row, number, ground))
-
-    def _origin(self, row: Row, ground: str) -> Span:
-        """Return the label of the line's author; a bar on later lines of a run by one author."""
-        origins, width = self._origins, self._label
-        if origins is None or not 0 < row.new <= len(origins.owners):
-            return (" " * (width + 2), on("text", ground))
-        labels, owners = origins
-        label, role = labels[owners[row.new - 1]]
-        if row.new > 1 and labels[owners[row.new - 2]] == (label, role):
-            label = "│" if label else ""
-        return (f" {label}{' ' * (width - cells(label))} ", on(role, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
         spans = self._spans(row, number)
@@ -263,20 +224,18 @@ _WORD_ROLE = {Kind.ADDED: "diff.added.word", Kind.REMOVED: "diff.removed.word"}
 
 
 class DiffRows(CodeRows):
-    """Rows of a unified diff. With `words`, changed words are marked."""
+    """Rows of a unified diff, in which changed words are marked."""
 
     def __init__(
         self,
         compared: Sequence[Row],
         hunks: Sequence[Hunk],
-        tag_key: bytes | None,
         *,
         old: Coloured | None,
         new: Coloured | None,
         both: bool = True,
     ) -> None:
-        super().__init__(compared, tag_key, old=old, new=new, both=both)
-        self.words = True
+        super().__init__(compared, old=old, new=new, both=both)
         self.left_out: frozenset[int] = frozenset()
         self._hunk_of = {row: hunk for hunk in hunks for row in range(hunk.start, hunk.stop)}
         self._at = 0
@@ -289,7 +248,7 @@ class DiffRows(CodeRows):
 
     def _spans(self, row: Row, number: int) -> Line:
         spans = super()._spans(row, number)
-        if not self.words or row.kind not in _WORD_ROLE:
+        if row.kind not in _WORD_ROLE:
             return spans
         ranges = changed_ranges(self.compared, self._hunk_of[self._at], self._at)
         return _emphasised(spans, ranges, _WORD_ROLE[row.kind])
@@ -355,60 +314,3 @@ def _without_colour(row: Line) -> Line:
             faint[number] = (f" {LEFT_OUT} ", "note")
             break
     return tuple(faint)
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A kernel version between the seed and the shown kernel.
-
-    `ratio` is the gain of its item over the previous version; None for the seed, and for a
-    candidate that is not measured yet.
-    """
-
-    blob: str
-    item: str
-    ratio: float | None
-
-
-def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
-    """Return the seed, every version kept after it, and last `blob` if it is not among them."""
-    versions = [Version(state.seed_blob, "", None)]
-    for attempt in state.attempts:
-        kept = attempt.advanced and attempt.number not in state.undone
-        if attempt.number and kept:
-            gained = attempt.measurement.ratio
-            versions.append(Version(attempt.blob, attempt.item, gained.ratio if gained else None))
-    blobs = [version.blob for version in versions]
-    if blob in blobs:
-        # End at the last version with this text: later versions are not part of it.
-        return tuple(versions[: len(blobs) - blobs[::-1].index(blob)])
-    measured = state.measured.ratio if state.measured else None
-    versions.append(Version(blob, state.active or "", measured.ratio if measured else None))
-    return tuple(versions)
-
-
-def carry(
-    owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
-) -> tuple[int, ...]:
-    """Return the authors of the lines of `new`, given those of `old`; `newcomer` if added."""
-    carried: list[int] = []
-    for run in compare(old, new).runs:
-        if run.kind is Kind.SAME:
-            carried += owners[run.old - 1 : run.old - 1 + run.rows]
-        elif run.kind is Kind.ADDED:
-            carried += [newcomer] * run.rows
-    return tuple(carried)
-
-
-def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:
-    """Return, for each line of the last version, the index of the version that wrote it.
-
-    Raises the error of `lines_of` for a blob that cannot be read.
-    """
-    lines = lines_of(versions[0].blob)
-    owners: tuple[int, ...] = (0,) * len(lines)
-    for number, version in enumerate(versions[1:], 1):
-        following = lines_of(version.blob)
-        owners = carry(owners, lines, following, number)
-        lines = following
-    return owners

@@ -6,7 +6,7 @@ Pure: builds lines from states and texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
@@ -17,23 +17,17 @@ from akg_tui.core.summary import ratios_of
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import retold, tr
-from akg_tui.view.spans import Line, hang, line
+from akg_tui.view.spans import Line, line
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its title, its measurement and its kernel. `key` names the text.
-
-    `seed` is the blob of the run's seed. `missing` tells why there is no text; "" where there is
-    one.
-    """
+    """One side of a comparison: its title, its measurement and its kernel. `key` names the text."""
 
     key: str
     title: Line
     about: tuple[Line, ...]
     kernel: KernelFiles
-    seed: str = ""
-    missing: str = ""
 
 
 def name_of(attempt: Attempt) -> str:
@@ -67,7 +61,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], KernelFil
     if attempt.advanced and attempt.number in state.undone:
         against = (*against, (f"  {tr('undone')}", "note"))
     about = over, against, line((formatting.call_times(measured), "muted"))
-    return Side(attempt.blob, title, about, kernel(attempt.blob), state.seed_blob)
+    return Side(attempt.blob, title, about, kernel(attempt.blob))
 
 
 def _owner(state: RunState, attempt: Attempt) -> Attempt:
@@ -113,21 +107,3 @@ def between(state: RunState, left: Attempt, right: Attempt) -> Line:
         (f"{'' if direct else '~'}{formatting.times(over.ratio)} {bounds}", "figure"),
         (f", {sure}, {why}", "muted"),
     )
-
-
-def between_runs(left: Side, right: Side) -> Line:
-    """Return which ratios of the best kernels of two runs may be compared."""
-    if left.seed == right.seed:
-        told = tr("two runs from one seed: compare the ratios over the seed")
-    else:
-        told = tr("two runs from different seeds: compare no ratio over the seed")
-    return line((told, "muted"))
-
-
-def missing_rows(sides: Sequence[tuple[str, Side]], room: int) -> list[Line]:
-    """Return why sides have no text to compare, each below its name; none if all have one."""
-    rows: list[Line] = []
-    for name, side in sides:
-        if side.missing:
-            rows += hang(side.missing, room, line((f"{name}: ", "muted")), "text")
-    return rows

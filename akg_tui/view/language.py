@@ -31,10 +31,6 @@ def speak(language: str) -> None:
     _spoken = language
 
 
-def spoken() -> str:
-    return _spoken
-
-
 _ENTRY = re.compile(r'^(?:msgctxt "(.*)"\n)?msgid "(.+)"\nmsgstr "(.*)"$', re.MULTILINE)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t"}

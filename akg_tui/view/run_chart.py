@@ -24,7 +24,7 @@ from akg_tui.view.language import tr
 from akg_tui.view.spans import Line, Span, cells, cut, fit, line
 from akg_tui.view.status import no_attempt
 
-UNITS = ("ratio", "ms", "tokens", "roof")
+UNITS = ("ratio", "tokens")
 CASE = "case"  # the unit of one case's ratio over the seed
 LEAST_X = 8
 NOISE_OF = 20  # newest attempts from which the noise is estimated
@@ -45,7 +45,6 @@ class AttemptSeries:
         self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt number, x, y
         self._halves: list[float] = []  # half interval / ratio of each attempt that has one
         self._by_case = CasesOverSeed()
-        self._seed: Measurement | None = None
 
     def turn(self) -> None:
         """Take the next unit and clear the series: the next `read` takes all attempts again."""
@@ -90,7 +89,7 @@ class AttemptSeries:
             interval = by_case.get(self.case)
             y = interval.ratio if interval else None
         else:
-            interval, y = attempt.measurement.ratio, self._y(attempt)
+            interval, y = attempt.measurement.ratio, attempt.over_seed
         x = self._x(attempt)
         if y is not None and attempt.advanced:
             self._kept.append((attempt.number, x, y))
@@ -101,25 +100,7 @@ class AttemptSeries:
             half = (interval.high - interval.low) / 2 / interval.ratio
             self._halves.append(half)
             low, high = y * interval.low / interval.ratio, y * interval.high / interval.ratio
-            if self.unit == "ms":
-                low, high = y * interval.ratio / interval.high, y * interval.ratio / interval.low
         self._series[attempt.verdict].add(x, y, low, high)
-
-    def _y(self, attempt: Attempt) -> float | None:
-        """Return the height of an attempt. Times and shares are the seed's, by the ratio over it:
-        those of different moments of a busy machine would contradict the verdicts.
-        """
-        found, over_seed = attempt.measurement, attempt.over_seed
-        if not attempt.number:
-            self._seed = found
-        match self.unit:
-            case "ms":
-                return _paired_ms(self._seed, over_seed)
-            case "roof":
-                reached = self._seed.memory_share if self._seed else None
-                return reached * 100 * over_seed if reached and over_seed else None
-            case _:
-                return over_seed
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """Return the plot of a state. `running` is the estimate of the running evaluation."""
@@ -128,7 +109,7 @@ class AttemptSeries:
         now, best = _live(state, running), state.best
         tokens = self.unit == "tokens"
         next_x = max(self._tokens, 1) if tokens else state.next_attempt
-        if self.unit in ("ratio", "tokens") and now is not None and best is not None:
+        if self.unit != CASE and now is not None and best is not None:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
@@ -140,63 +121,42 @@ class AttemptSeries:
             star = Series(FRESH, "figure")
             star.add(next_x, fresh.ratio, fresh.low, fresh.high)
             series.append(star)
-        empty, key = no_attempt(state), way_to("chart.cycle")
+        empty = no_attempt(state)
         if tokens and not self._tokens:
+            key = way_to("chart.cycle")
             empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
-        if self.unit == "roof" and len(self._attempts) > 1 and not steps:
-            empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
-                       key=key)  # fmt: skip
         return Plot(
             tuple(series),
             () if tokens and not self._tokens else tuple(steps),
             next_x if tokens else max(LEAST_X, next_x),
-            {"ms": "", "roof": "%"}.get(self.unit, "×"),
             empty,
             formatting.tokens if tokens else str,
             self._references(state),
         )
 
     def _fresh(self, state: RunState) -> Interval | None:
-        """Return the best kernel as measured afresh, in the unit of the chart."""
+        """Return the ratio over the seed of the best kernel as measured afresh."""
         best = best_of(state)
         if best is None or not best.fresh or state.final is None:
             return None
         if self.unit == CASE:
             return _ratio_of_case(state.final, self.case)
-        if self.unit in ("ratio", "tokens"):
-            return best.over_seed
-        time = _paired_ms(state.baseline, best.over_seed.ratio) if self.unit == "ms" else None
-        return Interval(time, time, time, 1.0) if time is not None else None
+        return best.over_seed
 
     def _references(self, state: RunState) -> tuple[Reference, ...]:
-        """Return eager and compile as lines with their bands, in the unit of the chart."""
+        """Return eager and compile as lines with their bands; of one case eager alone."""
         if self.unit != CASE:
-            return _references(state, self.unit)
+            return tuple(
+                Reference(tr(name), over.ratio, over.low, over.high)
+                for name, over in reference_lines(state)
+            )
         seed = _ratio_of_case(state.baseline, self.case) if state.baseline else None
         eager = seed.inverse if seed else None
         return (Reference("eager", eager.ratio, eager.low, eager.high),) if eager else ()
 
 
-def _paired_ms(seed: Measurement | None, over_seed: float | None) -> float | None:
-    time = seed.candidate_ms if seed else None
-    return time / over_seed if time is not None and over_seed else None
-
-
 def _ratio_of_case(found: Measurement, name: str) -> Interval | None:
     return next((each.ratio for each in found.cases if each.name == name), None)
-
-
-def _references(state: RunState, unit: str) -> tuple[Reference, ...]:
-    """Return eager and compile as lines with their bands, over all cases."""
-    found = []
-    seed_ms = state.baseline.candidate_ms if state.baseline else None
-    for name, over in reference_lines(state):
-        if unit in ("ratio", "tokens"):
-            found.append(Reference(tr(name), over.ratio, over.low, over.high))
-        elif unit == "ms" and seed_ms is not None:
-            time, low, high = (seed_ms / value for value in (over.ratio, over.high, over.low))
-            found.append(Reference(tr(name), time, low, high))
-    return tuple(found)
 
 
 def _live(state: RunState, running: Interval | None) -> Interval | None:
@@ -269,13 +229,12 @@ class Reference:
 class Plot:
     """The data of a chart. `steps` are the points (x, y) at which the line changes, in order.
 
-    `tell_x` formats a number of the horizontal axis. `references` are in the unit of the points.
+    `tell_x` formats a number of the horizontal axis.
     """
 
     series: tuple[Series, ...]
     steps: tuple[tuple[int, float], ...]
     last_x: int
-    unit: str
     empty: str
     tell_x: Callable[[int], str] = str
     references: tuple[Reference, ...] = ()
@@ -502,7 +461,7 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
     apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
     digits = next((n for n in range(3) if math.isclose(round(apart, n), apart)), 3)
     form = "g" if scale.log else f".{digits}f"
-    labels = {scale.at(t) // 2: f"{t:{form}}{plot.unit}".rjust(LABEL)[:LABEL] for t in ticks}
+    labels = {scale.at(t) // 2: f"{t:{form}}×".rjust(LABEL)[:LABEL] for t in ticks}
     named: set[int] = set()
     for each in sorted(plot.references, key=lambda each: each.value):
         name = cut(each.name, LABEL + 1)  # the longest one takes the place of its tick

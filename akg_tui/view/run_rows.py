@@ -101,30 +101,28 @@ class RunRows(OnDemand[Line]):
         now: float,
         room: int,
         cursor: int = -1,
-        marked: frozenset[str] = frozenset(),
     ) -> None:
         self.runs = runs
-        self._now, self._room, self.cursor, self._marked = now, room, cursor, marked
+        self._now, self._room, self.cursor = now, room, cursor
 
     def __len__(self) -> int:
         return len(self.runs)
 
     def _made(self, index: int) -> Line:
         run = self.runs[index]
-        row = row_of(run, self._now, self._room - 3)
-        mark = "+" if str(run.path) in self._marked else " "
+        row = row_of(run, self._now, self._room - 2)
         if index != self.cursor:
-            return (("  ", "text"), (mark, "accent"), *row)
+            return (("  ", "text"), *row)
         dim = ("muted", "faint", "text")
         lit = tuple((text, "strong" if role in dim else role) for text, role in row)
-        return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
+        return ((f"{LIVE} ", "accent"), *lit)
 
 
 def column_heads(room: int) -> Line:
     """Return the row of column names."""
-    names = [(tr(name), size) for name, size in _columns(room - 3)]
+    names = [(tr(name), size) for name, size in _columns(room - 2)]
     padded = (name + " " * (size - cells(name)) for name, size in names)
-    return fit(tuple((name, "muted") for name in (" " * 3, *padded)), room)
+    return fit(tuple((name, "muted") for name in (" " * 2, *padded)), room)
 
 
 def _columns(room: int) -> list[tuple[str, int]]:

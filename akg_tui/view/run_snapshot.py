@@ -54,7 +54,6 @@ class RunSnapshot:
     stream: str
     live_version: int
     now: float
-    tag_key: bytes
     kernel: Callable[[str], KernelFiles]
     streams: Callable[[str], str] = lambda subagent: ""
     trouble: str = ""
@@ -104,7 +103,6 @@ def snapshot_of(handle: RunHandle, now: float, trouble: str) -> RunSnapshot:
         stream=live.stream,
         live_version=live.version,
         now=handle.state.last_at if live.at_rest else now,
-        tag_key=handle.tag_key,
         kernel=handle.kernel,
         streams=live.subagents.stream,
         trouble=trouble,

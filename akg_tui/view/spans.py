@@ -178,32 +178,6 @@ def _wrap_words(text: str, room: int, here: int) -> list[str]:
     return lines
 
 
-def hang_spans(spans: Line, room: int, lead: Line) -> list[Line]:
-    """Wrap spans after `lead`; later lines begin below the text."""
-    text, taken = plain(spans), width(lead)
-    if cells(text) + taken <= room:
-        return [(*lead, *spans)]
-    indent = min(taken, room // 2)
-    rows: list[Line] = []
-    at = 0
-    for row in wrap(text, room - indent, first=room - taken):
-        at = text.index(row, at)  # `wrap` leaves out blanks only
-        begin = ((" " * indent, "text"),) if rows else lead
-        rows.append((*begin, *_part(spans, at, at + len(row))))
-        at += len(row)
-    return rows
-
-
-def _part(spans: Line, start: int, stop: int) -> Line:
-    """Return the characters from `start` up to `stop`, with their roles."""
-    found: list[Span] = []
-    for text, role in spans:
-        if piece := text[max(0, start) : max(0, stop)]:
-            found.append((piece, role))
-        start, stop = start - len(text), stop - len(text)
-    return tuple(found)
-
-
 _CARET = re.compile(r"[\s|]*[\^~][\s|\^~]*")
 
 

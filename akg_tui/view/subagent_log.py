@@ -18,8 +18,6 @@ from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
 from akg_tui.view.agent_log import (
-    MAX_ENTRIES,
-    SLICE,
     AgentLog,
     Entry,
     Paragraphs,
@@ -125,12 +123,9 @@ class SubagentLog(AgentLog):
     def __init__(
         self,
         room: int = 40,
-        newest: int = MAX_ENTRIES,
         known: Callable[[], Conversation | None] = lambda: None,
-        *,
-        at_once: int = SLICE,
     ) -> None:
-        super().__init__(room, newest, at_once=at_once)
+        super().__init__(room)
         self._known = known
 
     @property

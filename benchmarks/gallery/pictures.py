@@ -117,7 +117,7 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
             await settled(app, pilot)
         now += 1.0  # the keys of a card count from now on
         await settled(app, pilot)
-        return picture(app, None)
+        return picture(app)
 
 
 async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:

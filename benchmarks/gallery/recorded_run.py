@@ -128,10 +128,6 @@ class Recorded:
         self.live = Live()
         self.path = path
 
-    @property
-    def tag_key(self) -> bytes:
-        return self.state.run_id.encode()
-
     def send(self, command: Command) -> Rejected | None:
         return Rejected("this is a recording: it shows a run and changes nothing")
 

@@ -24,7 +24,7 @@ from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.agent_log import AgentLog
 from akg_tui.view.agent_rows import AgentList
-from akg_tui.view.code_rows import Version, blame
+from akg_tui.view.diff import compare
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_chart import Plot, Series, draw
 from benchmarks.workbench.flooded import Flood, event
@@ -35,8 +35,8 @@ POINTS = 10_000
 EVENTS = 1_000_000
 KEYS = 60
 EVERY_S = 0.1
-# Goes round: panes, the chart's unit, zoom and back, layouts, blame, top and bottom; a search
-# that finds nothing in the long kernel, a reference in a hint, review, two rounds and the whole
+# Goes round: panes, the chart's unit, zoom and back, layouts, top and bottom; a search
+# that finds nothing in the long kernel, a hint, review, two rounds and the whole
 # of them; machine code of 4,000 instructions compared with the best's, and the roofline of eight
 # cases; the past, the palette, and other sizes of the terminal.
 ACTIONS = [
@@ -57,9 +57,8 @@ ACTIONS = [
     "w",
     "w",
     "2",
-    "b",
     *("/", "q", "x", "z", "escape"),
-    *("i", "@", "1", "2", "tab", "escape"),
+    *("i", "x", "escape"),
     *("r", "n", "s", "escape"),
     *("v", "z", "left", "escape"),
     *("9", "z", "down", "G", "g", "z"),
@@ -73,7 +72,7 @@ BOUNDS = {
     "log_us_a_line": 3.0,
     "source_jump_ms": 12.0,
     "chart_ms": 5.0,
-    "blame_20000_lines_ms": 250.0,
+    "compare_20000_lines_ms": 50.0,
     "memory_growth_mib": 8.0,
     "key_p95_ms_at_5000": 40.0,
     "key_p95_ms_at_20000": 60.0,
@@ -128,16 +127,14 @@ def chart_ms() -> float:
             kinds[1].add(n, y, y * 0.98, y * 1.02)
         else:
             kinds[2].add(n, None)
-    plot = Plot(kinds, tuple(steps), POINTS, "×", "")
+    plot = Plot(kinds, tuple(steps), POINTS, "")
     return _best_ms(lambda: draw(plot, 180, 45), 40)
 
 
-def blame_ms() -> float:
+def compare_ms() -> float:
     old = [f"line {n}" for n in range(20_000)]
     new = [*old[:5_000], "one more", *old[5_000:12_000], "another", *old[12_003:]]
-    texts = {"a": old, "b": new}
-    versions = (Version("a", "", None), Version("b", "p1", 1.1))
-    return _best_ms(lambda: blame(versions, texts.__getitem__), 10)
+    return _best_ms(lambda: compare(old, new), 10)
 
 
 def _best_ms(work: object, repeats: int) -> float:
@@ -162,9 +159,7 @@ async def _source_jump_ms() -> float:
     async with app.run_test(size=(120, 40)) as pilot:
         for _ in range(3):
             app.pull_now()
-            await app.workers.wait_for_complete(
-                [w for w in app.workers if w.group in ("colour", "blame")]
-            )
+            await app.workers.wait_for_complete([w for w in app.workers if w.group == "colour"])
             await pilot.pause()
         deck = app.screen
         assert isinstance(deck, Deck)
@@ -277,7 +272,7 @@ def main(_words: list[str]) -> bool:
     figures = {
         "log_us_a_line": log_us_a_line(),
         "chart_ms": chart_ms(),
-        "blame_20000_lines_ms": blame_ms(),
+        "compare_20000_lines_ms": compare_ms(),
         "source_jump_ms": asyncio.run(_source_jump_ms()),
         "memory_growth_mib": memory_growth_mib(),
     }

@@ -149,7 +149,6 @@ class FakeHandle:
         self.now = START
         self.live = Live()
         self.path = path
-        self.tag_key = b"a key for tests"
         self.sent: list[cmd.Command] = []
         self.closed = False
         self.over = asyncio.Event()

@@ -1,24 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from markdown_it.token import Token
 
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.log import unsaid
-from akg_tui.view import agent_log
-from akg_tui.view.agent_log import (
-    MAX_ENTRIES,
-    MAX_TEXT_LINES,
-    SLICE,
-    AgentLog,
-    reply,
-    tail,
-    wrapped,
-)
+from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, AgentLog, tail
 from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
@@ -175,85 +163,6 @@ def test_a_long_reply_is_cut_and_says_so() -> None:
     assert "line 40" not in told(log)
 
 
-MARKDOWN = """## Plan for **round 3**
-Use `float4`; a*b*c and x**2**3 stay, **this** is strong.
-
-- first item with a rather long text that has to be wrapped
-  - nested
-1. one
-
-> quoted
-
-```cpp
-int x;  // **not strong**
-
-  return x;
-```
-[a](http://b) <b>c</b> &#27; \\*
-"""
-
-
-def test_a_models_markdown_is_shown_as_styles() -> None:
-    rows = wrapped(reply(MARKDOWN), 40)
-    assert [plain(row) for row in rows] == [
-        "Plan for round 3",
-        "Use float4; a*b*c and x**2**3 stay, this",
-        "is strong.",
-        "",
-        "• first item with a rather long text",
-        "  that has to be wrapped",
-        "  • nested",
-        "1. one",
-        "",
-        "│ quoted",
-        "",
-        "  int x;  // **not strong**",
-        "  ",
-        "    return x;",
-        "[a](http://b) <b>c</b> &#27; \\*",
-    ]
-    roles = {text: role for row in rows for text, role in row}
-    assert roles["Plan for "] == roles["this"] == "strong"
-    assert roles["float4"] == "syn.type"
-    assert roles["int x;  // **not strong**"] == "text"
-    assert roles["• "] == "accent"
-
-
-@given(st.text(alphabet="*_`#->1. \n\t\\x1b|[]ab", max_size=300))
-def test_no_character_that_is_no_mark_is_lost(text: str) -> None:
-    shown = "".join(plain(row) for row in wrapped(reply(text), 1_000))
-    for kept in "ab[]|":
-        assert shown.count(kept) == text.count(kept)
-    assert "\x1b" not in shown
-
-
-def test_a_reply_is_read_once_and_only_when_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    markdown = agent_log._markdown()
-
-    class Counted:
-        def parse(self, block: str) -> list[Token]:
-            read.append(block)
-            return markdown.parse(block)
-
-    monkeypatch.setattr(agent_log, "_markdown", Counted)
-    handle = FakeHandle()
-    for number in range(SLICE + 50):
-        handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=f"**once {number}**"))
-    log = AgentLog(40)
-    log.read(handle.records, whole=False)
-    assert len(read) <= SLICE
-    many = len(read)
-    for room in (60, 40, 60):
-        log.resize(room)
-        log.read(handle.records, whole=False)
-    streamed = "**done**\n\n**grows"
-    for end in range(12, len(streamed)):
-        tail(handle.state, streamed[:end], 40)
-    assert len(read) - many <= len(streamed) - 12 + 1  # the last block, and the first once
-    assert read.count("**done**") == 1
-
-
 def test_model_text_shows_markup_and_escape_codes_literally() -> None:
     handle = FakeHandle()
     text = "[red]\x1b]0;x\x07[/red]"
@@ -300,11 +209,3 @@ def test_what_a_subagent_says_and_does_carries_its_name() -> None:
         "s1 at its limit: 40 replies",
         "mine",
     ]
-
-
-def test_a_telling_of_the_newest_alone_counts_what_it_leaves_out() -> None:
-    records = [ev.Record(n, 0.0, ev.HintGiven(text=f"hint {n}")) for n in range(50)]
-    log = AgentLog(40, newest=10)
-    log.read(records)
-    assert told(log) == [f"you hint {n}" for n in range(40, 50)]
-    assert log.skipped == 40

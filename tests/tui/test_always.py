@@ -134,7 +134,7 @@ async def test_rules_are_listed_with_their_use_and_ended_by_x() -> None:
     assert handle.send(ALWAYS) is None
     handle.work(lambda state: state.settled == 3)
     async with on_stage(handle) as stage:
-        await stage.press("colon", *"rules", "enter")
+        await stage.press("M")
         assert isinstance(stage.app.screen, Gates)
         assert "in your place: 1 rule" in stage.text()
         assert "(request 1, used 2×)" in stage.text()
@@ -143,18 +143,6 @@ async def test_rules_are_listed_with_their_use_and_ended_by_x() -> None:
         assert "1 rule ended" in stage.text()
         await stage.press("x")
         assert handle.sent[-1] == cmd.RevokeRule(1), "there is none left to end"
-
-
-async def test_a_rule_is_ended_by_its_number_on_the_line() -> None:
-    handle = gated(Gate.EDIT)
-    assert handle.send(ALWAYS) is None
-    async with on_stage(handle) as stage:
-        await stage.press("colon", *"revoke one", "enter")
-        assert "a rule is named by its number" in stage.text()
-        await stage.press("colon", *"revoke 7", "enter")
-        assert "there is no rule 7" in stage.text()
-        await stage.press("colon", *"revoke 1", "enter")
-        assert handle.state.rules_in_force == ()
 
 
 def test_of_many_rules_those_around_the_marked_one_are_in_sight() -> None:

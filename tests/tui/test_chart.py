@@ -1,21 +1,15 @@
-"""The drawing of the chart: bars, band and line; and which item wrote a line of a kernel."""
+"""The drawing of the chart: bars, band and line."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from akg_tui import resources
-from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.phases import Verdict
 from akg_tui.tui.themes import load
-from akg_tui.view.code_rows import Version, blame, carry, lineage
-from akg_tui.view.diff import split_lines
 from akg_tui.view.glyphs import VERDICT, ascii_twin
 from akg_tui.view.run_chart import LABEL, Plot, Reference, Series, draw
 from akg_tui.view.spans import plain
-
-from .script import FakeHandle
 
 DRAWN = """\
       │                  ╷
@@ -44,7 +38,7 @@ def few_attempts() -> Plot:
     series[Verdict.KEEP].add(6, 2.0, 1.9, 2.1)
     steps = ((0, 1.0), (1, 1.5), (6, 2.0))
     eager = Reference("eager", 1.3, 1.2, 1.4)
-    return Plot(tuple(series.values()), steps, 8, "×", "", references=(eager,))
+    return Plot(tuple(series.values()), steps, 8, "", references=(eager,))
 
 
 def drawn(plot: Plot, width: int, height: int) -> list[str]:
@@ -89,7 +83,7 @@ def test_among_more_attempts_than_columns_the_line_stays_whole_and_keeps_its_kee
         else:
             kept.add(n, best, best * 0.98, best * 1.02)
             steps.append((n, best))
-    rows = drawn(Plot((others, kept), tuple(steps), 500, "×", ""), *size)[:-1]
+    rows = drawn(Plot((others, kept), tuple(steps), 500, ""), *size)[:-1]
     inside = [row.ljust(size[0])[LABEL + 1 :] for row in rows]
     assert all(set(column) & set("━┛✓") for column in zip(*inside, strict=True))
     assert sum(row.count("✓") for row in inside) == 5
@@ -99,47 +93,6 @@ def test_among_more_attempts_than_columns_the_line_stays_whole_and_keeps_its_kee
 
 def test_eager_and_compile_in_one_row_are_both_named() -> None:
     two = Reference("eager", 1.5, 1.45, 1.55), Reference("compile", 1.51, 1.46, 1.56)
-    rows = drawn(Plot((), ((0, 1.0), (4, 2.0)), 8, "×", "", references=two), 40, 10)
+    rows = drawn(Plot((), ((0, 1.0), (4, 2.0)), 8, "", references=two), 40, 10)
     at = [row[:7] for row in rows].index("compile")
     assert rows[at + 1].startswith(" eager┤╌")
-
-
-few_lines = st.lists(st.sampled_from("abcdef"), max_size=12)
-
-
-def test_each_line_belongs_to_the_item_that_wrote_it() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
-    versions = lineage(handle.state, handle.state.work_blob)
-    assert [version.item for version in versions] == ["", "p1", "p2", "p3", "p7", "p8"]
-    owners = blame(versions, lambda blob: split_lines(handle.kernel(blob).text))
-    lines = split_lines(handle.kernel(handle.state.work_blob).text)
-    wrote = {line.split(" =")[0]: versions[n].item for line, n in zip(lines, owners, strict=True)}
-    assert (wrote["FLAGS"], wrote["EXP"], wrote["LANES"]) == ("p1", "p7", "p8")
-    assert {versions[n].item for n in owners} == {"", "p1", "p7", "p8"}
-
-
-def test_what_was_discarded_wrote_nothing() -> None:
-    handle = FakeHandle().work()
-    assert handle.state.best is not None
-    versions = lineage(handle.state, handle.state.best.blob)
-    assert "p4" not in [version.item for version in versions]
-    assert versions[-1] == Version(handle.state.best.blob, "p7", 1.58)
-
-
-@given(st.lists(few_lines, min_size=1, max_size=5))
-def test_every_line_has_an_owner_that_had_that_line(texts: list[list[str]]) -> None:
-    versions = [Version(str(n), f"p{n}", None) for n in range(len(texts))]
-    owners = blame(versions, lambda blob: texts[int(blob)])
-    assert len(owners) == len(texts[-1])
-    for line, owner in zip(texts[-1], owners, strict=True):
-        assert line in texts[owner]
-
-
-@given(few_lines, few_lines)
-def test_a_line_that_was_not_there_belongs_to_the_newcomer(old: list[str], new: list[str]) -> None:
-    owners = carry([0] * len(old), old, new, 1)
-    assert owners.count(0) <= len(old)
-    for line, owner in zip(new, owners, strict=True):
-        assert owner == 1 or line in old
-        if line not in old:
-            assert owner == 1

@@ -33,7 +33,8 @@ default vim emacs en zh deck agent numbers plan edit keep ask script space tab e
 up down left right shift pgup pgdn home end ctrl del min ms cpp torch triton row_softmax cpu zen4
 sweep main token tokens roofline class get_inputs get_init_inputs reference.py kernel.py
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
-reference row softmax zen get init inputs wrong ab resume rules revoke save looks save-looks
+reference row softmax zen get init inputs wrong ab resume rules revoke config layout sort tmp
+messages
 limits rounds hours cost replan diagnose adopt remeasure new md compile
 attach detach take hand over hand-over
 """

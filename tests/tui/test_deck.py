@@ -5,7 +5,6 @@ from textual.events import DescendantFocus
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
-from akg_tui.tui.panes.source import SourcePane
 
 from .moments import at_work, keeping
 from .script import FakeHandle, Try, faster
@@ -25,7 +24,7 @@ KEYS = (
     ("n", "stepping needs mode step, or a pause"),
     ("space", "PAUSED: space goes on"),
     ("space", "the run goes on"),
-    ("c", "3 chart: time a call"),
+    ("c", "3 chart: × by tokens spent"),
     ("2 x", "that is for the plan: 1 goes there"),
 )
 
@@ -218,20 +217,3 @@ async def test_who_has_scrolled_the_kernel_is_left_where_they_are() -> None:
         await stage.resize(120, 35)
         assert "line_1 = 1" in stage.text()
         assert "line_150" not in stage.text()
-
-
-async def test_best_and_working_kernel_scroll_together_where_both_are_seen() -> None:
-    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=3), (200, 60)) as stage:
-        best, working = stage.deck.panes["best"], stage.deck.panes["source"]
-        assert isinstance(best, SourcePane)
-        assert isinstance(working, SourcePane)
-        await stage.resize(200, 40)
-        await stage.press("2", "G")
-        assert working.top > 0
-        assert best.best_line_of(best.top) == working.best_line_of(working.top)
-        await stage.press("5", "g")
-        assert (best.top, working.top) == (0, 0)
-        best.scroll_to(y=5, animate=False)
-        await stage.pull()
-        assert best.top == 5
-        assert working.best_line_of(working.top) == 6

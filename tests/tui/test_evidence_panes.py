@@ -267,17 +267,6 @@ def test_a_compile_report_is_told_in_chinese() -> None:
     assert not re.search(r"registers|memory|float|limited|stages|barrier", "".join(facts))
 
 
-async def test_rounds_of_a_triton_kernel_are_compared_by_their_compile_reports() -> None:
-    async with on_stage(at_work(), (200, 60)) as stage:
-        answers = Answers(stage.deck)
-        answers.findings = reported
-        await stage.press("v", *["shift+left"] * 5, "C")
-        shown = await until(stage, "registers")
-    assert "registers: 64" in shown
-    assert "registers: 96" in shown
-    assert "FFMA R, R, R, R" in shown
-
-
 async def test_rounds_for_an_npu_are_compared_by_the_numbers_of_their_programs() -> None:
     def compiled(kernel: str) -> KernelFindings:
         name = "add_loop" if "LANES = 16" in kernel else "add_4096"
@@ -328,39 +317,6 @@ def test_the_roofline_ranks_kernels_as_their_verdicts_do_on_a_machine_that_becam
     assert kernels.best[""] == pytest.approx(SEED_MS / 1.16)
     assert [round(SEED_MS / times[""], 2) for _, times in kernels.attempts] == [1.0, 1.16, 1.04]
     assert kernels.eager[""] == pytest.approx(SEED_MS * 0.42)
-
-
-async def test_two_rounds_are_compared_by_their_machine_code_too() -> None:
-    async with staged(at_work()) as (stage, answers):
-        await stage.press("v")
-        assert "LANES" in stage.text()
-        await stage.press(*["shift+left"] * 5, "C")
-        shown = await until(stage, "vsubps")
-        assert len(answers.kernels) == 2
-        assert "compare: +" in shown
-        assert "vaddps %ymm1" in shown or "vaddps %xmm1" in shown
-        await stage.press("C")
-        assert "vsubps" not in stage.text()
-
-
-async def test_machine_code_that_is_not_known_is_not_compared() -> None:
-    handle = under_evaluation()
-    async with staged(handle, (200, 60)) as (stage, answers):
-        answers.findings = lambda kernel: (
-            KernelFindings(left_out={"machine code": "objdump is not installed"})
-            if "LANES = 16" in kernel
-            else findings(kernel)
-        )
-        await stage.press("v", *["shift+left"] * 7, "C")
-        shown = stage.text()
-        assert shown.count("when the timing under way is over") == 2
-        assert "no line differs" not in shown
-        assert "0 changes" not in shown
-        handle.live.report(Progress("verify", 1, 3))
-        await until(stage, "no machine code: objdump is not installed")
-        while len(answers.kernels) < 2:
-            await stage.pull()
-        assert "compare: +" not in stage.text()
 
 
 def test_rows_of_the_roofline_keep_to_their_room() -> None:

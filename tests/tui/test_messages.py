@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from textual.events import AppBlur, AppFocus
+from textual.events import AppBlur
 from textual.worker import WorkerFailed
 
 from akg_tui.core import commands as cmd
@@ -80,16 +80,6 @@ async def test_a_terminal_without_room_for_a_footer_tells_it_too() -> None:
         stage.handle.now += MESSAGE_S + 1
         await stage.pull()
         assert "50×12 is small" in stage.text()
-
-
-async def test_the_list_of_runs_tells_again_what_it_told(tmp_path: Path) -> None:
-    app = WorkbenchApp(None, browse=tmp_path)
-    async with app.run_test(size=(120, 30)) as pilot:
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        await pilot.press("c", "colon", *"messages", "enter")
-        await pilot.pause()
-        assert "mark two runs" in "".join(map(plain, read_again(app)))
 
 
 @pytest.mark.parametrize("room", [200, 160, 120, 80, 60, 41, 20, 3])
@@ -283,25 +273,6 @@ async def looks_elsewhere(stage: Stage) -> None:
     stage.app.post_message(AppBlur())
     await stage.pilot.pause()
     await stage.pull()
-
-
-async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
-        codes = heard(stage)
-        await looks_elsewhere(stage)
-        assert codes == [], "nothing waits yet"
-        stage.handle.work()
-        await stage.pull()
-        await stage.pull()
-        assert codes.count("\x07") == 1
-        told = "".join(codes)
-        assert "\x1b]2;● KEEP? row_softmax 1.31×\x07" in told
-        assert "akg-tui: DECIDE asks: KEEP attempt 1?" in told
-        stage.app.post_message(AppFocus())
-        await stage.pilot.pause()
-        await stage.pull()
-        await stage.pull()
-        assert codes[-1] == "\x1b[23;2t"
 
 
 async def test_rubbish_of_the_agent_cannot_speak_to_the_terminal() -> None:

@@ -1,21 +1,14 @@
-"""The mouse: footer, card, rows, chart, menus and borders; each also has its key."""
+"""The mouse: footer, card, rows and chart; each also has its key."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
-from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help
-from akg_tui.tui.screens.pane_menu import PaneMenu
-from akg_tui.view.controls.deck_layout import PRESETS, place
 from akg_tui.view.controls.key_hits import key_at
-from akg_tui.view.controls.pane_borders import borders_text, read_borders
-from akg_tui.view.controls.panes import Shape
 from akg_tui.view.spans import line
 from tests.engine.runs import create, engine
 
@@ -36,8 +29,8 @@ def place_of(stage: Stage, text: str) -> tuple[int, int]:
     raise AssertionError(f"{text!r} is not on the screen:\n{stage.text()}")
 
 
-async def click(stage: Stage, text: str, *, times: int = 1, button: int = 1) -> None:
-    await stage.pilot.click(offset=place_of(stage, text), times=times, button=button)
+async def click(stage: Stage, text: str, *, times: int = 1) -> None:
+    await stage.pilot.click(offset=place_of(stage, text), times=times)
     await stage.pull()
 
 
@@ -102,76 +95,12 @@ async def test_a_point_of_the_chart_leads_to_its_attempt_and_a_double_click_to_i
         assert 0 < past.settled < 5
 
 
-async def test_a_right_click_offers_what_the_pane_can_do_and_a_key_does_too() -> None:
-    async with on_stage(at_work()) as stage:
-        await click(stage, "FLAGS = -O3", button=3)
-        assert isinstance(stage.app.screen, PaneMenu)
-        assert "pin" in stage.text()
-        await click(stage, "▸ a")
-        assert stage.app.screen is stage.deck  # carried out: a line for the new item is open
-        await stage.press("escape", "4", "full_stop")
-        assert isinstance(stage.app.screen, PaneMenu)
-        await stage.press("enter")
-        log = stage.deck.panes["log"]
-        assert isinstance(log, LogPane)
-        assert not log.follow
-        await stage.press("full_stop", "escape")
-        assert stage.app.screen is stage.deck
-
-
-async def test_a_border_is_dragged_and_moved_by_keys_and_stays_where_it_is() -> None:
-    async with on_stage(at_work()) as stage:
-        plan = stage.deck.panes["plan"]
-        edge = plan.region.right - 1
-        await stage.pilot.mouse_down(offset=(edge, 20))
-        await stage.pilot.hover(offset=(edge + 6, 20))
-        await stage.pilot.mouse_up(offset=(edge + 6, 20))
-        await stage.pull()
-        assert plan.region.right - 1 == edge + 6
-        assert ":save-looks keeps it" in stage.deck.footer.told
-        await stage.press("1", "left_parenthesis")
-        assert plan.region.right - 1 == edge + 2
-        high = plan.region.height
-        await stage.press("right_curly_bracket")
-        assert plan.region.height == high + 2
-        kept = borders_text(stage.app.appearance.borders)
-        assert read_borders(kept) == stage.app.appearance.borders
-        await stage.press("z", "z", "w", "w", "w", "w")
-        assert plan.region.right - 1 == edge + 2
-        await stage.press("colon", *"borders-reset", "enter")
-        assert plan.region.right - 1 == edge
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["deck.three 34:1", "deck.huge 1:1", "deck.three x:1 50:1,1 36:1", "deck.three 0:1 1:1 1:1"],
-)
-def test_borders_that_do_not_fit_a_layout_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        read_borders(text)
-
-
-def test_moved_borders_keep_their_share_in_another_size_and_cover_the_body() -> None:
-    usual = PRESETS["deck"][Shape.THREE]
-    rows = " ".join(f"30:{','.join('7' for _ in column.slots)}" for column in usual)
-    borders = read_borders(f"deck.three {rows}")
-    for size in ((120, 35), (101, 31)):
-        places = place(size, Shape.THREE, "deck", "plan", borders=borders)
-        assert sum(p.width * p.height for p in places.values()) == size[0] * size[1]
-
-
-async def test_a_double_click_opens_a_run_and_a_right_click_offers_what_can_be_done(
-    tmp_path: Path,
-) -> None:
+async def test_a_double_click_opens_a_run(tmp_path: Path) -> None:
     run = create(tmp_path / "task", rounds=1)
     work = engine(run)
     await work.run()
     await work.close()
     async with listed(tmp_path) as stage:
         await stage.shows("✓ finished")
-        await stage.pilot.click(offset=(10, 2), button=3)
-        await stage.shows("resume")
-        assert isinstance(stage.app.screen, PaneMenu)
-        await stage.press("escape")
         await stage.pilot.click(offset=(10, 2), times=2)
         await stage.until(lambda: isinstance(stage.app.screen, Deck))

@@ -15,7 +15,7 @@ RECIPE = """
 
     panes.PANES += (
         panes.PaneDeclaration(
-            "goals", "f9", "goals", "The goals of the run", "goals:GoalsPane", 9, 9, ("plan",),
+            "goals", "f9", "goals", "The goals of the run", "goals:GoalsPane", 9, ("plan",),
             (panes.Spot("deck", panes.FIVE, 0, 4),),
         ),
     )

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.events import AppBlur
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.tui.hook_command import HookCommand
 from akg_tui.view.controls.notification import Notifier
 from akg_tui.view.controls.preferences import Notify, config_folder, preferences
 
 from .script import FakeHandle
-from .stage import on_stage
 from .terminal import PtyTerminal
 
 BELL, OSC_9 = "\x07", "\x1b]9;akg-tui: "
@@ -37,10 +31,7 @@ class Told:
     def __init__(self, handle: FakeHandle, wanted: Notify | None = None) -> None:
         self.handle = handle
         self.codes: list[str] = []
-        self.hooked: list[dict[str, Any]] = []
-        self.notifier = Notifier(
-            self.codes.append, {"TERM": "xterm"}, lambda _, told: self.hooked.append(told)
-        )
+        self.notifier = Notifier(self.codes.append, {"TERM": "xterm"})
         self.notifier.wanted = wanted or Notify()
         self.look(focused=True)
 
@@ -128,10 +119,9 @@ def test_with_focus_nothing_is_told_unless_the_user_wants_it_always() -> None:
     told.handle.work()
     assert told.look(focused=True) == ""
     assert told.look() == "", "it was in sight"
-    always = Told(FakeHandle(mode=Mode.REVIEW), Notify(always=True, command=("x",)))
+    always = Told(FakeHandle(mode=Mode.REVIEW), Notify(always=True))
     always.handle.work()
     assert always.look(focused=True).endswith(BELL)
-    assert [each["kind"] for each in always.hooked] == ["ask"]
 
 
 def test_what_was_there_before_the_run_was_opened_is_no_news() -> None:
@@ -141,98 +131,18 @@ def test_what_was_there_before_the_run_was_opened_is_no_news() -> None:
 def test_the_settings_are_read_from_the_file_and_faults_name_the_line() -> None:
     path = config_folder() / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        '[notify]\nbell = false\non = ["ask", "end"]\ncommand = ["sh", "-c", "cat >> said"]\n'
-        "title = 3\ncolour = true\n"
-    )
+    path.write_text('[notify]\nbell = false\non = ["ask", "end"]\ntitle = 3\ncolour = true\n')
     found = preferences(environment=os.environ)
-    assert found.notify == Notify(
-        bell=False, on=("ask", "end"), command=("sh", "-c", "cat >> said")
-    )
+    assert found.notify == Notify(bell=False, on=("ask", "end"))
     assert found.faults == (
-        f"{path}:6: notify.colour: is not a known field, expected one of: "
-        "bell, desktop, title, always, on, command",
-        f"{path}:5: notify.title: 3 is not allowed, expected true or false",
+        f"{path}:5: notify.colour: is not a known field, expected one of: "
+        "bell, desktop, title, always, on",
+        f"{path}:4: notify.title: 3 is not allowed, expected true or false",
     )
-    path.write_text('[notify]\non = ["never"]\ncommand = "sh"\n')
+    path.write_text('[notify]\non = ["never"]\n')
     assert preferences().faults == (
         f"{path}:2: notify.on.0: 'never' is unknown, expected one of: ask, keep, fail, end",
-        f"{path}:3: notify.command: 'sh' is not allowed, expected array",
     )
-
-
-class Said:
-    """What a hook command reported, and the end of its thread."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def __call__(self, text: str) -> None:
-        self.texts.append(text)
-
-
-def joined() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "hook command":
-            thread.join(30)
-            assert not thread.is_alive()
-
-
-def test_the_hook_command_reads_one_line_of_json(tmp_path: Path) -> None:
-    said, out = Said(), tmp_path / "said"
-    told = Told(FakeHandle(mode=Mode.REVIEW), Notify(command=("x",)))
-    told.handle.work()
-    told.look()
-    (sent,) = told.hooked
-    hook = HookCommand(said)
-    for _ in range(3):
-        hook.run(("sh", "-c", f"cat >> {out}"), sent)
-    joined()
-    rows = out.read_text().splitlines()
-    assert len(rows) == 3
-    read = json.loads(rows[0])
-    assert (read["kind"], read["op"], read["phase"]) == ("ask", "row_softmax", "DECIDE")
-    assert read["title"] == "● KEEP? row_softmax 1.31×"
-    assert said.texts == []
-
-
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (("no-such-program-here",), "no-such-program-here: No such file or directory"),
-        (("sh", "-c", "exit 3"), "sh: exit code 3"),
-        (("sh", "-c", "sleep 60 & sleep 60"), "sh: it took longer than 1 s"),
-    ],
-)
-def test_a_hook_command_that_fails_is_told_once_and_one_that_hangs_is_ended(
-    command: tuple[str, ...], why: str
-) -> None:
-    said = Said()
-    hook = HookCommand(said, limit_s=1.0)
-    began = time.monotonic()
-    hook.run(command, {})
-    hook.run(command, {})
-    assert time.monotonic() - began < 1.0, "it is not waited for"
-    joined()
-    assert said.texts == [f"the notice command failed: {why}"]
-
-
-async def test_the_workbench_runs_the_hook_command_of_the_file(tmp_path: Path) -> None:
-    path = config_folder() / "config.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'[notify]\ncommand = ["sh", "-c", "cat >> {tmp_path}/said; exit 2"]\n')
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
-        stage.app.attention._write = lambda codes: None
-        stage.app.post_message(AppBlur())
-        await stage.pilot.pause()
-        await stage.pull()
-        stage.handle.work()
-        await stage.pull()
-        joined()
-        await stage.pull()
-        assert "the notice command failed: sh: exit code 2" in stage.text()
-    sent = json.loads((tmp_path / "said").read_text())
-    assert (sent["kind"], sent["run"]) == ("ask", stage.handle.path)
 
 
 STAGED = """

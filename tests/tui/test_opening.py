@@ -21,7 +21,6 @@ from akg_tui.store.errors import JournalWriteError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm, Leave
-from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from benchmarks.gallery import pictures as gallery
 from tests.fresh_interpreter import printed
@@ -280,7 +279,7 @@ def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
     assert printed(code) == "True 0\n"
 
 
-NEED_A_RUN = ("stop", "tell use q4", "mode-to auto", "revoke 1", "copy-kernel", "copy 3-4")
+NEED_A_RUN = ("stop", "copy kernel")
 
 
 @dataclass
@@ -324,16 +323,3 @@ async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is
         assert "gelu_bias" in view
         await stage.type_each()
         assert isinstance(stage.app.screen, Runs)
-
-
-async def test_the_comparison_of_two_runs_is_copied_and_what_needs_a_run_says_that_none_is_open(
-    tmp_path: Path, copied: list[str]
-) -> None:
-    async with runs_listed(tmp_path) as (app, pilot):
-        stage = Listed(app, pilot)
-        await stage.press("space", "space", "c")
-        assert isinstance(stage.app.screen, Rounds)
-        await stage.press("y", "Y")
-        assert len(copied) == 2
-        assert all("this kernel" in text for text in copied), "recordings hold no kernels"
-        await stage.type_each()

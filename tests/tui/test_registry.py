@@ -164,7 +164,7 @@ async def test_every_command_of_the_list_of_runs_runs(
 
 
 def test_every_place_of_the_registry_has_its_test_above() -> None:
-    """Those of the subagents run in `test_popouts`."""
+    """Those of the subagents run in `test_subagents`."""
     tried: set[str] = {"deck", "review", "past", "rounds", "runs", "agents", "everywhere"}
     assert {command.where for command in COMMANDS} == tried == set(get_args(Where))
 
@@ -253,9 +253,9 @@ async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -
 
 async def test_a_command_with_its_argument_is_typed_completed_and_run() -> None:
     async with on_stage(FakeHandle(agent="claude").to_phase(Phase.EVAL)) as stage:
-        await stage.press("colon", *"mode-", "tab", *"st", "enter")
+        await stage.press("colon", *"mod", "tab", *"st", "enter")
         assert stage.handle.state.mode is Mode.STEP
-        await stage.press("colon", *"tell ", *"use q4", "enter")
+        await stage.press("colon", *"hint ", *"use q4", "enter")
         assert cmd.Hint("use q4") in stage.handle.sent
         await stage.press("colon", "up", "enter")
         assert stage.handle.sent.count(cmd.Hint("use q4")) == 2

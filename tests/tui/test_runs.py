@@ -33,7 +33,6 @@ from akg_tui.tui.run_start import Draft
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart, Wizard
-from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.controls.preferences import Preferences
 from akg_tui.view.glyphs import spark
@@ -396,20 +395,6 @@ async def test_the_report_of_a_run_is_written_from_the_list(folder: Path) -> Non
     assert (run / "report.json").exists()
 
 
-async def test_two_marked_runs_are_compared(folder: Path) -> None:
-    async with listed(folder) as stage:
-        await stage.press("c")
-        assert "mark two runs" in stage.text()
-        for name in ("task/runs/r", "runs/open"):
-            await stage.at(name)
-            await stage.press("space")
-        await stage.press("c")
-        await stage.until(lambda: isinstance(stage.app.screen, Rounds))
-        assert "r: " in stage.text()
-        assert "open: " in stage.text()
-        await stage.press("escape")
-
-
 async def test_a_fork_is_made_after_a_yes_and_comes_into_the_list(folder: Path) -> None:
     async with listed(folder) as stage:
         await stage.at("task/runs/r")
@@ -487,7 +472,7 @@ async def test_a_run_is_put_away_only_by_its_name_and_never_while_at_work(folder
 async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
     async with listed(tmp_path) as stage:
         assert "There is no run here yet." in stage.text()
-        await stage.press("enter", "r", "F", "D", "R", "space", "c")
+        await stage.press("enter", "r", "F", "D", "R")
         await stage.press("n")
         assert isinstance(stage.app.screen, ChooseStart)
         await stage.shows("row_softmax")
@@ -623,11 +608,8 @@ async def test_the_first_screen_offers_a_demo_a_kernel_and_a_run(
     begun = noted(monkeypatch)
     async with listed(tmp_path, (80, 24)) as stage:
         await stage.shows("t  try the demo: a bundled sample, without key or GPU")
-        for offered in ("n  tune a kernel of mine", "o  open a run by its folder"):
-            assert offered in stage.text()
+        assert "n  tune a kernel of mine" in stage.text()
         assert stage.text().split("\n")[-1].strip().startswith("n new"), "nothing for a run"
         await stage.press("t")
         await stage.shows("noted")
-        await stage.press("o", *"nowhere", "enter")
-        await stage.shows("the run could not be opened")
     assert [(each.sample, each.limits.max_rounds) for each in begun] == [("gelu_bias", 12)]

@@ -85,4 +85,4 @@ def test_the_arrows_lead_to_the_neighbour() -> None:
 @pytest.mark.parametrize("pane", panes.PANES)
 def test_a_declared_pane_has_a_key_and_a_tab(pane: panes.PaneDeclaration) -> None:
     assert (key_of(f"pane.{pane.id}") or "").lower() == pane.key
-    assert pane.title in plain(tabs(pane.id, 200, {}))
+    assert pane.title in plain(tabs(pane.id, 200))

@@ -1,8 +1,7 @@
-"""Room is used for what tells something: labels, tags, gutters, kernel panes, rail and header."""
+"""Room is used for what tells something: labels, gutters, kernel panes, rail and header."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -50,17 +49,6 @@ def kernel_rows(stage: Stage, name: str = "source") -> list[str]:
     region = pane.content_region
     rows = stage.text().splitlines()[region.y : region.bottom]
     return [row[region.x : region.right] for row in rows]
-
-
-async def test_people_see_no_tags_until_they_ask_for_them_and_may_keep_them() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("2")
-        assert not any(re.match(r" *\d+ [a-z]{2} ", row) for row in kernel_rows(stage))
-        await stage.press("number_sign")
-        assert "with the agent's tags; :save-looks keeps it" in stage.deck.footer.told
-        assert any(re.match(r" *\d+ [a-z]{2} ", row) for row in kernel_rows(stage))
-        await stage.press("number_sign")
-        assert not any(re.match(r" *\d+ [a-z]{2} ", row) for row in kernel_rows(stage))
 
 
 async def test_line_numbers_stay_when_a_kernel_is_scrolled_sideways() -> None:

@@ -6,12 +6,11 @@ What is painted in parts is, in the end, what Textual paints at once; and it is 
 from __future__ import annotations
 
 import ast
-import asyncio
 import importlib
 import inspect
 import re
 from functools import partial
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,12 +20,10 @@ import textual
 import textual_serve.server
 from rich.segment import Segment
 from rich.style import Style
-from textual import _time
 from textual._compositor import ChopsUpdate, Compositor
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
-from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.drivers import _writer_thread, linux_driver
 from textual.events import Resize
@@ -42,7 +39,6 @@ from textual.widgets import Input
 
 import akg_tui.tui
 from akg_tui.tui import textual_internals as internals
-from akg_tui.tui.screens.command_line import Palette
 from akg_tui.tui.textual_internals import SparingCompositor, dimmed
 
 from .moments import long_kernel
@@ -52,14 +48,13 @@ from .stage import Stage, on_stage
 PACKAGE = Path(akg_tui.tui.__file__).parent
 # Where Textual, Rich and textual-serve define each private name that the workbench uses.
 PRIVATE: dict[object, str] = {
-    App: "_batch_count _css_update_count _driver _handle_exception",
+    App: "_batch_count _driver _handle_exception",
     Compositor: "_dirty_regions _render_chops",
     DOMNode: "_bindings _merged_bindings",
     MessagePump: "_dispatch_message",
     Screen: "_compositor _compositor_refresh _dirty_widgets _screen_resized",
     ScrollView: "_scroll_update",
-    Stylesheet: "_invalid_css _parse_cache _parse_rules",
-    Timer: "_callback _skip",
+    Timer: "_skip",
     Widget: "_border_subtitle _border_title",
     linux_driver: "_in_band_window_resize _writer_thread",
     _writer_thread: "_queue",
@@ -175,8 +170,6 @@ async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
                 screen.call_later(lambda: None)  # Textual unites two neighbours in the queue
         painted = Painted(stage)
         await stage.pilot.pause()
-        while stage.deck._bands:
-            await stage.pilot.pause()
         assert all(screen.size == (120, 40) for screen in screens)
         assert len(painted.cells) == 120 * 40
         assert all(screen._message_queue.empty() for screen in screens)
@@ -192,7 +185,7 @@ async def test_a_worker_does_not_write_down_what_it_works_on() -> None:
 
     async with on_stage(long_kernel()) as stage:
         work = partial(read, Kernel("x = 1"))
-        await internals.run_newest(stage.deck, work, group="blame").wait()
+        await internals.run_newest(stage.deck, work, group="colour").wait()
 
 
 async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caught_up(
@@ -219,23 +212,6 @@ async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caugh
         while painted.updates == updates:
             await stage.pilot.pause()
         assert ":pause" in stage.text()
-
-
-async def test_a_stall_between_two_looks_at_the_clock_leaves_no_band_unpainted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = _time.get_time
-    stalls = count(0, 2 * internals.PAUSE_S)
-    async with on_stage(long_kernel()) as stage:
-        monkeypatch.setattr(_time, "get_time", lambda: clock() + next(stalls))
-        stage.deck._compositor._dirty_regions.add(stage.deck._compositor.size.region)
-        stage.deck._compositor_refresh()
-        painted = Painted(stage)
-        assert stage.deck._bands
-        async with asyncio.timeout(20):
-            while stage.deck._bands:
-                await stage.pilot.pause()
-        assert len(painted.cells) == 120 * 40
 
 
 async def test_a_screen_that_is_covered_while_it_is_painted_comes_back_whole() -> None:
@@ -302,35 +278,6 @@ async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alp
             for strip, line in zip(strips, wanted, strict=True):
                 theirs = list(BackgroundScreen.process_segments(line, colour))
                 assert cells(list(strip)) == cells(theirs)
-
-
-async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins() -> None:
-    async with on_stage(long_kernel()) as stage:
-        await stage.press("ctrl+p")
-        assert isinstance(stage.app.screen, Palette)
-        turns = 0
-        dressed = False
-
-        def turn() -> None:
-            nonlocal turns
-            if not dressed:
-                turns += 1
-                asyncio.get_running_loop().call_soon(turn)
-
-        stage.app.appearance.apply_theme("paper")
-        stage.app.appearance.apply_theme("tide")
-        await stage.pilot.pause()
-        stage.app.refresh_css()
-        turn()
-        task = stage.app._css_task
-        assert task is not None
-        await task
-        dressed = True
-        assert turns > len(stage.app.screen_stack)
-        await stage.pilot.pause()
-        wanted = stage.app.appearance.themes["tide"].for_textual().background
-        assert stage.deck.styles.background == Color.parse(str(wanted))
-        assert not stage.app._batch_count
 
 
 def scrolled_kernel() -> FakeHandle:

@@ -90,64 +90,6 @@ def terminal_colours(strips: list[Strip], system: ColorSystem) -> list[tuple[str
     return [(cell.fg, cell.bg) for cell in cells]
 
 
-def hue(colour: str) -> str:
-    """Which of red, green and blue a colour leans to; "" for a grey."""
-    channels = [int(colour[at : at + 2], 16) for at in (0, 2, 4)]
-    if max(channels) - min(channels) < 16:
-        return ""
-    return ("red", "green", "blue")[channels.index(max(channels))]
-
-
-def shown(name: str, system: ColorSystem) -> dict[str, tuple[str, str]]:
-    """What the important roles of a theme look like: the text and its ground."""
-    inks = Inks(load(resources.themes() / f"{name}.toml", {256: 256}.get(len(PALETTES[system]))))
-    of = inks.theme.palette
-    pairs = {
-        "added": ("text|diff.added", "ground"),
-        "removed": ("text|diff.removed", "ground"),
-        "added mark": ("diff.added.mark", "moss_deep"),
-        "removed mark": ("diff.removed.mark", "rust_deep"),
-        "keep": ("verdict.keep", "ground"),
-        "discard": ("verdict.discard", "ground"),
-        "fail": ("verdict.fail", "ground"),
-        "header": ("strong", "raised"),
-        "footer": ("key.label", "raised"),
-        "key": ("key", "raised"),
-        "selected": ("phase.live", "ground"),
-        "card": ("muted", "gold_deep"),
-    }
-    strips = [
-        inks.strip(line((what, role)), Style(bgcolor=of[ground]))
-        for what, (role, ground) in pairs.items()
-    ]
-    return dict(zip(pairs, terminal_colours(strips, system), strict=True))
-
-
-PALETTES = {ColorSystem.EIGHT_BIT: range(256), ColorSystem.TRUECOLOR: range(1 << 24)}
-
-
-@pytest.mark.parametrize("system", list(PALETTES), ids=["256", "truecolor"])
-@pytest.mark.parametrize("name", COMPUTABLE)
-def test_the_important_pairs_keep_contrast_and_hue_in_a_real_terminal(
-    name: str, system: ColorSystem
-) -> None:
-    pairs = shown(name, system)
-    pale = {
-        what: (fg, bg, ratio)
-        for what, (fg, bg) in pairs.items()
-        if (ratio := contrast(f"#{fg}", f"#{bg}")) < (3 if " mark" in what else 4.5)
-    }
-    assert pale == {}
-    if name == "mono":
-        assert {hue(colour) for pair in pairs.values() for colour in pair} == {""}
-        return
-    good, bad = ("blue", "red") if name == "okabe" else ("green", "red")
-    assert (hue(pairs["added"][1]), hue(pairs["removed"][1])) == (good, bad)
-    assert (hue(pairs["keep"][0]), hue(pairs["fail"][0])) == (good, bad)
-    if system is ColorSystem.EIGHT_BIT:
-        assert (hue(pairs["header"][1]), hue(pairs["footer"][1])) == ("", "")
-
-
 @pytest.mark.parametrize(
     ("term", "ground"), [("xterm-256color", "ffffff"), ("xterm", "default")]
 )  # fmt: skip

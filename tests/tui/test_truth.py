@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from akg_tui.core.verdict import decide_verdict
 from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.store.run_list import RunSummary, summary_of
 from akg_tui.view.agent_rows import AgentList, agent_rows
-from akg_tui.view.comparison import between, between_runs, side_of
+from akg_tui.view.comparison import between, side_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.formatting import call_times, sure
@@ -291,14 +290,6 @@ def test_two_rounds_are_compared_by_way_of_the_newest_kernel_on_which_both_build
     assert told(p8, p9).endswith("by their ratios over p7's kernel")
     assert told(p4, p9).endswith("by their ratios over p3's kernel")
     assert told(p3, p3) == told(p9, p5) == ""  # one kernel with itself, and one that failed
-
-
-def test_of_two_runs_it_is_told_whether_their_ratios_have_one_base() -> None:
-    state = FakeHandle().work().state
-    side = side_of(state, state.attempts[1], lambda _: KernelFiles({"kernel.py": ""}))
-    assert plain(between_runs(side, side)).startswith("two runs from one seed: compare the ratios")
-    other = dataclasses.replace(side, seed="another")
-    assert plain(between_runs(side, other)).endswith("compare no ratio over the seed")
 
 
 def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:

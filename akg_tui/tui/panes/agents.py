@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.keyboard import bind_within
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
-from akg_tui.view.agent_rows import ROWS_EACH, Agent, AgentList, agent_rows, shown_order
+from akg_tui.view.agent_rows import ROWS_EACH, agent_rows, shown_order
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
+if TYPE_CHECKING:
+    from typing import Self
+
+    from akg_tui.view.controls.panes import PaneDeclaration
+
 
 class AgentsPane(LineView, Pane):
-    """The arrow keys pick an agent; enter, or a second click, opens a view of the agent."""
+    """The arrow keys pick an agent; enter, or a second click, opens the log of the agent."""
 
     picks = True
 
     class Chosen(Message):
         """The picked agent was clicked, or entered."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__("agents")
         self.rekey()
-        self.agent_list = AgentList()
-        self._pick: str | None = None
+        self._shared = shared
+        self.agent_list = shared.agents
         self.reword()
+
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        return cls(shared)
 
     def reword(self) -> None:
         super().reword()
@@ -48,25 +59,22 @@ class AgentsPane(LineView, Pane):
         at_work = snapshot.state.phase in AGENT_PHASES and bool(snapshot.state.subagents)
         seconds = int(snapshot.now) if at_work or self.agent_list.at_work.at_work else 0
         streamed = snapshot.live_version if snapshot.state.phase in AGENT_PHASES else 0
-        if not self.moved((self.agent_list.seen, seconds, streamed, self.room)):
+        if not self.moved(
+            (self.agent_list.seen, seconds, streamed, self.room, self._shared.picked)
+        ):
             return
         if snapshot.stream.strip() and snapshot.state.phase in AGENT_PHASES:
             self.agent_list.at_work.line = snapshot.stream[-200:].strip().rpartition("\n")[2]
         self.put(agent_rows(self.agent_list, snapshot.now, self.room, snapshot.streams))
-        self._picked = self._rows_of(self._pick)
+        self._picked = self._rows_of(self._shared.picked)
         count = len(self.agent_list.subagents)
         self.border_subtitle = Content(formatting.count(count, "subagent") if count else "")
 
     @property
-    def picked(self) -> Agent | None:
-        """The subagent that a key acts on; None if none is picked, or if the main agent is."""
-        return self.agent_list.find(self._pick) if self._pick is not None else None
-
-    @property
     def picked_main(self) -> bool:
-        return self._pick == self.agent_list.main.key
+        return self._shared.picked == self.agent_list.main.key
 
-    def _rows_of(self, key: str | None) -> range:
+    def _rows_of(self, key: str) -> range:
         for place, agent in enumerate(shown_order(self.agent_list)):
             if agent.key == key:
                 return range(place * ROWS_EACH, (place + 1) * ROWS_EACH)
@@ -75,12 +83,13 @@ class AgentsPane(LineView, Pane):
     def pick_step(self, step: int) -> None:
         keys = [agent.key for agent in shown_order(self.agent_list)]
         newest = min(1, len(keys) - 1)  # the main agent is in the row above
-        place = keys.index(self._pick) + step if self._pick in keys else newest
+        picked = self._shared.picked
+        place = keys.index(picked) + step if picked in keys else newest
         self.choose(keys[min(len(keys) - 1, max(0, place))])
 
     def choose(self, key: str) -> None:
         """Pick the agent with this key."""
-        self._pick = key
+        self._shared.picked = key
         self.pick(self._rows_of(key))
 
     def enter(self) -> str:
@@ -93,7 +102,7 @@ class AgentsPane(LineView, Pane):
         place = (self.top + offset.y) // ROWS_EACH if offset is not None else len(agents)
         if place >= len(agents):
             return
-        again = agents[place].key == self._pick
+        again = agents[place].key == self._shared.picked
         self.choose(agents[place].key)
         if again:
             self.post_message(self.Chosen())

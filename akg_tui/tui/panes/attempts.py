@@ -13,7 +13,6 @@ from akg_tui.view.attempt_rows import (
     AttemptColumns,
     AttemptRows,
     case_columns,
-    input_rows,
     knob_rows,
     metric_columns,
 )
@@ -23,8 +22,8 @@ from akg_tui.view.spans import cells, line
 
 
 class AttemptsPane(LineView, Pane):
-    """The attempts, newest first, or a table of them by kind of input, by case, by metric of the
-    task or by value of the knobs.
+    """The attempts, newest first, or a table of them by case, by metric of the task or by value of
+    the knobs.
     """
 
     picks = True
@@ -42,7 +41,6 @@ class AttemptsPane(LineView, Pane):
     def _entitle(self) -> None:
         titles = {
             "attempts": tr("attempts"),
-            "inputs": tr("inputs × attempts"),
             "cases": tr("cases × attempts"),
             "metrics": tr("metrics × attempts"),
             "knobs": tr("knobs × values"),
@@ -64,17 +62,15 @@ class AttemptsPane(LineView, Pane):
         subtitles = {
             "cases": tr("ratio in each case"),
             "metrics": tr("smallest and largest value on all inputs"),
+            "knobs": tr("ratio over the seed"),
         }
-        told = subtitles.get(self._table, tr("error as a share of what is allowed"))
-        if self._table == "attempts":
-            told = tr("ratio over the best then, a call as timed then, error of what is allowed")
-            if cells(told) + 4 > self.room:
-                told = tr("ratio over the best then")
-        self.border_subtitle = Content(told)
+        told = tr("ratio over the best then, a call as timed then, error of what is allowed")
+        if cells(told) + 4 > self.room:
+            told = tr("ratio over the best then")
+        self.border_subtitle = Content(subtitles.get(self._table, told))
         if self._table == "knobs":
             self._attempts, self._picked = attempts, range(0)
             found = search_of(state, self._seed[1])
-            self.border_subtitle = Content(tr("ratio over the seed"))
             untold = [line((tr("no knob was measured yet"), "faint"))]
             self.put(knob_rows(found, climb_of(state), self.room) if found else untold)
             return
@@ -92,8 +88,8 @@ class AttemptsPane(LineView, Pane):
         self._mark()
 
     def cycle(self) -> str:
-        """Switch between the tables by attempt, by kind of input and, if there are any, by case, by
-        metric and by value of the knobs.
+        """Switch between the tables by attempt and, if there are any, by case, by metric and by
+        value of the knobs.
         """
         tables = self._tables
         self._table = tables[(tables.index(self._table) + 1) % len(tables)]
@@ -102,12 +98,12 @@ class AttemptsPane(LineView, Pane):
     @property
     def _tables(self) -> list[str]:
         there = {"cases": self._has_cases, "metrics": bool(self._metrics), "knobs": self._seed[1]}
-        return ["attempts", "inputs", *(name for name, has in there.items() if has)]
+        return ["attempts", *(name for name, has in there.items() if has)]
 
     def _columns(self, attempts: tuple[Attempt, ...]) -> AttemptColumns:
         if self._table == "metrics":
             return metric_columns(self._metrics, attempts, self.room)
-        return (case_columns if self._table == "cases" else input_rows)(attempts, self.room)
+        return case_columns(attempts, self.room)
 
     def _mark(self) -> None:
         row = self._row_of_pick()

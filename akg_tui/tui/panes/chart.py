@@ -20,12 +20,10 @@ from akg_tui.view.run_chart import CASE, AttemptSeries, Plot, draw, x_at
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
 
-_NOTHING = Plot((), (), 0, "", "")
+_NOTHING = Plot((), (), 0, "")
 _WHAT = {
     "ratio": Said("× over the seed"),
-    "ms": Said("time a call, by the ratio"),
     "tokens": Said("× by tokens spent"),
-    "roof": Said("% of the memory roofline"),
     CASE: Said("× over the seed, {case}"),
 }
 

@@ -12,14 +12,12 @@ from akg_tui.core.events import ModelReplied
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView, folds_again
-from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line, tail
+from akg_tui.view.agent_log import AgentLog, skipped_line, tail
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
-
-PAST_RECORDS = 300  # records written again at each jump through the past
 
 
 class LogPane(LineView, Pane):
@@ -33,7 +31,7 @@ class LogPane(LineView, Pane):
 
     def __init__(self, name: str = "log") -> None:
         super().__init__(name, follows=True)
-        self.agent_log = self.begin(40, MAX_ENTRIES, SLICE)
+        self.agent_log = self.begin(40)
         self._said = ""
         self._past = False
         self._pick: int | None = None
@@ -49,25 +47,22 @@ class LogPane(LineView, Pane):
         self.entitle(tr("agent log"))
         self._tell_follow()
 
-    def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
+    def begin(self, room: int) -> AgentLog:
         """Return a log that has read nothing yet."""
-        return AgentLog(room, newest, at_once=at_once)
+        return AgentLog(room)
 
     def pull(self, snapshot: RunSnapshot) -> None:
         past = snapshot.past is not None
         state, many = snapshot.state, len(snapshot.records)
         seen = past, many, snapshot.live_version, state.open_calls, self.room
-        if not self.moved(seen) and not self.agent_log.unwrapped:
+        if not self.moved(seen):
             return
         rewound = self._rewind(snapshot)
         agent_log = self.agent_log
         before, anchor = len(agent_log.rows), agent_log.at(self.top - self._head)
-        resized = agent_log.resize(self.room, None if self.follow else anchor)
+        resized = agent_log.resize(self.room)
         first = agent_log.seen
-        behind = agent_log.unwrapped
-        agent_log.read(snapshot.records, whole=not self.follow)
-        if behind and not resized and agent_log.unwrapped <= behind:
-            agent_log.catch_up()
+        agent_log.read(snapshot.records)
         newest = snapshot.records[max(first, len(snapshot.records) - 50) :]
         if any(isinstance(record.event, ModelReplied) for record in newest):
             self._said = self.told_in(snapshot)
@@ -97,8 +92,7 @@ class LogPane(LineView, Pane):
         return True
 
     def _restart(self, *, past: bool) -> None:
-        newest, at_once = (PAST_RECORDS, AT_ONCE) if past else (MAX_ENTRIES, SLICE)
-        self.agent_log = self.begin(self.room, newest, at_once)
+        self.agent_log = self.begin(self.room)
         self._past, self._said = past, ""
         # The picked entry belongs to the old log.
         self._pick, self._dropped, self._head = None, 0, 0

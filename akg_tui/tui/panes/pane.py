@@ -6,7 +6,8 @@ name, and asks it for what a key means there; a pane without an answer returns N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from textual.message import Message
 
 from akg_tui.tui.widgets.line_view import Lead
 from akg_tui.tui.widgets.painted import FaultShowing
+from akg_tui.view.agent_rows import Agent, AgentList
 from akg_tui.view.controls.command_registry import named
 
 if TYPE_CHECKING:
@@ -28,14 +30,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class Shared:
-    """What the panes of a deck share: texts and colours of kernels, evidence on them, and of a
-    kernel in several files the position of the one that is shown.
+    """What the panes of a deck share: texts and colours of kernels, evidence on them, and the
+    agents. `folder` returns the run's folder. Of a kernel in several files `file` is the position
+    of the one that is shown; `picked` is the key of the agent that is looked at.
     """
 
     colours: Colours
     texts: Texts
     evidence: EvidenceReader
+    folder: Callable[[], str]
+    agents: AgentList = field(default_factory=AgentList)
+    picked: str = ""
     file: int = 0
+
+    @property
+    def subagent(self) -> Agent | None:
+        """The subagent that is looked at: the picked one, else the newest of those at work."""
+        if self.picked in ("", self.agents.main.key):
+            return self.agents.newest
+        return self.agents.find(self.picked)
 
 
 class Pane(FaultShowing):
@@ -86,10 +99,6 @@ class Pane(FaultShowing):
 
     def turn(self, step: int) -> str | None:
         """Go to the next change or reply, or back; return a message."""
-        return None
-
-    def blame(self) -> str | None:
-        """Show the author of each line, or hide it; return a message."""
         return None
 
 

@@ -1,16 +1,14 @@
-"""A kernel with its hashline tags: the agent's current kernel, or the best one so far.
+"""A kernel: the agent's current kernel, or the best one so far.
 
-Lines that differ from the best are marked, and removed lines stay in sight. The two panes scroll
-together. A thread computes the colours.
+Lines that differ from the best are marked, and removed lines stay in sight. A thread computes the
+colours.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,22 +21,15 @@ from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.textual_internals import run_newest, set_border
 from akg_tui.tui.widgets.line_view import Lead, LineView
-from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import (
-    KEPT_VERSIONS,
     CodeRows,
     OneFile,
-    Origins,
-    Version,
-    blame,
-    lineage,
 )
 from akg_tui.view.controls.command_registry import key_of, named
-from akg_tui.view.diff import Compared, Row, compare, find_hunks, size, split_lines
+from akg_tui.view.diff import Compared, Row, compare, find_hunks, size
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Span
 
 if TYPE_CHECKING:
     from typing import Self
@@ -55,14 +46,11 @@ class SourcePane(LineView, Pane):
         self._shared = shared
         self._colours, self._texts = shared.colours, shared.texts
         self._shown: tuple[str, str] | None = None
-        self._blamed: OrderedDict[tuple[Version, ...], tuple[int, ...]] = OrderedDict()
-        """The authors of lines, of the kernels shown last: a return from the past is immediate."""
         self._changed = (0, 0)
         self._changes: tuple[int, ...] = ()
         self._placed = 0
         self._at_change = (-1, -1)
         self._gone_to = -1
-        self._blaming = False  # whether the author of each line is shown
         self._elsewhere: list[str] = []
         self.entitle(tr("kernel") if working else tr("best"))
 
@@ -78,32 +66,25 @@ class SourcePane(LineView, Pane):
         state = snapshot.state
         best = state.standing_blob
         blob = state.work_blob if self._working else best
-        versions = lineage(state, blob) if self._blaming else ()
         one = OneFile(state.task.files.names, self.file, snapshot.kernel)
-        if self.moved((blob, best, versions, one.name)):
+        if self.moved((blob, best, one.name)):
             shown = (one.key(blob), one.key(best))
             another, self._shown = shown != self._shown, shown
             changed = one.changed(best, blob)
             self._elsewhere = [name for name in changed if name != one.name]
-            keyed = tuple(replace(each, blob=one.key(each.blob)) for each in versions)
-            self._build(snapshot.tag_key, one, *shown, keyed)
+            self._build(one, *shown)
             if another:
                 self._show_change()
         self._titles(state, one.name, blob, best)
 
-    def _build(
-        self, key: bytes, one: OneFile, blob: str, best: str, versions: tuple[Version, ...]
-    ) -> None:
+    def _build(self, one: OneFile, blob: str, best: str) -> None:
         new, widest = self._texts.of(blob, one.text)
         old, _ = self._texts.of(best, one.text)
-        known = versions in self._blamed
         compared = compare(old, new)
         rows = CodeRows(
             compared,
-            tag_key(self, key),
             old=self._colours.of(best),
             new=self._colours.of(blob),
-            origins=self._origins(versions) if versions and known else None,
             widest=widest,
         )
         self._changed = size(compared)
@@ -113,30 +94,6 @@ class SourcePane(LineView, Pane):
         if missing:
             work = partial(self._colour, missing, one.name)
             run_newest(self, work, group="colour")
-        if versions and not known:
-            # Read here: the thread does only the comparison, which needs nothing of the run.
-            texts = {v.blob: one.text(v.blob) for v in versions}
-            work = partial(self._blame, versions, texts)
-            run_newest(self, work, group="blame")
-
-    async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
-        def work() -> tuple[int, ...]:
-            return blame(versions, lambda blob: split_lines(texts[blob]))
-
-        try:
-            self._blamed[versions] = await asyncio.to_thread(work)
-        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
-            self.broke(error)
-            return
-        while len(self._blamed) > KEPT_VERSIONS:
-            self._blamed.popitem(last=False)
-        if self._blaming:
-            place = self.top
-            self.forget()
-            self.call_after_refresh(self.to_row, place)
-
-    def _origins(self, versions: tuple[Version, ...]) -> Origins:
-        return Origins([_label(version) for version in versions], self._blamed[versions])
 
     def _show_change(self) -> None:
         self.reveal(self._first_change)
@@ -189,17 +146,6 @@ class SourcePane(LineView, Pane):
         self._gone_to = self._changes[number]
         return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
 
-    def best_line_of(self, index: int) -> int:
-        """Return the line of the best kernel beside a row, or the last one before the row."""
-        rows = self._compared
-        while 0 < index < len(rows) and not rows[index].old:
-            index -= 1
-        return max(1, rows[index].old) if index < len(rows) else 1
-
-    def row_of_best(self, line: int) -> int:
-        """Return the row beside a line of the best kernel."""
-        return bisect_left(range(len(self._compared)), line, key=self.best_line_of)
-
     @property
     def file(self) -> int:
         """Of a kernel in several files: the position of the one that is shown."""
@@ -219,11 +165,6 @@ class SourcePane(LineView, Pane):
             return ""
         self._shared.file, line = place
         return self.to_line(line)
-
-    def blame(self) -> str:
-        self._blaming = not self._blaming
-        about = tr("blame: the item that wrote each line, and its gain")
-        return about if self._blaming else tr("no blame")
 
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; return a message about it."""
@@ -264,8 +205,7 @@ class SourcePane(LineView, Pane):
             told = f"{formatting.count(len(self._changes), 'change')} {keys}  {told}"
         if len(names := state.task.files.names) > 1:
             told = f"{self._files_told(names)}  {told}"
-        subtitle = Content(f"{tr('blame')}  {told}" if self._blaming else told)
-        set_border(self, title, subtitle)
+        set_border(self, title, Content(told))
 
     def _files_told(self, names: tuple[str, ...]) -> str:
         """Return which of the files is shown, and which others differ from the best."""
@@ -274,40 +214,3 @@ class SourcePane(LineView, Pane):
         if self._elsewhere:
             told += tr(", {files} changed too", files=one_line(", ".join(self._elsewhere)))
         return f"{told} {key}" if key else told
-
-
-def _label(version: Version) -> Span:
-    """Return an item and its gain; "" for lines of the seed."""
-    if not version.item:
-        return "", "faint"
-    if version.ratio is None:
-        return one_line(version.item), "note"
-    return f"{one_line(version.item)} {formatting.times(version.ratio)}", "verdict.keep"
-
-
-class LinkedScroll:
-    """Moves the best and the working pane so that they show the same lines."""
-
-    def __init__(self, best: SourcePane, working: SourcePane) -> None:
-        self._best, self._working = best, working
-        self._tops: tuple[int, int] | None = None
-
-    def follow(self, active: str) -> None:
-        """Scroll the pane that has not moved; if both have moved, the `active` pane leads.
-
-        Nothing happens while one of the panes is not on screen.
-        """
-        best, working = self._best, self._working
-        if not (best.display and working.display):
-            self._tops = None
-            return
-        tops = best.top, working.top
-        if tops == self._tops:
-            return
-        before, self._tops = self._tops, tops
-        led_by_best = before is not None and tops[1] == before[1]
-        if led_by_best or (active == best.id and before is not None and tops[0] != before[0]):
-            working.to_row(working.row_of_best(best.top + 1))
-        else:
-            best.to_row(working.best_line_of(working.top) - 1)
-        self._tops = best.top, working.top

@@ -1,4 +1,4 @@
-"""A popout: the log of one subagent, with the text that it is writing now.
+"""The log of one subagent, with the text that it is writing now.
 
 The log's pane over the records of one subagent. A thread reads its conversation on disk; an
 unfolded call or prompt shows the text read there.
@@ -17,31 +17,38 @@ from textual.content import Content
 from akg_tui.core.state import RunState
 from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.panes.log import LogPane
+from akg_tui.tui.panes.pane import Shared
 from akg_tui.view.agent_log import AgentLog
-from akg_tui.view.agent_rows import Agent, AgentList
+from akg_tui.view.agent_rows import Agent
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line, plain
 from akg_tui.view.subagent_log import Conversation, SubagentLog, SubagentRecords, title_of
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from akg_tui.agent.tools.call_record import TranscriptTail
+    from akg_tui.view.controls.panes import PaneDeclaration
 
 
 class SubagentPane(LogPane):
-    """`key` names the subagent (`akg_tui.view.agent_rows.Agent.key`), `run` is the run's folder."""
+    """`key` names the subagent that is shown (`akg_tui.view.agent_rows.Agent.key`)."""
 
-    def __init__(self, name: str, key: str, agent_list: AgentList, run: Path) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._tail: TranscriptTail | None = None
-        super().__init__(name)
+        super().__init__("subagent")
         self.rekey()
-        self._agent_list = agent_list
-        self._run = run
+        self._shared = shared
         self._part = SubagentRecords()
         self._loading = False
         self._loaded_at = -1
         self._began = False
-        self.key = key
+        self.key = ""
+
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        return cls(shared)
 
     def entitle(self, title: str) -> None:
         """Do nothing: each pull sets the title of the subagent."""
@@ -49,8 +56,8 @@ class SubagentPane(LogPane):
     def rekey(self) -> None:
         bind_within(self, "agents")
 
-    def show(self, key: str) -> None:
-        """Show another subagent in this pane."""
+    def _show(self, key: str) -> None:
+        """Show another subagent."""
         self.key = key
         self._part, self._tail, self._loaded_at = SubagentRecords(), None, -1
         self._began = False
@@ -61,15 +68,21 @@ class SubagentPane(LogPane):
     @property
     def agent(self) -> Agent | None:
         """The subagent; None if it has not begun at the moment shown."""
-        return self._agent_list.find(self.key)
+        return self._shared.agents.find(self.key)
 
-    def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
-        return SubagentLog(room, newest, self._conversation, at_once=at_once)
+    def begin(self, room: int) -> AgentLog:
+        return SubagentLog(room, self._conversation)
 
     def _conversation(self) -> Conversation | None:
         return self._tail
 
     def pull(self, snapshot: RunSnapshot) -> None:
+        if self._shared.picked in ("", self._shared.agents.main.key):
+            # A subagent that begins later does not take the place of the one that is read.
+            newest = self._shared.agents.newest
+            self._shared.picked = newest.key if newest is not None else ""
+        if self._shared.picked != self.key:
+            self._show(self._shared.picked)
         agent = self.agent
         records = self._part.read(snapshot.records, agent)
         at_work = agent is not None and agent.at_work
@@ -91,6 +104,8 @@ class SubagentPane(LogPane):
         super().pull(own)
         if agent is None:
             gone = tr("this subagent has not begun at the moment that is looked at")
+            if not self.key:
+                gone = tr("no subagent has begun yet")
             self.put([fit(line((gone, "muted")), self.room)])
 
     def told_in(self, snapshot: RunSnapshot) -> str:
@@ -104,7 +119,7 @@ class SubagentPane(LogPane):
         if self._tail is None and agent.trace:
             from akg_tui.agent.tools.call_record import TranscriptTail
 
-            self._tail = TranscriptTail(self._run, agent.trace)
+            self._tail = TranscriptTail(Path(self._shared.folder()), agent.trace)
         if self._tail is not None:
             self._loading = True
             self.run_worker(self._read_on(self._tail), name="read a conversation")

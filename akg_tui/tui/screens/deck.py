@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from textual.app import ComposeResult
 from textual.errors import NoWidget
-from textual.events import Click, DescendantFocus, MouseDown, MouseMove, MouseUp
+from textual.events import Click, DescendantFocus
 from textual.geometry import Offset
 
 from akg_tui.core import commands as cmd
@@ -25,15 +25,14 @@ from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.pane import Pane, Shared, make
 from akg_tui.tui.panes.plan import PlanPane
-from akg_tui.tui.panes.source import LinkedScroll, SourcePane
+from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.panes.status_rows import Header, Rail
+from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.panes.timeline import Timeline
 from akg_tui.tui.screens.answering import AnsweringScreen
 from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.plan_editing import PlanEditing
-from akg_tui.tui.screens.run_screen import MENU_PLACE, RIGHT_BUTTON
-from akg_tui.tui.screens.subagent_popouts import SubagentPopouts
-from akg_tui.tui.textual_internals import PAUSE_S
+from akg_tui.tui.screens.subagent_keys import SubagentKeys
 from akg_tui.tui.widgets.footer import told_line
 from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.tui.widgets.painted import Rows
@@ -49,15 +48,14 @@ from akg_tui.view.controls.deck_layout import (
     shape_of,
     too_small,
 )
-from akg_tui.view.controls.pane_borders import Edge, edge_at, edge_of, moved_border
 from akg_tui.view.controls.panes import PANES, Shape
 from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.status import sparkline
 
 P = TypeVar("P", bound=Pane)
-_DECKS_OWN = PANE_NAMES.keys() - {"agents"}
-_ELSE = {"turn": "log", "cycle": "chart", "blame": "source"}
+_DECKS_OWN = PANE_NAMES.keys() - {"agents", "subagent"}
+_ELSE = {"turn": "log", "cycle": "chart"}
 """The pane that does a thing if the focused one has nothing of that kind."""
 
 _MODE_WAITS = {
@@ -65,7 +63,6 @@ _MODE_WAITS = {
     Mode.REVIEW: Said("a KEEP waits for your answer"),
     Mode.STEP: Said("every transition waits for {key}"),
 }
-BORDER_COLUMNS, BORDER_ROWS = 4, 2  # by which a key moves a border
 LEAST_BODY = 3  # rows of the panes that the card leaves: a frame, and one row in it
 LOOSEN_S = 1.0  # before the mode key lets everything pass
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
@@ -82,27 +79,24 @@ class Deck(AnsweringScreen):
         super().__init__()
         self.active = "source"
         self.zoomed = False
-        self.hidden: set[str] = set()
         reader = EvidenceReader(self._find_out, self._run_folder, self._found_out)
-        self.shared = Shared(Colours(), Texts(), reader)
+        self.shared = Shared(Colours(), Texts(), reader, self._run_folder)
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
         self.tab_row = TabRow()
         declared = sorted(PANES, key=lambda pane: pane.order)
-        # In the order of the tab key; popouts follow.
+        # In the order of the tab key.
         self.panes = {each.id: make(each, self.shared) for each in declared}
         self._plan_editing = PlanEditing(self, self.pane("plan", PlanPane))
-        self.popouts = SubagentPopouts(self, self.pane("agents", AgentsPane))
-        self._linked = LinkedScroll(self.pane("best", SourcePane), self.pane("source", SourcePane))
+        self._list = self.pane("agents", AgentsPane)
+        self._subagent_keys = SubagentKeys(self, self._list, self.pane("subagent", SubagentPane))
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.note = Rows("note")
         self._arranged: tuple[object, ...] = ()
         self._loosens = 0.0  # when the mode key was pressed that leads to auto
         self._alike = False  # the kernel under work is the best one: one pane shows both
-        self._dragged: Edge | None = None
-        self._dragged_from = Offset()
 
     def _find_out(self, work: Coroutine[None, None, None]) -> None:
         self.run_worker(work, group="evidence")
@@ -153,21 +147,15 @@ class Deck(AnsweringScreen):
     @property
     def news(self) -> int:
         """The number of records read by the agents pane; while it grows, the clock pulls again."""
-        return self.popouts.agent_list.seen
+        return self.shared.agents.seen
 
     @property
     def shape(self) -> Shape:
         return shape_of(*self.app.size)
 
     def _places(self, size: tuple[int, int]) -> dict[str, Place]:
-        below = self.popouts.below(self.active)
-        zoomed = self.zoomed and below == self.active
-        hidden = self.hidden | ({"best"} if self._alike else set())
-        places = place(
-            size, self.shape, self.preset, below, hidden=hidden, zoomed=zoomed,
-            borders=self.workbench.appearance.borders,
-        )  # fmt: skip
-        return self.popouts.places(places, size, self.shape)
+        hidden = {"best"} if self._alike else set()
+        return place(size, self.shape, self.preset, self.active, hidden=hidden, zoomed=self.zoomed)
 
     @property
     def shown(self) -> list[str]:
@@ -189,10 +177,8 @@ class Deck(AnsweringScreen):
         self.call_after_refresh(self._fit_card)
         shape = self.shape
         shown = self.shown
-        # Pull the panes that have appeared, but in a later step than the layout and the paint.
-        self.call_after_refresh(self.after, PAUSE_S, self.workbench.pull_now)
-        popouts = self.popouts.standing
-        arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
+        self.call_after_refresh(self.workbench.pull_now)  # for the panes that have appeared
+        arranged = (shape, tuple(shown), self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
             return  # only the focus moved: a layout of the whole screen is slow
         self._arranged = arranged
@@ -222,11 +208,10 @@ class Deck(AnsweringScreen):
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
             self._pull_pane(pane, snapshot)
-        self._linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.tell(self.active, self.popouts.labels)
+            self.tab_row.show(self.active)
             self.spark.show((sparkline(snapshot.state, room),))
         here: Where = "deck" if snapshot.past is None else "past"
         if here == "deck" and self.active not in _DECKS_OWN:
@@ -266,7 +251,11 @@ class Deck(AnsweringScreen):
     def action_step(self) -> None:
         self.workbench.steer(cmd.Step(), tr("one step is granted"))
 
-    def action_mode(self) -> None:
+    def action_mode(self, name: str = "") -> None:
+        if name:
+            self._loosens = 0.0
+            self._set_mode(Mode(name))
+            return
         now = self.workbench.wall_clock()
         mode = _NEXT_MODE[Mode.AUTO if self._loosens else self.workbench.snapshot().state.mode]
         self._loosens = 0.0
@@ -329,9 +318,6 @@ class Deck(AnsweringScreen):
     def action_cycle(self) -> None:
         self._ask_pane("cycle", lambda pane: pane.cycle())
 
-    def action_blame(self) -> None:
-        self._ask_pane("blame", lambda pane: pane.blame())
-
     def action_code(self) -> None:
         """Go from a line of the kernel to its instructions, or from instructions to their line."""
         if self.active == "asm":
@@ -357,11 +343,9 @@ class Deck(AnsweringScreen):
         self._plan_editing.do(what)
 
     def action_pane(self, name: str) -> None:
-        self.hidden.discard(name)
         self.active = name
         self.arrange_panes()
-        # At once: with a delay, another key may have hidden the pane again before the focus.
-        self.set_focus(self.panes[name])
+        self.set_focus(self.panes[name])  # at once: the next key may have arrived already
 
     def pane_at(self, place: Offset) -> str:
         """Return the pane at a place of the screen; "" beside all panes."""
@@ -372,83 +356,20 @@ class Deck(AnsweringScreen):
         nodes = widget.ancestors_with_self
         return next((node.id for node in nodes if node.id in self.panes), "") or ""
 
-    def _laid(self) -> dict[str, Place]:
-        size = self.body.size
-        return self._places((size.width, size.height))
-
-    def on_mouse_down(self, event: MouseDown) -> None:
-        """Take hold of a border between two panes."""
-        if event.button != 1 or not self.pane_at(event.screen_offset):
-            return
-        at = event.screen_offset - self.body.region.offset
-        self._dragged = edge_at(self._laid(), at.x, at.y)
-        self._dragged_from = event.screen_offset
-        if self._dragged is not None:
-            self.capture_mouse()
-
-    def on_mouse_move(self, event: MouseMove) -> None:
-        if self._dragged is None:
-            return
-        moved = event.screen_offset - self._dragged_from
-        if by := moved.y if self._dragged.below else moved.x:
-            self._dragged_from = event.screen_offset
-            self._move_border(self._dragged, by)
-
-    def on_mouse_up(self, event: MouseUp) -> None:
-        if self._dragged is not None:
-            self.capture_mouse(False)
-            self._dragged = None
-
-    def _move_border(self, edge: Edge, by: int) -> None:
-        appearance = self.workbench.appearance
-        layout = self.preset, self.shape
-        moved = moved_border(appearance.borders, layout, self._laid(), edge=edge, by=by)
-        if moved is None:
-            key = way_to("pane.show")
-            self.say(tr("borders move while all panes of the layout are here: {key}", key=key))
-            return
-        appearance.borders = moved
-        self.body.rearrange()
-        self.say(appearance.with_save_hint("borders", tr("borders moved")))
-
-    def action_border(self, what: str) -> None:
-        """Make the focused pane wider, narrower, higher or lower; or all as the layout has them."""
-        if what == "reset":
-            self.workbench.appearance.borders = {}
-            self.body.rearrange()
-            self.say(tr("the borders are those of the layout"))
-            return
-        below = what in ("higher", "lower")
-        found = edge_of(self._laid(), self.active, below=below)
-        if found is None:
-            self.say(tr("there is no border to move here"))
-            return
-        edge, grows = found
-        step = BORDER_ROWS if below else BORDER_COLUMNS
-        self._move_border(edge, step * grows * (1 if what in ("higher", "wider") else -1))
-
     def on_click(self, event: Click) -> None:
-        """A right click offers what a pane can do; a double click opens what was clicked, or on
-        the frame, or in a pane without entries, zooms the pane.
+        """A double click opens what was clicked; on the frame, or in a pane without entries, it
+        zooms the pane.
         """
         pane = self.pane_at(event.screen_offset)
-        if not pane:
-            return
-        if event.button == RIGHT_BUTTON:
-            self.action_pane(pane)
-            self.open_menu(event.screen_offset, pane)
-        elif event.chain == 2:
+        if pane and event.chain == 2:
             widget = self.panes[pane]
             inside = widget.content_region.contains_point(event.screen_offset)
-            if widget is self.popouts.list and inside:
+            if widget is self._list and inside:
                 return  # its second click has opened the agent
             if isinstance(widget, LineView) and widget.picks and inside:
                 self.action_open()
             elif not (isinstance(widget, ChartPane) and inside):
                 self.action_zoom()
-
-    def action_menu(self) -> None:
-        self.open_menu(self.panes[self.active].region.offset + MENU_PLACE, self.active)
 
     def on_chart_pane_chosen(self, message: ChartPane.Chosen) -> None:
         """Pick the attempt of a clicked point; a double click leads to the end of its round."""
@@ -465,8 +386,7 @@ class Deck(AnsweringScreen):
         self.action_pane(message.pane)
 
     def action_cycle_pane(self, step: int) -> None:
-        listed = [*PANE_NAMES, *self.popouts.open]
-        names = self.shown if len(self.shown) > 1 else listed
+        names = self.shown if len(self.shown) > 1 else list(PANE_NAMES)
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
 
     def action_beside(self, side: str) -> None:
@@ -478,32 +398,8 @@ class Deck(AnsweringScreen):
             self.action_cycle_pane(-1 if side in ("left", "up") else 1)
 
     def action_zoom(self) -> None:
-        if self.active in self.popouts.open:
-            self.popouts.do("full")
-            return
         self.zoomed = not self.zoomed
         self.arrange_panes()
-
-    def action_hide(self) -> None:
-        shown = self.shown
-        if self.active in self.popouts.open:
-            self.popouts.do("close")
-            return
-        if len(shown) < 2:
-            self.say(tr("the only pane on screen stays"))
-            return
-        self.hidden.add(self.active)
-        at = shown.index(self.active)
-        key = way_to("pane.show")
-        name = tr(PANE_NAMES[self.active])
-        self.say(tr("{pane} is hidden: {key} brings all panes back", pane=name, key=key))
-        self.action_pane(shown[at + 1] if at + 1 < len(shown) else shown[at - 1])
-
-    def action_show_all(self) -> None:
-        self.hidden.clear()
-        self.zoomed = False
-        self.arrange_panes()
-        self.say(tr("all panes of this layout are back"))
 
     def action_preset(self) -> None:
         names = list(PRESETS)
@@ -513,7 +409,7 @@ class Deck(AnsweringScreen):
         self.arrange_panes()
         if self.shape not in PRESETS[self.preset]:
             told = tr("layout {name}: seen from 100×30 on", name=self.preset)
-        self.say(self.workbench.appearance.with_save_hint("layout", told))
+        self.say(self.workbench.appearance.with_way_to_keep("layout", self.preset, told))
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]
@@ -533,16 +429,10 @@ class Deck(AnsweringScreen):
         return pane if isinstance(pane, LogPane) else self.pane("log", LogPane)
 
     def action_subagent(self, what: str) -> None:
-        self.popouts.do(what)
+        self._subagent_keys.do(what)
         self.workbench.pull_now()
 
     def on_agents_pane_chosen(self) -> None:
-        self._open_agent()
-
-    def _open_agent(self) -> None:
-        """Open the picked agent: a popout for a subagent, the log for the main agent."""
-        if self.popouts.list.picked_main:
-            self.action_pane("log")
-        else:
-            self.popouts.look_closer()
-            self.workbench.pull_now()
+        """Show the log of the picked agent."""
+        self.action_pane("log" if self._list.picked_main else "subagent")
+        self.workbench.pull_now()

@@ -6,7 +6,7 @@ Owns which line is open and which function receives its text.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from textual.events import DescendantBlur
 from textual.widgets import Input
@@ -17,19 +17,10 @@ from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.tui.widgets.text_line import HintLine, OneLine
+from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.tui.widgets.tiles import Tiles
-from akg_tui.view.code_rows import OneFile
-from akg_tui.view.controls.completion import (
-    HintRefused,
-    Kernel,
-    hint_command,
-    offers,
-    resolved,
-    told_of,
-)
+from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.language import tr
-from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class Search:
@@ -89,7 +80,7 @@ class InputScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hint = HintLine("hint", "", self._references, self._referred)
+        self.hint = OneLine("hint", "")
         self.prompt = OneLine("prompt", "")
         self.reply = OneLine("reply", "")
         self._replies_to = ""
@@ -111,7 +102,7 @@ class InputScreen(RunScreen):
             return tr(
                 "settings of its knobs for the sweep, as TILE=32, MODE=fast: enter has them tried"
             )
-        return tr("a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it")
+        return tr("a hint to the agent: enter sends it, esc leaves")
 
     @property
     def agent(self) -> str:
@@ -130,10 +121,13 @@ class InputScreen(RunScreen):
         self._replies_to = ident
         self.reply.open()
 
-    def action_hint(self) -> None:
+    def action_hint(self, text: str = "") -> None:
         if self.workbench.snapshot().state.finished:
             told = tr("the run is over: no agent is there to read a hint")
             self.workbench.say_no_line(told)
+            return
+        if text:
+            self._send_hint(text)
             return
         self.hint.placeholder = self._asked_for()
         self.hint.open()
@@ -157,51 +151,12 @@ class InputScreen(RunScreen):
             self.on_one_line_left()
 
     def hinted(self, text: str) -> tuple[cmd.PersonCommand, str]:
-        """Return the command that a hint becomes, its `@` references resolved, and its words.
-
-        Raises `HintRefused`.
-        """
+        """Return the command that a hint becomes, and its words. Raises `HintRefused`."""
         snapshot = self.workbench.snapshot()
         best = None
         with contextlib.suppress(Exception):  # the pane that shows the kernel tells why
             best = snapshot.kernel(snapshot.state.standing_blob)
-        return hint_command(self.with_references(text), snapshot.state, best)
-
-    def with_references(self, text: str) -> str:
-        """Return `text` with its `@` references resolved. Raises `NoSuchReference`."""
-        snapshot = self.workbench.snapshot()
-        files = range(len(snapshot.state.task.files.names))
-        kernels = [self._kernel(snapshot)]
-        kernels += [self._kernel(snapshot, at) for at in files if at != self.shared.file]
-        kernels += [self._kernel(snapshot, at, best=True) for at in files]
-        return resolved(text, snapshot.state, kernels, snapshot.tag_key)
-
-    def _kernel(
-        self, snapshot: RunSnapshot, file: int | None = None, *, best: bool = False
-    ) -> Kernel:
-        """Return a file of the kernel, the one that is shown if none is named."""
-        state, at = snapshot.state, self.shared.file if file is None else file
-        one = OneFile(state.task.files.names, at, snapshot.kernel)
-        blob = one.key(state.standing_blob if best else state.work_blob)
-        name = f"the best {one.name}" if best else one.name
-        return Kernel(name, self._lines(snapshot, blob, one.text))
-
-    def _lines(
-        self, snapshot: RunSnapshot, blob: str, kernel: Callable[[str], str]
-    ) -> Sequence[str]:
-        """Return the lines of a kernel; none if it cannot be read."""
-        try:
-            return self.shared.texts.of(blob, kernel)[0]
-        except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
-            return ()
-
-    def _references(self, text: str) -> list[str]:
-        snapshot = self.workbench.snapshot()
-        return offers(text, snapshot.state, self._kernel(snapshot), snapshot.tag_key)
-
-    def _referred(self, text: str) -> str:
-        snapshot = self.workbench.snapshot()
-        return told_of(text, snapshot.state, self._kernel(snapshot), snapshot.tag_key)
+        return hint_command(text, snapshot.state, best)
 
     def _send_reply(self, text: str) -> None:
         open_question = self.workbench.snapshot().state.question

@@ -299,10 +299,6 @@ class Review(RunScreen):
         self.diff.split = not self.diff.is_split
         self.diff.lay_out()
 
-    def action_words(self) -> None:
-        self.diff.words = not self.diff.words
-        self.diff.lay_out()
-
     def action_context(self, by: int) -> None:
         if self.diff.left_out:
             self.say(tr("first take all hunks in again: another context may join or part them"))

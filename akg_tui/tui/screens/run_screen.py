@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from textual.geometry import Offset
-
 from akg_tui.tui.keyboard import rekey
-from akg_tui.tui.textual_internals import BandedScreen, bindings_of
+from akg_tui.tui.textual_internals import PatientScreen, bindings_of
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.text_line import MOST
 from akg_tui.view.controls import keymap
-from akg_tui.view.controls.command_registry import Where, menu, way_to
+from akg_tui.view.controls.command_registry import Where, way_to
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, line
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from akg_tui.tui.widgets.approval_card import Ident
     from akg_tui.view.controls.command_registry import Command
 
-RIGHT_BUTTON = 3
-MENU_PLACE = Offset(2, 1)  # from the corner of what it is for
 _MOVES = {"down": "down", "up": "up", "page_down": "pagedown", "page_up": "pageup"}
 
 
@@ -103,7 +99,7 @@ def waiting_line(snapshot: RunSnapshot | None, command: str) -> Line:
     return line((tr("the run waits for you: "), "note"), (way_to(command), "key"), told)
 
 
-class RunScreen(BandedScreen[None]):
+class RunScreen(PatientScreen[None]):
     """A screen that shows a run. The clock calls `pull`.
 
     The keys are those of the commands of the place `where`.
@@ -171,23 +167,6 @@ class RunScreen(BandedScreen[None]):
             await self.workbench.carry_out(next(named, found[0]))
         else:
             await self.app.run_action("app.keys")
-
-    def action_menu(self) -> None:
-        """Offer the commands of the focused pane, at its corner."""
-        node = self.focused
-        self.open_menu((node.region.offset if node is not None else Offset()) + MENU_PLACE)
-
-    def open_menu(self, at: Offset, pane: str = "") -> None:
-        """Offer the commands of the screen, or of a pane, at a place of the screen."""
-        from akg_tui.tui.screens.pane_menu import PaneMenu
-
-        async def carry_out(chosen: Command | None) -> None:
-            if chosen is not None:
-                await self.workbench.carry_out(chosen)
-
-        offered = menu(self.where, pane)
-        if offered:
-            self.app.push_screen(PaneMenu(tr("what can be done here"), offered, at), carry_out)
 
     def action_close(self) -> None:
         self.dismiss()

@@ -1,6 +1,6 @@
 """The list of runs below a folder, the first screen if no run is named.
 
-Shows the runs that a `RunScanner` has found and read; opens, resumes, forks, compares, reports and
+Shows the runs that a `RunScanner` has found and read; opens, resumes, forks, reports and
 discards runs by the same functions as the commands of the command line.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -20,7 +19,6 @@ from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.attach import NotAttached, ask_to_detach
-from akg_tui.engine.follower import Followed
 from akg_tui.engine.run_scanner import RunScanner
 from akg_tui.engine.run_service import Limits, RunRequest
 from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
@@ -31,13 +29,11 @@ from akg_tui.tui.export import report
 from akg_tui.tui.fork_actions import fork, let_go_on, raise_limits
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart
-from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.tui.screens.run_screen import RIGHT_BUTTON, RunScreen
+from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.textual_internals import OPENING
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Painted, Rows
 from akg_tui.tui.widgets.text_line import OneLine
-from akg_tui.view.comparison import Side, side_of
 from akg_tui.view.controls import keymap
 from akg_tui.view.controls.command_registry import Where, at, footer, way_to
 from akg_tui.view.controls.key_hits import key_at
@@ -128,7 +124,6 @@ class Runs(RunScreen):
         self.catalogue = RunScanner(folder, _plot)
         self.shown: list[ListedRun] = []
         self.cursor = 0
-        self.marked: list[Path] = []
         self._at: Path | None = None
         self._drawn: tuple[object, ...] = ()
         self._ordered = -1, 0.0
@@ -140,12 +135,11 @@ class Runs(RunScreen):
         self.detail = Rows("about")
         self.filter = OneLine("filter", "")
         self.ask = OneLine("ask-round", "")
-        self.look = OneLine("look", "")
         self.reword()
 
     def compose(self) -> ComposeResult:
         yield from (self.top, self.view, self.chart, self.detail)
-        yield from (self.filter, self.ask, self.look, self.footer)
+        yield from (self.filter, self.ask, self.footer)
 
     def on_mount(self) -> None:
         self.catalogue.start()
@@ -156,7 +150,6 @@ class Runs(RunScreen):
 
     def reword(self) -> None:
         self.filter.placeholder = tr("words that a run must have: enter keeps them")
-        self.look.placeholder = tr("the folder of a run; enter opens it, esc leaves")
         self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
         self._drawn = ()
         self._ordered = -1, 0.0  # the order may have changed too
@@ -184,13 +177,12 @@ class Runs(RunScreen):
         self._order()
         room = self.view.room
         drawn = (
-            self._ordered[0], self.cursor, tuple(self.marked), room, self.sort,
+            self._ordered[0], self.cursor, room, self.sort,
             self.filter.value, int(now) // 30, self.catalogue.searched,
         )  # fmt: skip
         if drawn != self._drawn:
             self._drawn = drawn
-            marked = frozenset(map(str, self.marked))
-            rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor, marked=marked)
+            rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor)
             first = self.catalogue.searched and not self.catalogue.many
             self.view.mark(range(0) if first else range(self.cursor, self.cursor + 1))
             self.view.put(self._first_rows(room) if first else rows)
@@ -243,7 +235,6 @@ class Runs(RunScreen):
         offered = (
             ("runs.demo", tr("try the demo: a bundled sample, without key or GPU")),
             ("runs.new", tr("tune a kernel of mine, a task or a sample")),
-            ("runs.look", tr("open a run by its folder")),
         )
         rows = [line("  ", (way_to(name), "key"), f"  {told}") for name, told in offered]
         return [BLANK, *(fit(row, room) for row in rows)]
@@ -281,15 +272,12 @@ class Runs(RunScreen):
         self.detail.show(tuple(fit(each, max(1, room - _FRAME)) for each in empty))
 
     async def on_click(self, event: Click) -> None:
-        """A right click offers what can be done with a run, a double click opens it."""
+        """A double click opens a run; a click calls what the first screen offers."""
         region = self.view.content_region
         if not region.contains_point(event.screen_offset):
             return
         if self.here is None:
             await self._call_first(event.screen_offset - region.offset)
-            return
-        if event.button == RIGHT_BUTTON:
-            self.open_menu(event.screen_offset)
         elif event.chain == 2:
             self.action_open()
 
@@ -398,44 +386,6 @@ class Runs(RunScreen):
         else:
             self.workbench.open_run(lambda: run_start.resumed(path))
 
-    def action_mark(self) -> None:
-        run = self._chosen()
-        if run is None:
-            return
-        if run.path in self.marked:
-            self.marked.remove(run.path)
-        else:
-            self.marked = [*self.marked, run.path][-2:]
-        self.move(1)
-
-    def action_compare(self) -> None:
-        if len(self.marked) != 2:
-            self.say(tr("mark two runs with {key}, then compare their best kernels",
-                        key=way_to("runs.mark")))  # fmt: skip
-            return
-        self.run_worker(self._compare(*self.marked), name="compare", group=OPENING)
-
-    async def _compare(self, one: Path, other: Path) -> None:
-        def side(path: Path) -> Side | None:
-            run = Followed(path)
-            state = run.state
-            if state.best is None:
-                return None
-            found = side_of(state, state.attempts[state.best.attempt], run.kernel)
-            name = line((f"{one_line(path.name)}: ", "strong"), *found.title)
-            return replace(found, key=f"{path}:{found.key}", title=name)
-
-        try:
-            sides = [await asyncio.to_thread(side, path) for path in (one, other)]
-        except StoreError as error:
-            self.say(str(error))
-            return
-        left, right = sides
-        if left is None or right is None:
-            self.say(tr("one of them has no baseline yet, so there is nothing to compare"))
-            return
-        self.app.push_screen(Rounds(None, sides=(left, right), tag_key=b"two runs"))
-
     def action_fork(self) -> None:
         run = self._chosen()
         if run is None or run.summary is None:
@@ -508,14 +458,6 @@ class Runs(RunScreen):
         limits = Limits(max_rounds=DEMO_ROUNDS)
         self._begun(RunRequest(self.folder, sample=DEMO_SAMPLE, limits=limits))
 
-    def action_look(self) -> None:
-        self.look.open()
-
-    def _look(self, text: str) -> None:
-        path = self.folder / Path(text).expanduser()
-        self.say(tr("opening {run} …", run=one_line(text)))
-        self.workbench.open_run(lambda: run_start.watched(path, steer=True), past=False)
-
     def action_new(self) -> None:
         self.app.push_screen(ChooseStart(self.folder), self._begun)
 
@@ -527,7 +469,8 @@ class Runs(RunScreen):
     def action_sort(self) -> None:
         order = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
         self.workbench.appearance.runs_sort = order
-        self.say(self.workbench.appearance.with_save_hint("sort", f"{tr('by')} {tr(self.sort)}"))
+        told = f"{tr('by')} {tr(self.sort)}"
+        self.say(self.workbench.appearance.with_way_to_keep("sort", order, told))
         self._sort()
         self.view.show_row(self.cursor)
         self.pull_runs(self.workbench.wall_clock())
@@ -545,15 +488,11 @@ class Runs(RunScreen):
         self.on_one_line_left()
         if event.input is self.ask and self._forking is not None:
             self._fork(self._forking, value)
-        elif event.input is self.look and value:
-            self._look(value)
 
     def on_one_line_left(self) -> None:
         self.filter.close()
         self.ask.close()
-        self.look.close()
         self.view.focus()
 
     def action_clear(self) -> None:
         self.filter.value = ""
-        self.marked = []

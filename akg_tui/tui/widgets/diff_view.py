@@ -12,7 +12,6 @@ from textual.content import Content
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.tui.widgets.painted import tag_key
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import Colours, DiffRows, SplitRows
 from akg_tui.view.diff import Hunk, compare, compare_kernels, find_hunks, folded, size
@@ -39,14 +38,12 @@ class DiffView(LineView):
     def __init__(self, snapshot: RunSnapshot, colours: Colours, old: str, new: str) -> None:
         super().__init__("diff")
         self._colours = colours
-        self._key = snapshot.tag_key
         self._blobs = (old, new)
         self._kernels = [snapshot.kernel(old), snapshot.kernel(new)]
         self.compared = compare_kernels(*self._kernels)
         self.changed = size(self.compared)
         self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
         self.split: bool | None = None
-        self.words = True
         self.hunk = 1
         self.left_out: frozenset[int] = frozenset()
         self.shown = folded(self.compared, self.context)
@@ -72,9 +69,7 @@ class DiffView(LineView):
         """Build the rows again: for another width, context, layout or colour."""
         split = self.is_split
         old, new = (self._colours.of(blob) for blob in self._blobs)
-        key = tag_key(self, self._key)
-        rows = DiffRows(self.shown, self.hunks, key, old=old, new=new, both=not split)
-        rows.words = self.words
+        rows = DiffRows(self.shown, self.hunks, old=old, new=new, both=not split)
         rows.left_out = self.left_out
         if split:
             beside = SplitRows(rows, self.hunks, self.room)

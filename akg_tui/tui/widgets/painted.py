@@ -113,13 +113,6 @@ def inks_of(widget: Widget) -> Inks:
     return app.inks
 
 
-def tag_key(widget: Widget, key: bytes) -> bytes | None:
-    """Return `key` if the person wants to see hashline tags beside the lines of kernels."""
-    app = widget.app
-    assert isinstance(app, Inked)
-    return key if app.shows_tags else None
-
-
 class Painted(FaultShowing, Generic[View]):
     """Paints the lines that `paint` returns for the view, a row at a time.
 

@@ -1,12 +1,10 @@
-"""An input line, docked at the bottom: enter sends, escape closes, tab completes `@`."""
+"""An input line, docked at the bottom: enter sends, escape closes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
@@ -93,41 +91,3 @@ class OneLine(Input):
 
     def action_step(self, step: int) -> None:
         self.post_message(self.Stepped(step))
-
-
-class HintLine(OneLine):
-    """`offers` returns completed texts for a text; `told` describes the references in it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "complete(1)", show=False),
-        Binding("shift+tab", "complete(-1)", show=False),
-    ]
-
-    def __init__(
-        self,
-        name: str,
-        placeholder: str,
-        offers: Callable[[str], list[str]],
-        told: Callable[[str], str],
-    ) -> None:
-        super().__init__(name, placeholder)
-        self._offers = offers
-        self._told = told
-        self._round: list[str] = []
-        self._at = 0
-
-    def action_complete(self, step: int) -> None:
-        """Show the next completion of the typed text, in a cycle that includes it."""
-        if self.value in self._round:
-            self._at = (self._at + step) % len(self._round)
-        else:
-            found = self._offers(self.value[: self.cursor_position])
-            if not found:
-                return
-            self._round, self._at = [*found, self.value], 0
-        self.value = self._round[self._at]
-        self.cursor_position = len(self.value)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        # A string title would be parsed as markup.
-        self.border_subtitle = Content(self._told(event.value)) if "@" in event.value else ""

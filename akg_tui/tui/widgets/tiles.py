@@ -14,11 +14,9 @@ from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.controls.deck_layout import tab_at, tabs
 from akg_tui.view.spans import Line, fit
 
-_Tabs = tuple[str, tuple[tuple[str, str], ...]]
 
-
-class TabRow(Painted[_Tabs]):
-    """Shows the active pane, and the popouts with their labels."""
+class TabRow(Painted[str]):
+    """Shows the panes by their names; the view is the active one."""
 
     class Chosen(Message):
         """A tab was clicked; `pane` is the name of its pane."""
@@ -28,18 +26,13 @@ class TabRow(Painted[_Tabs]):
             self.pane = pane
 
     def __init__(self) -> None:
-        super().__init__("tabs", ("", ()))
+        super().__init__("tabs", "")
 
-    def tell(self, active: str, popouts: Mapping[str, str]) -> None:
-        self.show((active, tuple(popouts.items())))
-
-    def paint(self, view: _Tabs, width: int, height: int) -> Sequence[Line]:
-        active, popouts = view
-        return [fit(tabs(active, width - 2, dict(popouts)), width)]
+    def paint(self, view: str, width: int, height: int) -> Sequence[Line]:
+        return [fit(tabs(view, width - 2), width)]
 
     def on_click(self, event: Click) -> None:
-        active, popouts = self.view
-        pane = tab_at(event.x, active, self.size.width - 2, dict(popouts))
+        pane = tab_at(event.x, self.view, self.size.width - 2)
         if pane:
             self.post_message(self.Chosen(pane))
 

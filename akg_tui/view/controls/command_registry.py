@@ -69,7 +69,6 @@ class Command:
 SUBAGENTS = "Subagents"
 ASKED = "Asked"
 COPIES = ("view", "pane", "kernel", "best")
-EXPORTS = ("svg", "text")
 
 _run = partial(Command, group="Run")
 _plan = partial(Command, group="Plan")
@@ -90,16 +89,10 @@ COMMANDS: tuple[Command, ...] = (
     _run("run.step", ("n",), "step", "Take one transition, in mode step or while paused", "step",
          footed=True),
     _run("run.mode", ("m",), "mode", "Next mode of supervision: auto, review, step", "mode",
-         footed=True),
-    _run("run.gates", ("M",), "gates", "Set the gates one by one: plan, edit, keep, ask, script",
+         footed=True, argument=Argument("mode", ("auto", "review", "step"))),
+    _run("run.gates", ("M",), "gates",
+         "Set the gates one by one: plan, edit, keep, ask, script; end rules that answer for you",
          "gates", footed=True),
-    _run("run.rules", (), "rules", "The rules that answer in your place; x ends one", "gates"),
-    _run("run.revoke", (), "revoke", "End a rule by its number: what it approves is asked again",
-         "app.revoke", where="everywhere", argument=Argument("rule", free=True)),
-    _run("run.mode_to", (), "mode to", "A mode of supervision by its name", "app.mode_named",
-         where="everywhere", argument=Argument("mode", ("auto", "review", "step"))),
-    _run("run.tell", (), "tell", "A hint to the agent, on this line", "app.tell",
-         where="everywhere", argument=Argument("text", free=True)),
     _run("run.stop", (), "stop", "End the run; its best kernel is measured afresh and reported",
          "app.stop_run", where="everywhere"),
     _run("run.detach", (), "detach",
@@ -132,7 +125,7 @@ COMMANDS: tuple[Command, ...] = (
           "app.adopt"),
     _run("run.report", ("R",), "report", "Write the run's report", "app.report"),
     _run("run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "hint",
-         footed=True),
+         footed=True, argument=Argument("text", free=True)),
     _ask("ask.keep", ("alt+y", "ctrl+g y"), "yes",
          "Answer the card with yes: keep, approve, this choice", "answer('keep')"),
     _ask("ask.reject", ("alt+n", "ctrl+g n"), "no", "Answer the card with no: reject",
@@ -163,8 +156,6 @@ COMMANDS: tuple[Command, ...] = (
     _review("review.previous", ("p",), "previous", "The change before", "hunk(-1)", footed=True),
     _review("review.split", ("s",), "split", "Old and new side by side, or in one column", "split",
             footed=True),
-    _review("review.words", ("w",), "words", "Mark the words that changed, or not", "words",
-            footed=True),
     _review("review.less", ("left_curly_bracket",), "less", "Fewer lines around each change",
             "context(-3)"),
     _review("review.more", ("right_curly_bracket",), "more", "More lines around each change",
@@ -187,7 +178,7 @@ COMMANDS: tuple[Command, ...] = (
     _pane("log.follow", ("f",), "follow", "Keep the newest row of the log in sight", "follow",
           footed=True),
     _pane("chart.cycle", ("c",), "chart unit",
-          "The chart's unit: ratio, time, tokens, roofline; or another table of attempts",
+          "The chart by attempts, by tokens or of one case; or another table of attempts",
           "cycle", footed=True),
     _past("past.enter", ("T",), "past", "Time travel: look at any moment of the run", "app.travel",
           where="deck", footed=True),
@@ -221,8 +212,6 @@ COMMANDS: tuple[Command, ...] = (
     _rounds("rounds.previous", ("p",), "previous", "The change before", "hunk(-1)", footed=True),
     _rounds("rounds.fold", ("z",), "whole", "The whole kernel, or the changes only", "fold",
             footed=True),
-    _rounds("rounds.code", ("C",), "instructions",
-            "The machine code of the two, or their text again", "code", footed=True),
     _rounds("rounds.close", ("escape", "q"), "close", "Back", "close", footed=True),
     _runs("runs.open", ("enter",), "open", "Look at the run; steer it where it is at work", "open",
           footed=True),
@@ -233,29 +222,21 @@ COMMANDS: tuple[Command, ...] = (
           "Go on with the run in an engine that needs no terminal; one at work leaves its own",
           "detach", footed=True),
     _runs("runs.demo", ("t",), "demo", "Tune a bundled sample; needs no key and no GPU", "demo"),
-    _runs("runs.look", ("o",), "open folder", "Open a run by its folder", "look"),
     _runs("runs.filter", ("slash",), "find", "Show the runs that have some words", "filter",
           footed=True),
     _runs("runs.sort", ("s",), "sort", "By the newest, the best, the name or the state", "sort",
-          footed=True),
-    _runs("runs.mark", ("space",), "mark", "Mark a run, to compare two", "mark", footed=True),
-    _runs("runs.compare", ("c",), "compare", "The best kernels of the two marked runs", "compare",
           footed=True),
     _runs("runs.fork", ("F",), "fork", "A new run from one of its rounds", "fork", footed=True),
     _runs("runs.report", ("R",), "report", "Write the run's report", "report", footed=True),
     _runs("runs.discard", ("D",), "discard", "Move the run to the trash, after a question",
           "discard", footed=True),
-    _runs("runs.clear", ("escape",), "all", "Show all runs again, none marked", "clear"),
+    _runs("runs.clear", ("escape",), "all", "Show all runs again", "clear"),
     _copy("copy.view", ("y",), "copy", "Copy to the clipboard what the focused pane shows now",
-          "app.copy('view')", argument=Argument("what", COPIES, free=True)),
-    _copy("copy.pane", ("Y",), "copy pane", "Copy all rows of the focused pane, without tags",
+          "app.copy('view')", argument=Argument("what", COPIES)),
+    _copy("copy.pane", ("Y",), "copy pane", "Copy all rows of the focused pane",
           "app.copy('pane')"),
-    _copy("copy.kernel", (), "copy kernel", "Copy the kernel under work, without tags",
-          "app.copy('kernel')"),
-    _copy("export.screen", (), "export screen", "Write the screen to the run folder",
-          "app.export('screen')", argument=Argument("format", EXPORTS)),
-    _copy("export.pane", ("X",), "export pane", "Write the focused pane to the run folder",
-          "app.export('pane')", argument=Argument("format", EXPORTS)),
+    _copy("export.screen", ("X",), "export screen",
+          "Write a picture of the screen, as SVG, to the run folder", "app.export"),
     _look("look.theme", (), "theme", "Change the colours", "app.setting('theme')",
           argument=Argument("name", (THEMES,))),
     _look("look.keymap", (), "keymap", "Change the keys", "app.setting('keymap')",
@@ -266,12 +247,6 @@ COMMANDS: tuple[Command, ...] = (
           "app.setting('glyphs')", argument=Argument("name", ("unicode", "ascii"))),
     _look("look.motion", (), "motion", "Redraw up to 30 times a second, or at most 4 times",
           "app.setting('motion')", argument=Argument("name", ("full", "reduced"))),
-    _look("look.tags", ("number_sign",), "tags",
-          "The agent's hashline tags beside the lines of kernels, or not", "app.tags"),
-    _look("look.save", (), "save looks",
-          "Keep theme, keys, language, signs, motion, layout, borders, tags and "
-          "order of the runs for the next start, in your config.toml",
-          "app.save_settings"),
     _app("app.help", ("question_mark", "f1"), "help", "All keys", "app.keys", footed=True),
     _app("app.palette", ("ctrl+p",), "palette", "Find a command by its name", "app.command_palette",
          footed=True),
@@ -293,18 +268,6 @@ COMMANDS: tuple[Command, ...] = (
     _pane("pane.below", ("shift+down",), "below", "The pane below", "beside('down')"),
     _pane("pane.layout", ("w",), "layout", "Next layout: deck, kernel, agent, numbers", "preset",
           footed=True),
-    _pane("pane.wider", ("right_parenthesis",), "wider", "A wider pane; the mouse drags borders",
-          "border('wider')"),
-    _pane("pane.narrower", ("left_parenthesis",), "narrower", "A narrower pane",
-          "border('narrower')"),
-    _pane("pane.higher", ("right_curly_bracket",), "higher", "A higher pane", "border('higher')"),
-    _pane("pane.lower", ("left_curly_bracket",), "lower", "A lower pane", "border('lower')"),
-    _pane("pane.even", (), "borders reset", "The borders as the layout has them",
-          "border('reset')"),
-    _pane("pane.hide", ("minus",), "hide", "Hide the focused pane", "hide"),
-    _pane("pane.show", ("equals_sign",), "show all", "Bring all panes back", "show_all"),
-    _pane("pane.menu", ("full_stop",), "menu", "What the focused pane or list can do", "menu",
-          where="everywhere"),
     _pane("pane.open", ("enter",), "unfold", "Unfold what is picked, or fold it again", "open"),
     _pane("pane.find", ("slash",), "find", "Find words in the pane; :120 goes to a line", "find",
           footed=True),
@@ -313,18 +276,9 @@ COMMANDS: tuple[Command, ...] = (
           "The next change in the kernel, the next reply in the log", "turn(1)"),
     _pane("pane.back", ("left_square_bracket",), "change before",
           "The change before in the kernel, the reply before in the log", "turn(-1)"),
-    _pane("source.blame", ("b",), "blame", "Which item wrote each line, and what it gained",
-          "blame", footed=True),
     _pane("source.file", ("N",), "next file", "The next file of a kernel that has several", "file"),
     _pane("source.code", ("C",), "instructions",
           "From a line of the kernel to its instructions, and back", "code"),
-    _subagent("subagent.peek", ("o",), "peek",
-              "A subagent in a drawer over the right side, or the drawer away",
-              "subagent('drawer')", where="deck", footed=True),
-    _subagent("subagent.tile", ("t",), "tile", "A subagent in a tile of its own, or the tile away",
-              "subagent('tile')", where="deck", footed=True),
-    _subagent("subagent.full", ("O",), "full", "A subagent on the whole deck, or as it was before",
-              "subagent('full')", where="deck", footed=True),
     _subagent("subagent.message", ("m",), "message",
               "Write to this subagent alone; it reads it next", "subagent('message')", footed=True),
     _subagent("subagent.stop", ("x",), "stop subagent", "Stop this subagent, after a question",
@@ -334,8 +288,8 @@ COMMANDS: tuple[Command, ...] = (
               footed=True),
     _subagent("subagent.previous", ("less_than_sign",), "subagent before",
               "The subagent that began before this one, in its place", "subagent('previous')"),
-    _subagent("subagent.close", ("escape",), "close", "Close this popout; the subagent works on",
-              "subagent('close')", footed=True),
+    _subagent("subagent.close", ("escape",), "close",
+              "Back from the log of a subagent to the agents", "subagent('close')", footed=True),
     _plan("plan.add", ("a",), "add", "A new plan item", "plan('add')"),
     _plan("plan.edit", ("e",), "edit", "Other words for the picked item", "plan('edit')"),
     _plan("plan.drop", ("x",), "drop", "Drop the picked item", "plan('drop')"),
@@ -439,8 +393,7 @@ _OF_PANE = {
     "log": ("log.follow", "pane.open", "pane.forward", "pane.find"),
     "chart": ("chart.cycle",),
     "attempts": ("pane.open", "chart.cycle"),
-    "source": ("pane.forward", "source.blame", "source.code"),
-    "best": ("source.blame",),
+    "source": ("pane.forward", "source.code"),
     "asm": ("source.code", "pane.forward", "pane.find"),
 }
 """The commands that the footer shows before those of all panes while a pane has the focus."""
@@ -449,28 +402,11 @@ _BY_USE = (
     "run.pause", "run.step", "run.hint", "run.mode", "pane.next", "pane.zoom", "app.quit",
     "past.enter", "run.policy", "run.undo", "past.compare", "pane.find", "pane.layout",
     "run.gates", "app.line", "app.palette", "log.follow", "chart.cycle", "review.open",
-    "source.blame", "app.help",
+    "app.help",
 )  # fmt: skip
 """The other commands in the footer of the deck, the most used first: the last fall away first. Of
 help, which is last, the footer names the key where anything has fallen away.
 """
-
-_OF_ALL_PANES = ("pane.find", "pane.zoom", "pane.hide", "copy.view", "copy.pane", "export.pane")
-_MENUS = {
-    "source": ("pane.forward", "pane.back", "source.blame", "source.line", "source.file",
-               "review.open"),
-    "best": ("source.blame", "source.line", "source.file"),
-    "agents": ("subagent.peek", "subagent.tile", "subagent.full", "subagent.message",
-               "subagent.stop"),
-}  # fmt: skip
-
-
-def menu(where: Where, pane: str = "") -> tuple[Command, ...]:
-    """Return the commands that a menu offers in a place, or for the pane of the deck."""
-    if where != "deck":
-        return tuple(c for c in COMMANDS if c.where == where and c.footed)
-    own = (*_OF_PANE.get(pane, ()), *_MENUS.get(pane, ()), *_OF_ALL_PANES)
-    return tuple(_BY_ID[each] for each in dict.fromkeys(own))
 
 
 def footer(

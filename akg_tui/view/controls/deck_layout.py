@@ -1,4 +1,4 @@
-"""The layout of the deck for the size of a terminal: panes, tabs, and popped-out subagents.
+"""The layout of the deck for the size of a terminal: panes and tabs.
 
 Pure: computes places from sizes. Owns the columns of the presets; `panes.py` declares the panes
 in each column.
@@ -7,8 +7,6 @@ in each column.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from akg_tui.view.controls import panes
@@ -80,11 +78,6 @@ PRESETS: dict[str, dict[Shape, tuple[Column, ...]]] = {
     for preset, shapes in _WIDTHS.items()
 }
 
-Borders = Mapping[str, tuple[Column, ...]]
-"""The columns of layouts whose borders a person moved, by ``LAYOUT.SHAPE``. All sizes are above 0:
-the room is shared in proportion to them.
-"""
-
 _KIN = {pane.id: pane.kin for pane in panes.PANES}
 
 
@@ -96,7 +89,6 @@ def place(
     *,
     hidden: Collection[str] = (),
     zoomed: bool = False,
-    borders: Borders | None = None,
 ) -> dict[str, Place]:
     """Return the place of each pane in a body of `size` columns and rows.
 
@@ -106,8 +98,7 @@ def place(
     width, height = size
     if zoomed or shape in (Shape.TINY, Shape.TABS):
         return {active: Place(0, 0, width, height)}
-    usual = (borders or {}).get(f"{preset}.{shape.value}") or _grown(PRESETS[preset][shape], width)
-    columns = _without(_with(usual, active), hidden, active)
+    columns = _without(_with(_grown(PRESETS[preset][shape], width), active), hidden, active)
     places: dict[str, Place] = {}
     x = 0
     for column, wide in zip(columns, _share([c.columns for c in columns], width), strict=True):
@@ -188,19 +179,19 @@ def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
     return min(found)[1] if found else None
 
 
-def tabs(active: str, room: int, popouts: Mapping[str, str]) -> Line:
-    """Return the tabs on one row, the active one lit; `popouts` holds their labels by pane."""
+def tabs(active: str, room: int) -> Line:
+    """Return the tabs on one row, the active one lit."""
     spans: list[Span] = [(" ", "text")]
-    for name, label in _labels(active, room, popouts).items():
+    for name, label in _labels(active, room).items():
         role = "phase.live" if name == active else "muted"
         spans += [(f" {label} ", role), (" ", "text")]
     return fit(tuple(spans[:-1]), room)
 
 
-def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> str | None:
+def tab_at(column: int, active: str, room: int) -> str | None:
     """Return the pane whose tab is at a column of the row; None outside all tabs."""
     at = 1
-    for name, label in _labels(active, room, popouts).items():
+    for name, label in _labels(active, room).items():
         end = at + cells(label) + 2
         if at <= column < min(end, room):
             return name
@@ -208,12 +199,11 @@ def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> s
     return None
 
 
-def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str]:
+def _labels(active: str, room: int) -> dict[str, str]:
     """Return the label of each pane: its name, or only its key for the last ones where there is no
     room for all names.
     """
     labels = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in PANES}
-    labels |= popouts
     for name in reversed(PANES):
         if sum(cells(label) + 3 for label in labels.values()) <= room:
             break
@@ -229,67 +219,3 @@ def too_small(columns: int, rows: int) -> Line:
     text = tr("{size} is small: one pane, {keys} change it; the deck needs {least}",
               size=f"{columns}×{rows}", keys=keys, least=least)  # fmt: skip
     return fit(line((text, "note")), columns)
-
-
-MOST_TILES = 4
-DRAWER_LEAST = 60
-
-# The panes whose place tiles take, in order; the log is first, as tiles repeat its text.
-_GIVES_WAY = tuple(pane.id for pane in sorted(panes.PANES, key=lambda pane: pane.yields))
-
-
-class How(StrEnum):
-    DRAWER = "drawer"
-    TILE = "tile"
-    FULL = "full"
-
-
-@dataclass
-class Popout:
-    """A popped-out subagent. `back` is its form before `FULL`; None where it was opened full."""
-
-    pane: str
-    agent: str
-    how: How
-    back: How | None = None
-
-
-def laid(
-    places: Mapping[str, Place],
-    size: tuple[int, int],
-    shape: Shape,
-    popouts: Sequence[Popout],
-    active: str,
-) -> dict[str, Place]:
-    """Return the places of the panes (`deck_layout.place`) and of the popouts.
-
-    The drawer comes last and covers others; tiles and panes cover the body together. A full
-    popout, or any popout in a terminal with room for one pane, is shown only while active.
-    """
-    width, height = size
-    here = next((each for each in popouts if each.pane == active), None)
-    if here is not None and (here.how is How.FULL or shape in (Shape.TINY, Shape.TABS)):
-        return {here.pane: Place(0, 0, width, height)}
-    if shape in (Shape.TINY, Shape.TABS):
-        return dict(places)
-    tiles = [each.pane for each in popouts if each.how is How.TILE]
-    found = _tiled(places, tiles, active) if tiles else dict(places)
-    for each in popouts:
-        if each.how is How.DRAWER:
-            wide = min(width, max(DRAWER_LEAST, width * 45 // 100))
-            found[each.pane] = Place(width - wide, 0, wide, height)
-    return found
-
-
-def _tiled(places: Mapping[str, Place], tiles: Sequence[str], active: str) -> dict[str, Place]:
-    """Stack the tiles in the place of a pane; an active pane shares its place with them."""
-    if len(places) == 1:  # zoomed: no pane yields its place
-        return dict(places)
-    gone = next(pane for pane in _GIVES_WAY if pane in places)
-    x, y, width, height = places[gone]
-    stack = [gone, *tiles] if gone == active else list(tiles)
-    found = {pane: there for pane, there in places.items() if pane != gone}
-    for number, pane in enumerate(stack):
-        top, bottom = (y + height * n // len(stack) for n in (number, number + 1))
-        found[pane] = Place(x, top, width, bottom - top)
-    return found

@@ -13,7 +13,7 @@ from akg_tui.view.controls.command_registry import (
     groups,
 )
 
-_PLACES = {"deck": "", "agents": "agents and popouts", "review": "review", "everywhere": ""}
+_PLACES = {"deck": "", "agents": "the panes of agents", "review": "review", "everywhere": ""}
 
 _HEAD = """\
 # Keys and commands
@@ -58,11 +58,6 @@ def toml() -> str:
     """Return the keymap in use as a complete file."""
     keys = {command.id: command.keys_now for command in COMMANDS}
     return km.as_toml(km.current().name, km.current().about or "all keys as they are now", keys)
-
-
-def default_toml() -> str:
-    """Return the keys of the registry, not those in use, as a keymap file."""
-    return km.as_toml(km.DEFAULT, "the keys that the documentation speaks of", defaults())
 
 
 def markdown() -> str:

@@ -1,15 +1,15 @@
-"""Notices: terminal bell, terminal title, desktop notification, and the user's hook command.
+"""Notices: terminal bell, terminal title, desktop notification.
 
 Told are requests that wait for the user, a KEEP, a failure and the end of a run, while the
 terminal reports that it is not focused; a terminal that reports nothing counts as focused. Text
-sent to the terminal is sanitized and of bounded length. Runs no command itself.
+sent to the terminal is sanitized and of bounded length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.view.controls.preferences import Notify
@@ -51,26 +51,6 @@ class Notice:
     kind: str
     head: str
     text: str
-
-    def as_json(self, state: RunState) -> dict[str, Any]:
-        """Return what the hook command reads on its standard input."""
-        from akg_tui.core.summary import best_of
-
-        best = best_of(state)
-        return {
-            "type": "notice",
-            "kind": self.kind,
-            "text": one_line(self.text, 400),
-            "title": one_line(self.head, _WIDTH),
-            "run_id": state.run_id,
-            "op": state.task.op,
-            "agent": state.agent,
-            "phase": state.phase.value,
-            "round": state.rounds,
-            "max_rounds": state.task.policy.max_rounds,
-            "best_attempt": best.attempt if best else None,
-            "best_over_seed": best.over_seed.ratio if best else None,
-        }
 
 
 def _asked(ask: Request, state: RunState) -> Notice:
@@ -122,20 +102,16 @@ class Notifier:
     ----------
     write : callable
         Writes control codes to the terminal.
-    hook : callable
-        Called with what the hook command reads; returns at once.
     """
 
     def __init__(
         self,
         write: Callable[[str], None],
         environment: Mapping[str, str],
-        hook: Callable[[tuple[str, ...], dict[str, Any]], None],
     ) -> None:
         self.wanted = Notify()
         self._write = write
         self._environment = environment
-        self._hook = hook
         self._told: set[str] = set()
         self._read: int | None = None  # events seen; None before the first look
         self._titled = ""  # the kind of the notice in the title
@@ -161,12 +137,8 @@ class Notifier:
         notices = [each for each in notices if each.kind in self.wanted.on]
         if self._titled == "ask" and not asks:
             self.rest()
-        if not notices:
-            return
-        self._tell(notices, len(asks))
-        if self.wanted.command:
-            for each in notices:
-                self._hook(self.wanted.command, each.as_json(state))
+        if notices:
+            self._tell(notices, len(asks))
 
     def _tell(self, notices: Sequence[Notice], waiting: int) -> None:
         last = notices[-1]

@@ -1,4 +1,4 @@
-"""The user's preferences: theme, keymap, language, signs, motion, layout, borders, order of runs.
+"""The user's preferences: theme, keymap, language, signs, motion, layout, order of the runs.
 
 Each is taken from the options, else the environment, else ``config.toml``. A faulty value is
 reported with file and line and ignored; all other values count. Reads files and writes none.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import locale
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from akg_tui.core.sanitize import Said
 from akg_tui.store.user_files.user_folders import config_folder
 from akg_tui.view.controls.deck_layout import PRESETS
-from akg_tui.view.controls.pane_borders import read_borders
 from akg_tui.view.language import LANGUAGES, language_of
 
 GLYPHS = ("unicode", "ascii")
@@ -24,9 +23,7 @@ MOTIONS = ("full", "reduced")
 LAYOUTS = tuple(PRESETS)
 SORTS = (Said("newest"), Said("best"), Said("name"), Said("state"))
 
-TAGS = ("on", "off")
-
-NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort", "borders", "tags")
+NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort")
 """The settings that an option or the environment may state too: all but the tables of the file."""
 VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
 
@@ -36,7 +33,7 @@ Notice = Literal["ask", "keep", "fail", "end"]
 
 @dataclass(frozen=True)
 class Notify:
-    """The table ``[notify]``: the kinds of notices, the ways they take, and the hook command.
+    """The table ``[notify]``: the kinds of notices, and the ways they take.
 
     With `always` notices are sent also while the terminal has the focus, for a terminal that does
     not report it.
@@ -47,17 +44,14 @@ class Notify:
     title: bool = True
     always: bool = False
     on: tuple[Notice, ...] = get_args(Notice)
-    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Preferences:
     """The preferences; an empty value leaves the choice to the workbench.
 
-    `layout` is the layout of the deck, `sort` the order of the list of runs, `borders` what
-    `read_borders` reads, `tags` whether kernels are shown with hashline tags. `keys` is the
-    unparsed table ``[keys]`` of ``config.toml``; `options` are those of the command line, which
-    override the file, also after later changes of the file.
+    `layout` is the layout of the deck, `sort` the order of the list of runs. `keys` is the unparsed
+    table ``[keys]`` of ``config.toml``.
     """
 
     theme: str = ""
@@ -67,14 +61,11 @@ class Preferences:
     motion: str = ""
     layout: str = ""
     sort: str = ""
-    borders: str = ""
-    tags: str = ""
     no_colour: bool = False
     notify: Notify = Notify()
     keys: Mapping[str, object] = field(default_factory=dict)
     config: Path | None = None
     faults: tuple[str, ...] = ()
-    options: Mapping[str, str | None] = field(default_factory=dict)
 
 
 _CHOICES = {
@@ -83,7 +74,6 @@ _CHOICES = {
     "motion": MOTIONS,
     "layout": LAYOUTS,
     "sort": SORTS,
-    "tags": TAGS,
 }
 
 
@@ -114,7 +104,6 @@ def preferences(
         no_colour=bool(environment.get("NO_COLOR")),
         config=path if path.is_file() else None,
         faults=tuple(faults),
-        options=options or {},
     )
 
 
@@ -126,11 +115,7 @@ def _from_file(path: Path) -> tuple[dict[str, Any], list[str]]:
     from akg_tui.view.controls.settings_file import config_file
 
     config, faults = settings_at(path, config_file(NAMES, Notify))
-    notify = Notify(**asdict(config.notify))
-    if notify.command and not notify.command[0]:
-        faults.append(fault_at(path, ("notify", "command"), "begins with an empty word"))
-        notify = replace(notify, command=())
-    chosen = {"keys": config.keys, "notify": notify}
+    chosen = {"keys": config.keys, "notify": Notify(**asdict(config.notify))}
     for name in NAMES:
         value = getattr(config, name)
         if value and (why := _refused(name, value)):
@@ -142,11 +127,6 @@ def _from_file(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _refused(name: str, value: str) -> str:
     choices = _CHOICES.get(name)
-    if name == "borders":
-        try:
-            read_borders(value)
-        except ValueError as error:
-            return f"cannot be read: {error}"
     if choices and value not in choices:
         return f"{value!r} is unknown, expected one of: {', '.join(choices)}"
     return ""

@@ -284,13 +284,3 @@ class ComparedCode(OnDemand[Line]):
             spans += ((f"{fact_words(was)} → ", "muted"),)
         role = "figure" if was != told.value else "text"
         return (*spans, (fact_words(told.value), on(role, ground)))
-
-
-def code_text(findings: KernelFindings, kernel: KernelFiles) -> str:
-    """Return the rows as plain text, as another screen compares them: lines and instructions."""
-    lines = []
-    for row in code_rows(findings, kernel):
-        indent = "    " if row.kind in ("code", "loop") else ""
-        text = row.key if row.kind == "code" else row.text
-        lines.append(f"{indent}{text}: {fact_words(row.value)}" if row.value else indent + text)
-    return "\n".join(lines) + "\n"

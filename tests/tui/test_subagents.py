@@ -1,4 +1,4 @@
-"""Subagents popped out of the deck: as a drawer, a tile, full; live, over, and in the past."""
+"""The log of one subagent: live, over, and in the past; a message to it, and its end."""
 
 from __future__ import annotations
 
@@ -11,36 +11,27 @@ from akg_tui.agent.tools.call_record import TranscriptTail
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
+from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.screens.command_line import offers
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.view.controls import command_registry
 from akg_tui.view.controls.command_registry import within
-from akg_tui.view.controls.deck_layout import How, Place, Popout, laid, place
-from akg_tui.view.controls.panes import Shape
-from akg_tui.view.spans import cells
+from akg_tui.view.spans import cells, plain
 
 from .errands import FLAGS, FOUND, SOURCE, at_work, begin, ends, says, transcript, uses
 from .script import FakeHandle
 from .stage import Stage, on_stage
 
 
-def popout(stage: Stage, agent: str) -> SubagentPane:
-    found = next(each for each in stage.deck.popouts.open.values() if each.agent == agent)
-    pane = stage.deck.panes[found.pane]
-    assert isinstance(pane, SubagentPane)
-    return pane
-
-
-def shown(stage: Stage) -> dict[str, str]:
-    """How each popped out subagent is shown."""
-    return {each.agent: str(each.how) for each in stage.deck.popouts.open.values()}
+def subagent(stage: Stage) -> SubagentPane:
+    return stage.deck.pane("subagent", SubagentPane)
 
 
 async def pick(stage: Stage, agent: str, *keys: str) -> None:
     """Pick a subagent in the list, and press `keys` there."""
     await stage.press("7")
-    stage.deck.popouts.list.choose(agent)
+    stage.deck.pane("agents", AgentsPane).choose(agent)
     await stage.press(*keys)
 
 
@@ -51,45 +42,54 @@ async def write(stage: Stage, text: str) -> None:
     await stage.press("enter")
 
 
-async def test_enter_peeks_at_the_picked_subagent_and_escape_leads_back() -> None:
-    async with on_stage(at_work()) as stage:
+async def test_enter_shows_the_picked_subagent_and_escape_leads_back() -> None:
+    handle = at_work()
+    async with on_stage(handle, (200, 60)) as stage:
         await stage.press("7", "down", "down", "enter")
         text = stage.text()
-        assert shown(stage) == {"s2": "drawer"}
-        assert "s2 subagent  working  2 turns" in text
+        assert subagent(stage).key == "s2"
+        assert "s2 subagent  working" in text
         assert "asked Read the loops of row_softmax" in text
         assert "read_file task/reference.py 1 60 ok" in text
         assert "verify_kernel …" in text
         assert "p1 FLAGS = -O3" in text, "the deck is still there"
-        assert stage.app.focused is popout(stage, "s2")
+        await stage.press("space")
+        assert handle.state.paused, "and keeps its keys"
         await stage.press("escape")
-        assert shown(stage) == {}
-        assert stage.app.focused is stage.deck.popouts.list
+        assert stage.deck.active == "agents"
 
 
-async def test_the_deck_beneath_a_drawer_lives_on_and_keeps_its_keys() -> None:
+async def test_the_newest_at_work_is_shown_and_stays_until_another_is_asked_for() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
         await stage.press("o")
-        says(handle, "s3", "The rows are 4096 wide.")
-        ends(handle, "s3")
-        ends(handle, "s2")
-        handle.to_phase(Phase.EDIT)
+        assert subagent(stage).key == "s3"
+        begin(handle, "s4", "a later errand", call="c4")
         await stage.pull()
-        assert "p7 EXP = poly5" in stage.text(), "the plan beneath has moved"
-        await stage.press("space")
-        assert handle.state.paused
-        await stage.press("1")
-        assert shown(stage) == {"s3": "drawer"}, "a look elsewhere closes nothing"
-        assert stage.deck.active == "plan"
-        await stage.press("o")
-        assert shown(stage) == {}
+        assert subagent(stage).key == "s3"
+        await stage.press("less_than_sign")
+        assert "asked Read the loops" in stage.text()
+        await stage.press("less_than_sign", "less_than_sign")
+        assert subagent(stage).key == "s1"
+        assert "that was the first subagent" in stage.text()
+        await stage.press("greater_than_sign", "4", "o")
+        assert subagent(stage).key == "s2"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16), (50, 12)])
+async def test_in_a_small_terminal_it_is_a_pane_like_others(size: tuple[int, int]) -> None:
+    async with on_stage(at_work(), size) as stage:
+        await pick(stage, "s2", "enter")
+        assert subagent(stage).size.width >= size[0] - 2
+        await stage.press("2", "o")
+        assert "asked Read the loops" in plain(subagent(stage).rows[0])
+        assert all(cells(row) <= size[0] for row in stage.text().split("\n"))
 
 
 async def test_what_a_subagent_writes_is_seen_at_once_and_told_once() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
-        await stage.press("o")
+        await stage.press("o", "z")
         assert "so I read" in stage.text()
         handle.live.subagents.write("s3", " the file")
         handle.live.show("another thing")
@@ -103,88 +103,18 @@ async def test_what_a_subagent_writes_is_seen_at_once_and_told_once() -> None:
         assert text.count("Next I count.") == 1
 
 
-async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("t")
-        assert shown(stage) == {"s3": "tile"}
-        assert "4 agent log" not in stage.text()
-        assert "2 kernel.py" in stage.text()
-        await pick(stage, "s2", "t")
-        assert shown(stage) == {"s3": "tile", "s2": "tile"}
-        first, second = popout(stage, "s3").region, popout(stage, "s2").region
-        assert first.x == second.x
-        assert first.bottom == second.y
-        await stage.press("4")
-        assert "4 agent log" in stage.text(), "a pane that is asked for shares its place"
-        await stage.press("1")
-        assert "4 agent log" not in stage.text()
-
-
-async def test_no_more_tiles_than_there_is_room_for() -> None:
-    handle = at_work()
-    for name in ("s4", "s5"):
-        begin(handle, name, f"the errand of {name}", call=f"c{name}")
-    async with on_stage(handle) as stage:
-        for agent in ("s5", "s4", "s3", "s2", "s1"):
-            stage.deck.action_pane("agents")
-            stage.deck.popouts.list.choose(agent)
-            await stage.press("t")
-        assert list(shown(stage)) == ["s5", "s4", "s3", "s2"]
-        assert "there is room for 4 tiles: close one first" in stage.text()
-
-
-async def test_full_takes_the_whole_deck_and_goes_back_to_what_it_was() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("t", "O")
-        assert popout(stage, "s3").size.width > 110
-        assert "1 plan" not in stage.text()
-        await stage.press("escape")
-        assert shown(stage) == {"s3": "tile"}
-        assert "1 plan" in stage.text()
-        await stage.press("z", "z")
-        assert shown(stage) == {"s3": "tile"}, "zoom does the same"
-        await stage.press("t")
-        assert shown(stage) == {}
-
-
-async def test_in_a_small_terminal_a_popout_is_full_and_has_a_tab() -> None:
-    async with on_stage(at_work(), (80, 24)) as stage:
-        await pick(stage, "s2", "enter")
-        text = stage.text()
-        assert popout(stage, "s2").size.width >= 76
-        assert " s2 " in text.split("\n")[3]
-        await stage.press("2")
-        assert "kernel.py" in stage.text()
-        assert "s2 subagent" not in stage.text()
-        await stage.press("shift+tab", "shift+tab", "shift+tab")
-        await stage.resize(120, 40)
-        assert shown(stage) == {"s2": "drawer"}
-        await stage.resize(50, 12)
-        for row in stage.text().split("\n"):
-            assert cells(row) <= 50
-
-
-async def test_tab_goes_through_the_popouts_too() -> None:
-    async with on_stage(at_work(), (80, 24)) as stage:
-        await stage.press("o")
-        await stage.press("tab")
-        assert stage.deck.active == "plan"
-        await stage.press("shift+tab")
-        assert stage.deck.active == popout(stage, "s3").id
-
-
 async def test_a_finished_subagent_stays_and_is_read_from_its_beginning() -> None:
     async with on_stage(at_work()) as stage:
-        await pick(stage, "s2", "enter")
-        assert popout(stage, "s2").follow
+        await pick(stage, "s2", "enter", "z")
+        assert subagent(stage).follow
         says(stage.handle, "s2", "Nothing else. " * 300)
         ends(stage.handle, "s2")
         await stage.pull()
         assert "done  3 turns" in stage.text()
-        await stage.press("escape")
+        await pick(stage, "s1", "enter")
         await pick(stage, "s2", "enter")
-        assert popout(stage, "s2").top == 0
-        assert not popout(stage, "s2").follow
+        assert subagent(stage).top == 0
+        assert not subagent(stage).follow
         assert "asked Read the loops" in stage.text()
 
 
@@ -201,14 +131,14 @@ async def test_replies_and_calls_unfold_and_the_whole_answer_comes_from_disk(
     transcript(tmp_path, "trace/000901-task", whole, {call.partition("/")[2]: long})
     async with on_stage(handle) as stage:
         await pick(stage, "s1", "enter")
-        await stage.press("up", "up", "up", "up", "up", "enter")
+        await stage.press("z", "up", "up", "up", "up", "up", "enter")
         assert "one line more that the journal does not hold" in stage.text()
         await stage.press("enter", "down", "down", "enter")
-        rows = [str(row) for row in popout(stage, "s1").rows]
+        rows = [str(row) for row in subagent(stage).rows]
         assert any("row 299 of the kernel" in row for row in rows)
         assert not any("cut here" in row for row in rows)
         await stage.press("escape")
-        assert shown(stage) == {"s1": "drawer"}, "the first escape lets go of what is picked"
+        assert stage.deck.active == "subagent", "the first escape lets go of what is picked"
 
 
 async def test_without_its_trace_a_cut_answer_says_that_it_is_cut() -> None:
@@ -216,20 +146,8 @@ async def test_without_its_trace_a_cut_answer_says_that_it_is_cut() -> None:
     uses(handle, "s3", "read_kernel", SOURCE * 3)
     async with on_stage(handle) as stage:
         await stage.press("o", "up", "enter")
-        rows = "\n".join(str(row) for row in popout(stage, "s3").rows)
+        rows = "\n".join(str(row) for row in subagent(stage).rows)
         assert "(cut here: the rest is not at hand)" in rows
-
-
-async def test_another_subagent_in_the_same_place() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("o", "less_than_sign")
-        assert shown(stage) == {"s2": "drawer"}
-        assert "asked Read the loops" in stage.text()
-        await stage.press("less_than_sign", "less_than_sign")
-        assert shown(stage) == {"s1": "drawer"}
-        assert "that was the first subagent" in stage.text()
-        await stage.press("greater_than_sign")
-        assert shown(stage) == {"s2": "drawer"}
 
 
 async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
@@ -237,7 +155,7 @@ async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
         await pick(stage, "s2", "enter", "m")
         await write(stage, "only the sum")
         assert stage.handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
-        assert stage.app.focused is popout(stage, "s2")
+        assert stage.app.focused is subagent(stage)
         text = stage.text()
         assert "you only the sum" in text
         assert "1 message unread" in text
@@ -252,7 +170,7 @@ async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
         await stage.press("i", *"all of you", "escape")
         await pick(stage, "s2", "enter", "m", *"only the", "escape")
         await stage.press("greater_than_sign", "m")
-        assert (shown(stage), line.value) == ({"s3": "drawer"}, "")
+        assert (subagent(stage).key, line.value) == ("s3", "")
         await stage.press(*"count them", "escape", "slash", *"rows", "escape")
         await stage.press("m")
         assert line.value == "count them", "a search in between is another matter"
@@ -299,7 +217,7 @@ async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:
         await stage.press("y")
         assert handle.sent[-1] == cmd.StopSubagent("s2")
         ends(handle, "s2", status="cancelled", reason="stopped by a person")
-        await stage.press("enter")
+        await stage.press("enter", "z")
         assert "s2 subagent  stopped" in stage.text()
         assert "cancelled after 2 calls: stopped by a person" in stage.text()
 
@@ -314,14 +232,14 @@ async def test_one_that_is_over_is_neither_told_nor_stopped() -> None:
         assert not isinstance(stage.app.screen, Confirm)
 
 
-async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
+async def test_in_the_past_it_shows_what_was_and_steers_nothing() -> None:
     handle = at_work()
     before = next(
         r.seq for r in handle.records
         if isinstance(r.event, ev.ModelReplied) and r.event.source == "s2"
     )  # fmt: skip
     async with on_stage(handle) as stage:
-        await pick(stage, "s2", "enter")
+        await pick(stage, "s2", "enter", "z")
         live = stage.text()
         await stage.press("T")
         stage.app.time_travel.action_past_go(before)
@@ -337,12 +255,12 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
         assert FOUND.split("\n")[0] in stage.text()
         assert live.split("\n")[5][60:] == stage.text().split("\n")[5][60:]
         await stage.press("T")
-        stage.deck.popouts.do("message")
+        stage.deck.action_subagent("message")
         await write(stage, "no")
         assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
 
 
-async def test_a_diagnosis_is_popped_out_with_what_its_visit_came_to() -> None:
+async def test_a_diagnosis_is_shown_with_what_its_visit_came_to() -> None:
     handle = FakeHandle().to_phase(Phase.PLAN, settled=6)
     handle.send(cmd.ForceDiagnosis("why?"))
     handle.to_phase(Phase.DIAGNOSE)
@@ -375,10 +293,8 @@ async def test_a_run_of_before_subagents_had_names_shows_its_diagnosis_too() -> 
 
 async def test_without_subagents_the_keys_say_so() -> None:
     async with on_stage(FakeHandle()) as stage:
-        for key in ("o", "t", "O"):
-            await stage.press(key)
-            assert "no subagent has begun yet" in stage.text()
-            assert shown(stage) == {}
+        await stage.press("o")
+        assert "no subagent has begun yet" in stage.text()
         await stage.press("7", "down", "enter")
         assert stage.deck.active == "log", "the main agent's own log"
 
@@ -387,14 +303,14 @@ async def test_a_click_picks_an_agent_and_another_peeks() -> None:
     async with on_stage(at_work(), (200, 60)) as stage:
         await stage.pilot.click("#agents", offset=(8, 3))
         await stage.pull()
-        assert stage.deck.popouts.list.picked.key == "s3"  # type: ignore[union-attr]
-        assert shown(stage) == {}
+        assert stage.deck.shared.picked == "s3"
+        assert stage.deck.active == "agents"
         await stage.pilot.click("#agents", offset=(8, 4))
         await stage.pull()
-        assert shown(stage) == {"s3": "drawer"}
+        assert stage.deck.active == "subagent"
 
 
-async def test_nothing_hostile_leaks_out_of_a_popout_and_nothing_shifts() -> None:
+async def test_nothing_hostile_leaks_out_and_nothing_shifts() -> None:
     evil = "\x1b[31m[bold]red[/bold]\x1b]0;owned\x07\u202ereversed 中文字\x00 end"
     handle = at_work()
     begin(handle, "s4", evil, call="c904")
@@ -432,38 +348,6 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
             if stage.app.screen is not stage.deck or isinstance(stage.app.focused, Input):
                 await stage.press("escape")
             assert stage.app.screen is stage.deck
-
-
-def test_places_cover_the_body_and_only_the_drawer_lies_over_others() -> None:
-    for size, shape in (((120, 36), Shape.THREE), ((200, 56), Shape.FIVE)):
-        for preset in ("deck", "kernel", "agent", "numbers"):
-            for active in ("plan", "log", "chart"):
-                base = place(size, shape, preset, active)
-                tiles = [Popout(f"t{n}", f"s{n}", How.TILE) for n in range(3)]
-                drawer = Popout("d", "s9", How.DRAWER)
-                found = laid(base, size, shape, [*tiles, drawer], active)
-                assert list(found)[-1] == "d", "painted last"
-                over = found.pop("d")
-                assert (over.x + over.width, over.height) == size
-                assert active in found
-                seen: set[tuple[int, int]] = set()
-                for there in found.values():
-                    mine = {
-                        (x, y)
-                        for x in range(there.x, there.x + there.width)
-                        for y in range(there.y, there.y + there.height)
-                    }
-                    assert mine
-                    assert not mine & seen
-                    seen |= mine
-                assert len(seen) == size[0] * size[1]
-
-
-def test_a_small_body_shows_the_active_popout_alone() -> None:
-    base = {"plan": Place(0, 0, 80, 18)}
-    popouts = [Popout("t", "s1", How.TILE), Popout("d", "s2", How.DRAWER)]
-    assert laid(base, (80, 18), Shape.TABS, popouts, "plan") == base
-    assert laid(base, (80, 18), Shape.TABS, popouts, "d") == {"d": Place(0, 0, 80, 18)}
 
 
 def test_a_transcript_is_read_on_from_where_it_was(tmp_path: Path) -> None:
