@@ -60,7 +60,6 @@ BENCHMARKS = {
     "triton_samples": Benchmark("triton_samples", "triton_samples", is_long=True),
     "published_kernels": Benchmark("published_kernels", "triton_samples", is_long=True),
     "suite_cluster": Benchmark("suite_cluster", "long_runs", is_long=True),
-    "equal_agents": Benchmark("agents.equal_agents", "equal_agents", is_long=True),
     "ascend_report": Benchmark("ascend_report", "ascend_report", is_long=True),
     "cheats": Benchmark("judge.cheats", "cheats", is_long=True),
 }

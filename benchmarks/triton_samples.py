@@ -98,20 +98,13 @@ def figures(name: str, step: str, kernel: str, arches: tuple[str, ...]) -> dict[
         "seconds": round(took, 1),
         "compiler": told["compiler"],
         "stopped": told.get("stopped", ""),
-        "kernels": [_without_lists(each) for each in _objects(told["kernels"])],
+        "kernels": _objects(told["kernels"]),
     }
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
     assert isinstance(value, list)
     return value
-
-
-def _without_lists(launch: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a launch without code."""
-    for arch in launch["arches"]:
-        arch.get("hot_loop", {}).pop("code", None)
-    return launch
 
 
 def main(words: list[str]) -> bool:

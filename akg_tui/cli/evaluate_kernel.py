@@ -37,7 +37,7 @@ def add_eval(add: Callable[..., Any]) -> None:
     evaluate.add_argument(
         "--profile",
         action="store_true",
-        help="tell what binds the kernel: roofline, counters, compiler's remarks, hot loop",
+        help="tell what binds the kernel: roofline, compiler's remarks, hot loop, Nsight Compute",
     )
     evaluate.add_argument(
         "--compile-report",

@@ -19,9 +19,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Task
 from akg_tui.store.checkup import Check, Health, bad, ok, warn
 
-_PACKAGES = ("torch", "textual", "msgspec", "pygit2", "numpy", "scipy", "optuna", "rich")
 _LOW_DISK, _NO_DISK = 2 << 30, 200 << 20
-_SLOW_IMPORT_S = 2.0
 _TRY_COMPILER = """
 from akg_tui.dsl import compile_cpp
 assert compile_cpp('extern "C" int answer() { return 42; }').answer() == 42
@@ -36,46 +34,23 @@ def check_python() -> Check:
     return ok("python", told)
 
 
-def check_packages() -> Check:
-    """List installed versions from metadata; nothing is imported, because torch loads slowly."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found, missing = [], []
-    for name in _PACKAGES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        return bad("packages", f"missing: {', '.join(missing)}", "pip install akg-tui")
-    return ok("packages", ", ".join(found))
-
-
 def check_compiler() -> Check:
     """Compile, load and call a C++ function in a separate process with a separate cache."""
     mend = "needed for kernels in C++: install g++ or clang++, or set CXX"
+    begin, command = time.perf_counter(), [sys.executable, "-P", "-c", _TRY_COMPILER]
     with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
-        fault, took = _tried(_TRY_COMPILER, AKG_CACHE_DIR=folder)
-    if fault is None:
-        return bad("compiler", "did not end within 60 s", mend)
-    if fault:
-        return bad("compiler", f"does not work: {fault}", mend)
+        env = {**os.environ, "AKG_CACHE_DIR": folder}
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, check=False, timeout=60
+            )
+        except subprocess.TimeoutExpired:
+            return bad("compiler", "did not end within 60 s", mend)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
+        return bad("compiler", f"does not work: {last}", mend)
+    took = time.perf_counter() - begin
     return ok("compiler", f"{os.environ.get('CXX', 'C++')} compiles, loads and runs, {took:.1f} s")
-
-
-def check_headers() -> Check:
-    """Tell whether torch's headers are precompiled, which halves the builds of `load_inline`."""
-    from akg_tui.dsl.torch_headers import TorchHeaders, home
-
-    headers = TorchHeaders(home())
-    if headers.folder is None:
-        return ok(
-            "headers", "torch's can't be precompiled: that takes GCC as c++ or CXX, and torch"
-        )
-    if not (sizes := headers.kept()):
-        return ok("headers", "torch's are not precompiled yet: the first load_inline does it")
-    told = f"torch's are precompiled for {len(sizes)} set(s) of compiler flags"
-    return ok("headers", f"{told}, {sum(sizes) / (1 << 30):.1f} GiB in {headers.folder}")
 
 
 def check_toolchains() -> Check:
@@ -94,23 +69,6 @@ def check_toolchains() -> Check:
     if mend:
         return warn("toolchains", ", ".join(told), "; ".join(mend))
     return ok("toolchains", ", ".join(told))
-
-
-def _tried(code: str, **environment: str) -> tuple[str | None, float]:
-    """Run Python `code` in a process; return why it failed ("": it did not) and its seconds.
-
-    The reason is None if the process did not end within 60 s.
-    """
-    begin, env = time.perf_counter(), {**os.environ, **environment}
-    command = [sys.executable, "-P", "-c", code]
-    try:
-        done = subprocess.run(
-            command, env=env, capture_output=True, text=True, check=False, timeout=60
-        )
-    except subprocess.TimeoutExpired:
-        return None, time.perf_counter() - begin
-    last = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
-    return last if done.returncode else "", time.perf_counter() - begin
 
 
 def check_git() -> Check:
@@ -151,19 +109,6 @@ def check_disk() -> Check:
         return ok("disk", told)
     health = Health.BAD if free < _NO_DISK else Health.WARN
     return Check("disk", health, told, "make room: a run stops when the disk is full")
-
-
-def check_start() -> Check:
-    """Measure the seconds in which a fresh process imports the modules of the workbench."""
-    fault, took = _tried("import akg_tui.tui.app")
-    if fault is None:
-        return bad("start", "the workbench was not imported within 60 s")
-    if fault:
-        return bad("start", fault)
-    told = f"the workbench is imported in {took:.2f} s"
-    if took > _SLOW_IMPORT_S:
-        return warn("start", told, "a slow disk or a busy machine makes it start late")
-    return ok("start", told)
 
 
 def check_sandbox() -> list[Check]:
@@ -218,14 +163,15 @@ def check_clock() -> Check:
 
 
 def check_machine() -> list[Check]:
-    toolchain = [check_python(), check_packages(), check_compiler()]
-    toolchain += [check_headers(), check_toolchains(), *check_devices(), check_clock()]
     return [
-        *toolchain,
+        check_python(),
+        check_compiler(),
+        check_toolchains(),
+        *check_devices(),
+        check_clock(),
         check_git(),
         check_terminal(),
         check_disk(),
-        check_start(),
         *check_sandbox(),
     ]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from akg_tui.suite.suite_results import SuiteResults
     from akg_tui.suite.suite_run import News
 
-FORMATS = ("html", "md", "json", "csv")
+FORMATS = ("md", "json")
 
 
 def add_suite(add: Callable[..., Any]) -> None:
@@ -183,7 +183,7 @@ def _check_agents(settings: Settings) -> None:
     for name in settings.agents:
         try:
             agent = stated_agent(Agent(), settings.stated(name))
-            if agent.model != SWEEP and not settings.replay:
+            if agent.model != SWEEP:
                 endpoint_of(agent, os.environ)
         except BadAgent as error:
             option = "--base-url" if error.setting == "base_url" else "--agents"

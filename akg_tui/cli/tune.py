@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
-    from akg_tui.view.controls.preferences import Preferences
 
 LOCKED_S = 5.0  # a command that `ctl` gives to a run at rest takes less
 
@@ -65,9 +64,8 @@ def add_tune(add: Callable[..., Any]) -> None:
     add_api(tune)
     tune.add_argument(
         "--edit-format",
-        metavar="F",
-        help="how a model changes the kernel: hashline (default), str_replace, "
-        "'str_replace lines', apply_patch, 'unified diff'",
+        choices=["hashline", "str_replace"],
+        help="how a model changes the kernel: hashline (default) or str_replace",
     )
     tune.add_argument(
         "--workflow",
@@ -142,11 +140,6 @@ def add_watching(command: argparse.ArgumentParser) -> None:
         help="work without this terminal (docs/detached.md): print the run and return",
     )
     add_sandbox(command)
-    command.add_argument(
-        "--plain",
-        action="store_true",
-        help="print lines instead of a screen (screen readers, logs); type answers as lines",
-    )
     add_appearance(command)
 
 
@@ -235,8 +228,7 @@ def _open_engine(
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
     """Return whether the run has no workbench. Call before the workbench replaces stdout."""
-    stated = arguments.headless or arguments.json or arguments.plain or arguments.detach
-    return bool(stated or no_screen())
+    return bool(arguments.headless or arguments.json or arguments.detach or no_screen())
 
 
 def _key_file(arguments: argparse.Namespace) -> str:
@@ -313,15 +305,13 @@ def _told_detached(pid: int, run: str) -> str:
 def watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     looks = wanted(arguments)
     if arguments.detach:
-        if arguments.headless or arguments.plain:
-            raise UsageError("--detach shows nothing: leave out --headless and --plain")
+        if arguments.headless:
+            raise UsageError("--detach shows nothing: leave out --headless")
         if getattr(arguments, "foreground", False):
             return _be_detached(open_run, arguments)
         return _detach(open_run, arguments)
-    if arguments.plain and (arguments.json or arguments.headless):
-        raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
-        return _watch_headless(open_run, arguments, looks)
+        return _watch_headless(open_run, arguments)
     opened: list[Engine] = []
 
     async def open_handle() -> Engine:
@@ -349,13 +339,10 @@ def _parting(engine: Engine) -> str:
     return f"the run is not over{why}; go on with: akg-tui resume {quote(engine.path)}"
 
 
-def _watch_headless(
-    open_run: Callable[[], RunFolder], arguments: argparse.Namespace, looks: Preferences
-) -> int:
+def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
-    from akg_tui.headless.plain_stream import run_plain
     from akg_tui.headless.watched_run import ModelHeld, run_as_json, run_with_progress
 
     engine = _open_engine(open_run, "cli", arguments)
@@ -375,8 +362,6 @@ def _watch_headless(
         try:
             if arguments.json:
                 await run_as_json(engine, sys.stdout, left=lambda: leaves)
-            elif arguments.plain:
-                await run_plain(engine, sys.stdout, sys.stdin, looks)
             else:
                 await run_with_progress(engine)
         finally:

@@ -55,12 +55,8 @@ RECENT_CALLS = 20
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
     """Return the state after `record`.
 
-    Raises
-    ------
-    OutOfOrder
-        If the record's number is not the next one, or the event does not fit the state.
-    akg_tui.core.phases.IllegalTransition
-        If the event breaks a table.
+    Raises `OutOfOrder` if the record's number is not the next one, or the event does not fit the
+    state. Raises `IllegalTransition` if the event breaks a table.
     """
     event = record.event
     if state is None:

@@ -158,10 +158,7 @@ WorkflowName = Literal["tune", "write", "write_then_tune"]
 class Workflow(Struct, frozen=True):
     """A phase table: its rows stand in the order in which a run usually passes through them.
 
-    Raises
-    ------
-    BadWorkflow
-        If a run could be lost in it; the message names the workflow and the phase.
+    Raises `BadWorkflow` if a run could be lost in it; the message names the workflow and the phase.
     """
 
     name: str

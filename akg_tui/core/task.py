@@ -270,7 +270,9 @@ def is_makers(server: str, api: Api) -> bool:
     return server.rstrip("/") == MAKERS[api]
 
 
-EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
+EditFormat = Literal["hashline", "str_replace"]
+EarlierFormat = Literal["str_replace lines", "apply_patch", "unified diff"]
+"""Of earlier journals: a run with one goes on in hashline."""
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -306,12 +308,13 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Literal["default", "off", "adaptive", "budget"] = "default"
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
     instructions: Annotated[str, Meta(max_length=8_000)] = ""
-    edit_format: EditFormat = "hashline"
+    edit_format: EditFormat | EarlierFormat = "hashline"
 
     @property
     def edits_in(self) -> EditFormat:
-        """The edit format in force: `hashline` for the sweep agent, else `edit_format`."""
-        return "hashline" if self.model == SWEEP else self.edit_format
+        """The edit format in force: always `hashline` for the sweep agent."""
+        stated = self.model != SWEEP and self.edit_format == "str_replace"
+        return "str_replace" if stated else "hashline"
 
     @property
     def server(self) -> str:
@@ -351,7 +354,7 @@ class Act(Struct, frozen=True):
     file. `own-key` is never a folder's: a person has named that server. The text is one sentence.
     """
 
-    kind: Literal["server", "key-file", "own-key", "tools", "scripts", "replies"]
+    kind: Literal["server", "key-file", "own-key", "tools", "scripts"]
     what: str = ""
     more: str = ""
 
@@ -374,8 +377,6 @@ class Act(Struct, frozen=True):
                 return Said("the agent calls the tools that {file} defines", file=what)
             case "scripts":
                 return "scripts of the agent run without asking you"
-            case "replies":
-                return Said("the replies of the models are written below {path}", path=what)
 
 
 def acts_of(

@@ -52,10 +52,7 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     a second measurement, if there was one, agrees. DISCARD: correct, but not proved faster by
     more than `min_gain`, slower in a case of the task, not confirmed, or not timed.
 
-    Raises
-    ------
-    ValueError
-        If the outcome is ERROR, because such a measurement is not about the kernel.
+    Raises `ValueError` if the outcome is ERROR, because such a measurement is not about the kernel.
     """
     if failed := _failed(measurement):
         return failed

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
 
-ModelMaker = Callable[["Task"], "ChatModel"]
 DRIVEN = "use akg-tui mcp: an MCP client drives it"
 SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
@@ -112,10 +111,9 @@ class RunRequest:
     """A run to begin: of a task folder, or of a bundled `sample` copied below `folder`.
 
     `agent` replaces the task's agent; `settings` of the agent override both. `workflow` is the
-    task's unless stated; without either, the one that fits the agent. A `replayed` run takes its
-    replies from a tape, and needs no key. With `trust` the user allows what
-    the folder does outside the sandbox. Without `own_settings` the settings are not the user's own,
-    but a file's.
+    task's unless stated; without either, the one that fits the agent. With `trust` the user allows
+    what the folder does outside the sandbox. Without `own_settings` the settings are not the user's
+    own, but a file's.
     """
 
     folder: Path
@@ -127,7 +125,6 @@ class RunRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     require_sandbox: bool = False
     driven: bool = False
-    replayed: bool = False
     trust: bool = False
     own_settings: bool = True
 
@@ -193,7 +190,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     task = replace(task, workflow=_workflow(task))
     _check_table(folder, task, texts)
     _check_estimate(task)
-    check_agent(task, folder, allowed, with_key=not request.replayed)
+    check_agent(task, folder, allowed)
     for model in {tool.declared.model for tool in tools.values() if tool.declared} - {""}:
         _check_price(task.policy, stated_agent(task.agent, {"model": model}).model)
     return PreparedRun(folder, task, Mode(request.mode), place, allowed)
@@ -430,9 +427,7 @@ def check_target(task: Task, path: Path) -> None:
         raise RunFault("times", why, path)
 
 
-def check_agent(
-    task: Task, folder: TaskFolder, allowed: frozenset[Act], *, with_key: bool = True
-) -> None:
+def check_agent(task: Task, folder: TaskFolder, allowed: frozenset[Act]) -> None:
     """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
     path = folder.path / task.files.kernel
     if task.agent.model == SWEEP:
@@ -443,7 +438,7 @@ def check_agent(
                 raise RunFault("knobs", HOW_TO_DECLARE, path)
         except BadKnob as error:
             raise RunFault("kernel", str(error), path) from error
-    elif task.agent.model != MCP and with_key:
+    elif task.agent.model != MCP:
         from akg_tui.agent.models.endpoint import (
             KEY_VARIABLES,
             KeyMissing,
@@ -502,14 +497,12 @@ def engine_for(
     key_file: str = "",
     driver: Driver | None = None,
     memory: bool = True,
-    models: Callable[[Task, ModelMaker], ChatModel] | None = None,
 ) -> Engine:
     """Return an engine for an open run; close the run if that fails.
 
     `channel` is where a person follows the run; `key_file` overrides the key file that the run's
     task names. With a `driver` a client makes the calls of the run's agent, whichever it has.
-    Without `memory` it neither recalls other runs nor is learned. `models` opens the model of a
-    task's agent, with what would open it without.
+    Without `memory` it neither recalls other runs nor is learned.
 
     Raises `RunFault` when the run's model needs a key or a driver and there is none, and
     `Untrusted` when the run may not do what it does outside the sandbox.
@@ -541,10 +534,7 @@ def engine_for(
     host = Host(tools={"write_report": write_report(run.path)})
     recall, learner = memory_of_runs() if memory else (None, None)
 
-    def opened(task: Task) -> ChatModel:
-        plainly = partial(model_of, allowed=run.allowed)
-        return plainly(task) if models is None else models(task, plainly)
-
+    opened = partial(model_of, allowed=run.allowed)
     try:
         engine = Engine(
             run,

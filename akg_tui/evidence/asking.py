@@ -34,12 +34,11 @@ from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import package_path
 from akg_tui.evaluate.targets.lease import Lease, claim
 from akg_tui.evaluate.targets.roofline import Level
-from akg_tui.evidence.compile_report import NO_COUNTERS, CompileFor, CompileReport, as_findings
-from akg_tui.evidence.findings import CaseWork, Inspect, KernelFindings, Request
+from akg_tui.evidence.compile_report import CompileFor, CompileReport, as_findings
+from akg_tui.evidence.findings import CaseWork, KernelFindings, Request
 from akg_tui.evidence.machine_rates import Rates, kept_rates
+from akg_tui.evidence.ncu import Profile, Profiled, ProfileFor
 from akg_tui.evidence.page import Evidence
-from akg_tui.evidence.profilers import Profile, Profiled, ProfileFor
-from akg_tui.evidence.profilers.by_target import PROFILERS
 from akg_tui.evidence.roof import Roof
 from akg_tui.store.reference_constants import UnknownConstant, as_judged
 
@@ -49,7 +48,6 @@ MOST_ANSWER = 32 << 20
 MOST_KEPT = 400
 TOOLS_S = 90.0
 """The seconds for starting torch, and for disassembly, besides the build."""
-COUNTED_S = 0.5
 WORK_S = 240.0
 RATES_S = 120.0
 NOT_CONFINED = 125
@@ -85,9 +83,8 @@ async def evidence(task: Task, reference: str, kernel: Kernel) -> Evidence:
     """Return the limits of a task and what is found about a kernel."""
     found = await roofs(task, reference)
     dsl = adapters(task)[1]
-    if dsl.has_launches:  # its machine code is in the compile report
-        findings = KernelFindings(left_out={"counters": NO_COUNTERS})
-    else:
+    findings = KernelFindings()
+    if not dsl.has_launches:  # else its machine code is in the compile report
         findings = await kernel_findings(task, reference, kernel)
     left_out = dict(findings.left_out)
     compiled = profiled = None
@@ -96,7 +93,7 @@ async def evidence(task: Task, reference: str, kernel: Kernel) -> Evidence:
             compiled = await compile_report(task, reference, kernel, _arches(task))
         except NO_ANSWER as error:
             left_out["compile report"] = str(error)
-    if task.target.backend in PROFILERS:
+    if task.target.backend == "cuda":
         try:
             profiled = await profile(task, reference, kernel)
         except NO_ANSWER as error:
@@ -105,14 +102,13 @@ async def evidence(task: Task, reference: str, kernel: Kernel) -> Evidence:
 
 
 async def profile(task: Task, reference: str, kernel: Kernel) -> Profile:
-    """Return what the profiler of the task's target tells of calls, while nobody times there.
+    """Return what Nsight Compute tells of calls, while nobody times on the GPU.
 
     Raises one of `NO_ANSWER`.
     """
     target, language = adapters(task)
     request = ProfileFor(
         **_named(task, reference, kernel),
-        target=target.name,
         device=target.device,
         preloaded=(*target.preloaded(), *language.preloaded(target.name)),
         devices=target.devices(),
@@ -163,7 +159,7 @@ async def kernel_findings(
     What could not be found has its reason in `left_out`; nothing is raised.
     """
     if why := not_here(task):
-        return KernelFindings(left_out={"machine code": why, "counters": NO_COUNTERS}, ran=True)
+        return KernelFindings(left_out={"machine code": why}, ran=True)
     path = _kept_path(task, reference, kernel)
     if (kept := _read(path, KernelFindings)) is not None:
         return kept
@@ -174,15 +170,14 @@ async def kernel_findings(
         else:
             found = await _inspected(task, reference, kernel, idle=idle)
     except NO_ANSWER as error:
-        why = str(error)
-        return KernelFindings(left_out={"machine code": why, "counters": why})
+        return KernelFindings(left_out={"machine code": str(error)})
     if found.ran:
         _keep(path, found)
     return found
 
 
 async def _inspected(task: Task, reference: str, kernel: Kernel, *, idle: bool) -> KernelFindings:
-    request = Inspect(**_named(task, reference, kernel), call_s=COUNTED_S)
+    request = Request(**_named(task, reference, kernel))
     target, language = adapters(task)
     environment = target.environment(task.timing.threads) | language.environment(target.name)
     module = "akg_tui.evidence.kernel_process"

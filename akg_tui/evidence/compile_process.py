@@ -28,17 +28,14 @@ from akg_tui.dsl.interpretation import CannotRunHere
 from akg_tui.evidence.ascend.handover import Lowered, NotLowered, lower
 from akg_tui.evidence.ascend.lowering import OPTIONS
 from akg_tui.evidence.compile_report import (
-    MOST_CODE,
     MOST_LAUNCHES,
     Compiled,
     CompileFor,
     CompileReport,
     Launch,
 )
-from akg_tui.evidence.gpu import assembly, statements
-from akg_tui.evidence.gpu import loops as gpu_loops
-from akg_tui.evidence.gpu.loops import HotLoop
-from akg_tui.evidence.kernel_process import MOST_LISTING, confined, first_call, run_tool, said
+from akg_tui.evidence.gpu import assembly
+from akg_tui.evidence.kernel_process import confined, first_call, said
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_TEXT = 600
@@ -80,8 +77,6 @@ class Recorder:
         from akg_tui.dsl.triton_interpreter.host_cuda import HostDriver
 
         self._kernel = request.kernel
-        self._files = request.kernel.before
-        self._code_left = MOST_CODE
         self._arches = request.arches
         self._toolchain = Path(*request.toolchain[:1])
         self._driver = HostDriver(tuple(GPUTarget(*_target(name)) for name in request.arches))
@@ -225,16 +220,10 @@ class Recorder:
             return Compiled(arch=arch, hivm=found.hivm, remarks=found.notes)
         log = self._logs.get(id(found), "")
         if ARCHES[arch].is_amd:
-            text = found.asm["amdgcn"]
-            instructions, resources = assembly.read_amdgcn(text)
-            hot = self._hot_loop(statements.amd_statements(text, self._files), "AMD assembly")
+            instructions, resources = assembly.read_amdgcn(found.asm["amdgcn"])
         else:
-            text = found.asm["ptx"]
-            instructions = assembly.read_ptx(text)
+            instructions = assembly.read_ptx(found.asm["ptx"])
             resources = assembly.read_ptxas(log)
-            ptx = statements.ptx_statements(text, self._files)
-            sass = statements.sass_statements(_disassembled(found.asm["cubin"]), self._files)
-            hot = self._hot_loop(sass, "SASS") if sass else self._hot_loop(ptx, "PTX")
         return Compiled(
             arch=arch,
             warps=found.metadata.num_warps,
@@ -243,14 +232,7 @@ class Recorder:
             instructions=instructions,
             resources=resources,
             remarks=tuple(text[:MOST_TEXT] for text in assembly.ptxas_remarks(log)),
-            hot=hot,
         )
-
-    def _hot_loop(self, code: list[statements.Statement], language: str) -> HotLoop | None:
-        most = min(self._code_left, gpu_loops.MOST_ROWS)
-        found = gpu_loops.hot_loop(code, language, most)
-        self._code_left -= len(found.rows) if found is not None else 0
-        return found
 
     def _tried(self, tuner: Any, args: Any, config: Any, meta: Any) -> list[float]:
         """Compile a configuration of an autotuner; the first that compiles is taken as the best."""
@@ -265,19 +247,6 @@ class Recorder:
         finally:
             self._only_compile = False
         return [0.0] * 3
-
-
-def _disassembled(cubin: bytes) -> str:
-    """Return the listing of Triton's own disassembler, "" without it."""
-    from triton import knobs
-
-    file = Path("kernel.cubin")
-    file.write_bytes(cubin)
-    try:
-        words = [knobs.nvidia.nvdisasm.path, "-gi", "-c", str(file)]
-    except RuntimeError:
-        return ""
-    return run_tool(words, MOST_LISTING)
 
 
 def _target(arch: str) -> tuple[str, int | str, int]:

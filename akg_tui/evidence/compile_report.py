@@ -19,28 +19,19 @@ from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evidence.ascend import program_report
 from akg_tui.evidence.ascend.program_report import MOST_KINDS
 from akg_tui.evidence.findings import (
-    MOST_ROWS,
     CodeFunction,
     Fact,
     KernelFindings,
-    Loop,
     MachineCode,
     Place,
     Request,
     Text,
 )
 from akg_tui.evidence.gpu.assembly import VECTOR_BITS, Instructions, Resources
-from akg_tui.evidence.gpu.loops import HotLoop
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
-MOST_CODE = 12_000
-"""The most instructions of hot loops in a report."""
 MOST_LINES = 120
-MOST_MIX = 8
-MOST_LOOP = 12
-"""The most rows of a loop for a person; JSON has more."""
-MOST_HOT = 6
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -62,7 +53,6 @@ class Compiled(Struct, frozen=True, kw_only=True):
 
     `refused` is why the runtime refuses the launch whatever the arch. `warps` is 0 for a kernel
     that was not launched, `stages` where a language has none.
-    `hot` is None without a loop.
     `hivm` is the program for an arch of Ascend, which has none of the fields of a GPU.
     """
 
@@ -76,7 +66,6 @@ class Compiled(Struct, frozen=True, kw_only=True):
     resources: Resources | None = None
     remarks: Few = ()
     refused: Text = ""
-    hot: HotLoop | None = None
     hivm: Annotated[str, Meta(max_length=1 << 20)] = ""
 
 
@@ -193,20 +182,7 @@ def _code(compiled: Compiled, names: LineNames) -> Fields:
             "vectorized": None if code.vectorized is None else round(code.vectorized, 3),
             "matrix_instructions": {one_line(k, 80): n for k, n in code.matrix.items()},
             "barriers": code.barriers,
-            "instructions": _ordered(code.mix),
-        }
-    if (hot := compiled.hot) is not None:
-        told["hot_loop"] = {
-            "language": one_line(hot.language, 40),
-            "instructions": hot.total,
-            "barriers": hot.barriers,
-            "by_class": _ordered(hot.mix),
-            "by_line": {names.line(line): number for line, number in hot.by_line.items()},
-            "code": [
-                f"{names.line(row.line) if row.line else '':>5} {one_line(row.label, 16):<4} "
-                f"{one_line(row.text, 200)}"
-                for row in hot.rows
-            ],
+            "instructions": code.total,
         }
     return told
 
@@ -222,10 +198,6 @@ def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
         )
     threads = compiled.warps * arch.warp
     return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
-
-
-def _ordered(mix: Mapping[str, int]) -> dict[str, int]:
-    return {one_line(k, 40): n for k, n in sorted(mix.items(), key=lambda e: -e[1])}
 
 
 def cannot_run(report: CompileReport, arch: str, file: str) -> Fault | None:
@@ -314,74 +286,39 @@ def _words(facts: Fields, compiled: Compiled, names: LineNames) -> list[str]:
         share = "" if code.vectorized is None else f" ({code.vectorized:.0%} by {VECTOR_BITS} bits)"
         bulk = f"{code.bulk} bulk copies (TMA); " if code.bulk else ""
         matrix = ", ".join(f"{n} {one_line(k, 60)}" for k, n in code.matrix.items())
-        told += [
-            f"  global loads {_widths(code.loads)}; stores {_widths(code.stores)}{share}; "
-            f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}",
-            f"  {sum(code.mix.values())} instructions: {_mix(code.mix)}",
-        ]
-    if (hot := compiled.hot) is not None:
-        most = [*hot.by_line.items()][:MOST_HOT]
-        lines = ", ".join(f"{n} of {_line(names, line)}" for line, n in most)
-        told += [
-            f"  hot loop: {hot.total} instructions of {one_line(hot.language, 40)}, "
-            f"{hot.barriers} barriers: {_mix(hot.mix)}",
-            *([f"    {lines}"] if lines else []),
-        ]
-        if not lines:  # of CUDA C++: the rows say what the lines would
-            told += [f"    {one_line(row.text, 120)}" for row in hot.rows[:MOST_LOOP]]
+        told.append(
+            f"  {code.total} instructions; global loads {_widths(code.loads)}; "
+            f"stores {_widths(code.stores)}{share}; "
+            f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}"
+        )
     return told + remarks
-
-
-def _line(names: LineNames, line: int) -> str:
-    return names.place(line) if names.before else f"line {line or '?'}"
 
 
 def _widths(counts: Mapping[int, int]) -> str:
     return ", ".join(f"{n} of {w} bits" for w, n in _by_width(counts).items()) or "none"
 
 
-def _mix(mix: Mapping[str, int]) -> str:
-    ordered = sorted(mix.items(), key=lambda each: -each[1])[:MOST_MIX]
-    return ", ".join(f"{number} {one_line(kind, 40)}" for kind, number in ordered)
-
-
 NO_LAUNCH = "forward launches no Triton kernel"
-NO_COUNTERS = "counts of an interpreter or of a GPU's host say nothing of the kernel"
 
 
 def as_findings(report: CompileReport) -> KernelFindings:
-    """Return the report as machine code: each launch and arch is a function with its hot loop."""
+    """Return the report as machine code: each launch and arch is a function of facts."""
     functions: list[CodeFunction] = []
-    loops: list[Loop] = []
-    left, cut = MOST_ROWS, 0
     seen: Counter[str] = Counter()
     for launch in report.launches:
         seen[launch.kernel] += 1
         again = f" ({seen[launch.kernel]})" if seen[launch.kernel] > 1 else ""
         for compiled in launch.compiled:
-            hot = compiled.hot
-            rows = hot.rows[:left] if hot is not None else ()
-            left -= len(rows)
-            cut += hot.total - len(rows) if hot is not None else 0
-            if rows:
-                lines = tuple(sorted({row.line for row in rows if row.line}))
-                loops.append(Loop(len(functions), 0, len(rows) - 1, 0, 0, lines))
             name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
             facts = _facts(compiled, launch, LineNames("", report.files))
-            functions.append(CodeFunction(name, rows, facts))
-    left_out = {"counters": NO_COUNTERS}
+            functions.append(CodeFunction(name, (), facts))
+    left_out = {}
     if report.stopped and functions:
         stopped = Fact("the call stopped", one_line(report.stopped, 300))
         functions.append(CodeFunction("forward", (), (stopped,)))
     elif not functions:
         left_out["machine code"] = one_line(report.stopped, 300) or NO_LAUNCH
-    code = MachineCode(
-        compiler=one_line(report.compiler, 80),
-        functions=tuple(functions),
-        # More are never shown, and a report has no more rows.
-        loops=tuple(loops[:100]),
-        cut=cut,
-    )
+    code = MachineCode(compiler=one_line(report.compiler, 80), functions=tuple(functions))
     return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
 
 
@@ -414,11 +351,6 @@ def _facts(compiled: Compiled, launch: Launch, names: LineNames) -> tuple[Fact, 
             "matrix instructions": sum(code.matrix.values()),
             "barriers": code.barriers,
         }
-    if (hot := compiled.hot) is not None:
-        told["hot loop"] = hot.total
-        told["barriers in it"] = hot.barriers
-        # In one order, so that two reports can be compared.
-        told |= dict(sorted(hot.mix.items()))
     told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
     return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
 

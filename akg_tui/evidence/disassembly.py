@@ -9,16 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import structs
-
 from akg_tui.evidence.findings import MOST_ROWS, CodeFunction, Instruction, Loop
 
 MOST_FUNCTIONS = 200
 MOST_LOOPS = 12
 MOST_TEXT = 160
-
-Addresses = tuple[int, ...]
-"""The address of each instruction of a function."""
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
 _PLACE = re.compile(r"^(?P<path>\S.*):(?P<line>\d+)(?: \(discriminator \d+\))?$")
@@ -52,15 +47,14 @@ class _Raw(NamedTuple):
 
 def read_functions(
     listing: Iterable[str], line_of: Callable[[int], int], source: str
-) -> tuple[list[CodeFunction], list[Addresses], int]:
-    """Return the functions of an ``objdump -dl`` listing, their addresses, and the rows left out.
+) -> tuple[list[CodeFunction], int]:
+    """Return the functions of an ``objdump -dl`` listing, and the number of rows left out.
 
     `source` is the file whose lines count, by its name; `line_of` turns one of them into a line of
     the kernel's file. An instruction that the compiler took from another file (an inlined function
     of a header) has the last line before it.
     """
     functions: list[CodeFunction] = []
-    addresses: list[Addresses] = []
     kept = cut = 0
     name, rows, line = "", [], 0
     for text in (*listing, "0 <>:"):
@@ -75,14 +69,13 @@ def read_functions(
                 cut += max(0, len(rows) - room)
                 if taken := rows[: max(0, room)]:
                     functions.append(CodeFunction(name[:MOST_TEXT], tuple(_labelled(taken))))
-                    addresses.append(tuple(row.address for row in taken))
                     kept += len(taken)
             name, rows, line = (found["name"] if found else ""), [], 0
         elif (found := _PLACE.match(text)) is not None and (
             found["path"].rpartition("/")[2] == source
         ):
             line = line_of(int(found["line"])) or line
-    return functions, addresses, cut
+    return functions, cut
 
 
 def _wanted(name: str) -> bool:
@@ -125,7 +118,7 @@ def find_loops(functions: Sequence[CodeFunction]) -> list[Loop]:
     """Return the innermost loops, those with the most vector arithmetic first.
 
     A loop is what a backward jump of a function encloses; it is innermost if no other loop lies
-    inside it. Without samples of a run this is a guess, named so wherever it is shown: remainder
+    inside it. That the first is the hot one is a guess, named so wherever it is shown: remainder
     loops have scalar instructions, and so come after the loops whose work they end.
     """
     found: list[Loop] = []
@@ -154,23 +147,6 @@ def find_loops(functions: Sequence[CodeFunction]) -> list[Loop]:
             found.append(Loop(number, first, last, len(vector), packed, lines))
     found.sort(key=lambda loop: (-loop.packed, -loop.vector, loop.instructions, loop.function))
     return found[:MOST_LOOPS]
-
-
-def by_samples(
-    loops: Sequence[Loop], addresses: Sequence[Addresses], samples: Sequence[int], total: int
-) -> list[Loop]:
-    """Return the loops with their shares of `total` samples, those with the most first.
-
-    `samples` are addresses like those of the functions.
-    """
-    found = []
-    for loop in loops:
-        rows = addresses[loop.function]
-        low = rows[loop.first]
-        high = rows[loop.last + 1] if loop.last + 1 < len(rows) else rows[loop.last] + 1
-        hits = sum(low <= each < high for each in samples)
-        found.append(structs.replace(loop, time_share=round(hits / total, 3)))
-    return sorted(found, key=lambda loop: -(loop.time_share or 0.0))
 
 
 def _goes_out(row: Instruction, at: Mapping[str, int], first: int, last: int) -> bool:

@@ -34,8 +34,7 @@ class Loop(Struct, frozen=True):
     """An innermost loop: rows `first` to `last` of function `function`.
 
     `vector` counts its instructions on vector registers, `packed` those of them that compute
-    several elements at once. `time_share` is the part of the CPU time of calls that was spent in it
-    and in what it calls, by samples; None where there were too few.
+    several elements at once.
     """
 
     function: Place
@@ -44,7 +43,6 @@ class Loop(Struct, frozen=True):
     vector: Place
     packed: Place
     lines: Annotated[tuple[Place, ...], Meta(max_length=MOST_ROWS)] = ()
-    time_share: float | None = None
 
     @property
     def instructions(self) -> int:
@@ -59,10 +57,7 @@ class Fact(Struct, frozen=True, gc=False):
 
 
 class CodeFunction(Struct, frozen=True):
-    """The instructions of one function.
-
-    Those of a GPU have `facts`, and of their instructions the hot loop alone.
-    """
+    """The instructions of one function; of a GPU's its `facts` alone."""
 
     name: Text
     rows: tuple[Instruction, ...]
@@ -90,22 +85,14 @@ class MachineCode(Struct, frozen=True, kw_only=True):
     cut: Place = 0
 
 
-class Counters(Struct, frozen=True):
-    """Hardware counts of one call, by the counter's name."""
-
-    calls: Place
-    values: Annotated[dict[Text, float], Meta(max_length=16)]
-
-
 class KernelFindings(Struct, frozen=True, kw_only=True):
     """Everything found about a kernel. `left_out` has the reason for each part that is missing.
 
-    Its keys are `machine code`, `hot loop`, `remarks` and `counters`. `ran`: the
-    kernel was loaded and called, so that nothing here would be found otherwise another time.
+    Its keys are `machine code`, `hot loop` and `remarks`. `ran`: the kernel was loaded and called,
+    so that nothing here would be found otherwise another time.
     """
 
     code: MachineCode = MachineCode()
-    counters: Counters | None = None
     left_out: Annotated[dict[Text, Text], Meta(max_length=16)] = {}
     ran: bool = False
 
@@ -134,13 +121,6 @@ class Request(Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     bounds_address_space: bool = True
-
-
-class Inspect(Request, frozen=True, kw_only=True):
-    """A request for `KernelFindings`."""
-
-    call_s: float
-    """How long the kernel may be called to be counted, in seconds."""
 
 
 class CaseWork(Struct, frozen=True):

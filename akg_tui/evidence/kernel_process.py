@@ -1,4 +1,4 @@
-"""Reads one kernel in a confined process: loads, calls and counts it, and disassembles its C++.
+"""Reads one kernel in a confined process: loads and calls it, and disassembles its C++.
 
 Started by `asking` with a request on standard input; answers with `KernelFindings` on standard
 output. It runs untrusted code, compilers and binutils under the protections of a kernel, so nothing
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -28,27 +26,22 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.dsl import compilers
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.protections import missing, named
-from akg_tui.evidence import compiler_remarks, disassembly, sampling
+from akg_tui.evidence import compiler_remarks, disassembly
 from akg_tui.evidence.findings import (
     CodeFunction,
     CompilerRemark,
-    Counters,
-    Inspect,
     KernelFindings,
     MachineCode,
     Request,
 )
-from akg_tui.evidence.hardware_counters import Opened
 from akg_tui.evidence.source_lines import rows_of
 
 NOT_CONFINED = 125
 SEED = 1
 MOST_UNITS = 4
-MOST_CALLS = 10_000
 MOST_LISTING = 24 << 20
 MOST_REMARKS = 4 << 20
 TOOL_S = 30.0
-UNIT_RANGE = 1 << 40
 
 NOTHING_COMPILED = "the kernel compiles no C++ with compile_cpp"
 _INLINE = "it is built by torch's load_inline; only what compile_cpp builds is read"
@@ -104,10 +97,6 @@ class Recorder:
             self.units.append(_Unit(source, words, Path(library._name), remarks))
         return library
 
-    def compile_plainly(self, source: str, flags: str) -> ctypes.CDLL:
-        """Compile and load C++ of ours."""
-        return self._compile(source, flags)
-
     def load_inline(self, *_: object, **__: object) -> object:
         """Stand in for torch's load_inline, which takes up to a minute."""
         self.inline = True
@@ -145,35 +134,24 @@ def run_tool(command: Sequence[str], most: int, *, given: str = "", errors: bool
         return log.read(most).decode("utf-8", "replace")
 
 
-def inspect(request: Inspect, folder: Path, counters: Opened) -> KernelFindings:
+def inspect(request: Request, folder: Path) -> KernelFindings:
     """Load and call the kernel, and read what it compiled."""
     recorder = Recorder(folder)
     import torch.utils.cpp_extension as extensions
 
     dsl.compile_cpp = recorder.compile_cpp  # type: ignore[assignment]
-    left_out: dict[str, str] = {}
-    counted, samples = None, Samples(0, [])
-    ran = False
+    ran, why = False, NOTHING_COMPILED
     try:
         extensions.load_inline = extensions.load = recorder.load_inline
-        call = first_call(request)
-        counted = _counted(call, counters, request.call_s)
-        samples = _sampled(call, recorder, request.call_s)
+        first_call(request)
         ran = True
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         why = _INLINE if recorder.inline else f"the kernel does not run: {said(error)}"
-        left_out["counters"] = why
-        if not recorder.units:
-            return KernelFindings(left_out={"machine code": why, **left_out}, ran=recorder.inline)
-    if counted is None:
-        left_out.setdefault("counters", counters.missing)
-    elif counters.missing:
-        left_out["other counters"] = counters.missing
     if not recorder.units:
-        left_out["machine code"] = NOTHING_COMPILED
-        return KernelFindings(counters=counted, left_out=left_out, ran=ran)
-    code = _machine_code(request, recorder.units, samples, left_out)
-    return KernelFindings(code=code, counters=counted, left_out=left_out, ran=ran)
+        return KernelFindings(left_out={"machine code": why}, ran=ran or recorder.inline)
+    left_out: dict[str, str] = {}
+    code = _machine_code(request, recorder.units, left_out)
+    return KernelFindings(code=code, left_out=left_out, ran=ran)
 
 
 def said(error: BaseException) -> str:
@@ -231,46 +209,8 @@ def first_call(
     return lambda: nested_arguments(group, inputs, kernel.named).call(called)
 
 
-def _counted(call: Callable[[], object], counters: Opened, seconds: float) -> Counters | None:
-    call()
-    before = counters.read()
-    if not before:
-        return None
-    calls = _repeat(call, seconds)
-    after = counters.read()
-    return Counters(calls, {name: (after[name] - before[name]) / calls for name in before})
-
-
-def _repeat(call: Callable[[], object], seconds: float) -> int:
-    """Call for some seconds, at least once; return the number of calls."""
-    calls, stop = 0, time.monotonic() + seconds
-    while calls < MOST_CALLS and (not calls or time.monotonic() < stop):
-        call()
-        calls += 1
-    return calls
-
-
-class Samples(NamedTuple):
-    """All samples of the CPU time, and those in compiled units: (number of the unit, address)."""
-
-    total: int
-    hits: list[tuple[int, int]]
-
-
-def _sampled(call: Callable[[], object], recorder: Recorder, seconds: float) -> Samples:
-    """Sample where calls spend their time; nothing without compiled units."""
-    if not recorder.units:
-        return Samples(0, [])
-
-    def work() -> None:
-        _repeat(call, seconds)
-
-    objects = [unit.built for unit in recorder.units]
-    return Samples(*sampling.sampled(work, objects, recorder.compile_plainly))
-
-
 def _machine_code(
-    request: Request, units: Sequence[_Unit], samples: Samples, left_out: dict[str, str]
+    request: Request, units: Sequence[_Unit], left_out: dict[str, str]
 ) -> MachineCode:
     """Disassemble what was compiled. Reasons for what is missing are put into `left_out`."""
     kind = compiler_kind()
@@ -278,10 +218,8 @@ def _machine_code(
     version = run_tool([*command, "--version"], 1 << 14).partition("\n")[0] if command else ""
     functions: list[CodeFunction] = []
     remarks: list[CompilerRemark] = []
-    addresses: list[disassembly.Addresses] = []
-    hits: list[int] = []
     cut = 0
-    for number, unit in enumerate(units):
+    for unit in units:
         lines = rows_of(request.kernel, unit.source)
 
         def line_of(number: int, lines: Sequence[int] = lines) -> int:
@@ -291,13 +229,10 @@ def _machine_code(
         if shutil.which("objdump"):
             words = ["objdump", "-dlC", "--no-show-raw-insn", "-j", ".text", str(unit.built)]
             listing = run_tool(words, MOST_LISTING)
-            read, places, more = disassembly.read_functions(
+            read, more = disassembly.read_functions(
                 listing.splitlines(), line_of, compilers.SOURCE_NAME
             )
             functions += read
-            # Units have equal addresses: each gets a range of its own.
-            addresses += [tuple(number * UNIT_RANGE + at for at in each) for each in places]
-            hits += [number * UNIT_RANGE + at for unit_, at in samples.hits if unit_ == number]
             cut += more
     if not shutil.which("objdump"):
         left_out["machine code"] = left_out["hot loop"] = "objdump is not installed (binutils)"
@@ -310,8 +245,6 @@ def _machine_code(
     loops = disassembly.find_loops(functions)
     if functions and not loops:
         left_out["hot loop"] = "no function has a loop"
-    if loops and samples.total >= sampling.LEAST_SAMPLES:
-        loops = disassembly.by_samples(loops, addresses, hits, samples.total)
     flags = " ".join(dict.fromkeys(" ".join(unit.flags) for unit in units))
     return MachineCode(
         compiler=f"{version} {flags}".strip()[:300],
@@ -395,13 +328,7 @@ def confined(
 
 def main(arguments: list[str]) -> int:
     """Read the kernel that standard input asks about, and answer."""
-    opened: list[Opened] = []
-    return confined(
-        arguments,
-        Inspect,
-        lambda request, folder: inspect(request, folder, opened[0]),
-        before=lambda: opened.append(Opened()),
-    )
+    return confined(arguments, Request, inspect)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from akg_tui.evidence import compile_report
 from akg_tui.evidence.compile_report import MOST_LINES, CompileReport
 from akg_tui.evidence.compiler_remarks import condensed
 from akg_tui.evidence.findings import CodeFunction, CompilerRemark, KernelFindings, Loop
-from akg_tui.evidence.profilers import Profile
+from akg_tui.evidence.ncu import Profile
 from akg_tui.evidence.roof import Roof
 
 MOST_REMARKS = 24
@@ -35,7 +35,7 @@ Fields = dict[str, object]
 class Evidence(Struct, frozen=True):
     """Findings on a kernel (its machine code) and on its task (the limits by case).
 
-    `compiled` is there for a kernel in Triton or CUDA C++, `profile` where a device's profiler ran.
+    `compiled` is there for a kernel in Triton or CUDA C++, `profile` where Nsight Compute ran.
     """
 
     roofs: tuple[Roof, ...]
@@ -47,16 +47,14 @@ class Evidence(Struct, frozen=True):
 def fields(
     evidence: Evidence, measured: Measurement, file: str, at: Sequence[Place] = ()
 ) -> Fields:
-    """Return the page: limits by case, counters, remarks, hot loop, and what is left out and why.
+    """Return the page: limits by case, remarks, hot loop, and what is left out and why.
 
     `file` is the name of the kernel's file, `measured` has the times of its cases. `at` has the
     file and line of each line of the text of a kernel in several files.
     """
-    found, left_out = evidence.findings, dict(evidence.findings.left_out)
+    left_out = dict(evidence.findings.left_out)
     told: Fields = {"roofline": [_roof(roof, measured) for roof in evidence.roofs]}
-    if found.counters is not None:
-        told["counters"] = _counters(found.counters.values)
-    code = found.code
+    code = evidence.findings.code
     if code.compiler:
         told["compiler"] = one_line(code.compiler, 200)
     hot = code.loops[0] if code.loops else None
@@ -70,8 +68,7 @@ def fields(
             left_out["other remarks"] = f"{len(remarks) - len(kept)} of {len(remarks)}"
     if hot is not None:
         function = code.functions[hot.function]
-        how = "samples" if hot.time_share is not None else "its instructions, too few samples"
-        told["hot_loop"] = loop_facts(hot, function, at) | {"found_by": how}
+        told["hot_loop"] = loop_facts(hot, function, at) | {"found_by": "its instructions"}
         told["hot_loop_code"] = listing(hot, function, at)
         others = code.loops[1 : 1 + MOST_OTHER_LOOPS]
         if others:
@@ -162,34 +159,23 @@ def uncounted(roof: Roof) -> str:
     return one_line(", ".join(roof.functions), 80)
 
 
-def _counters(values: Mapping[str, float]) -> Fields:
-    told: Fields = {name: round(value) for name, value in values.items()}
-    if values.get("cycles") and "instructions" in values:
-        told["instructions_per_cycle"] = round(values["instructions"] / values["cycles"], 2)
-    return told
-
-
 def loop_facts(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> Fields:
     """Return a loop as fields: where it is, and its instructions."""
-    told: Fields = {
+    return {
         "function": one_line(function.name, 80),
         "lines": line_ranges(loop.lines, at),
         "instructions": loop.instructions,
         "vector": loop.vector,
         "packed": loop.packed,
     }
-    if loop.time_share is not None:
-        told["share_of_cpu_time"] = loop.time_share
-    return told
 
 
 def loop_words(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> str:
     """Return a loop in one line."""
-    told = f"{one_line(function.name, 60)} lines {line_ranges(loop.lines, at) or '?'}: "
-    if loop.time_share is not None:
-        told += f"{loop.time_share:.0%} of the time, "
-    told += f"{loop.instructions} instructions, {loop.packed} packed of {loop.vector} vector"
-    return told
+    return (
+        f"{one_line(function.name, 60)} lines {line_ranges(loop.lines, at) or '?'}: "
+        f"{loop.instructions} instructions, {loop.packed} packed of {loop.vector} vector"
+    )
 
 
 def listing(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> list[str]:

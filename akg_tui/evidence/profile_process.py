@@ -1,4 +1,4 @@
-"""Runs a kernel on its device under the vendor's profiler, in a confined process.
+"""Runs a kernel on its GPU under Nsight Compute, in a confined process.
 
 Started by `asking` like `kernel_process`. After the sandbox is entered it starts the profiler,
 whose application is this module again: that calls the kernel a few times. Profiler and kernel are
@@ -19,23 +19,22 @@ from pathlib import Path
 import msgspec
 
 from akg_tui.evaluate.targets.cpu import package_path
+from akg_tui.evidence import ncu
 from akg_tui.evidence.kernel_process import confined, first_call, said
-from akg_tui.evidence.profilers import NoProfile, Profiled, ProfileFor
-from akg_tui.evidence.profilers.by_target import PROFILERS
+from akg_tui.evidence.ncu import NoProfile, Profiled, ProfileFor
 
 MODULE = "akg_tui.evidence.profile_process"
 CALLS = 5
 PROFILER_S = 180.0
-MOST_PRINTED = 8 << 20
+MOST_ERRORS = 1 << 20
 MOST_WHY = 600
 
 
 def profiled(request: ProfileFor, folder: Path) -> Profiled:
     """Run the profiler over a process that calls the kernel."""
-    tool = PROFILERS[request.target]
-    program = shutil.which(tool.program)
+    program = shutil.which(ncu.PROGRAM)
     if program is None:
-        return Profiled(why=f"{tool.program} is not on PATH")
+        return Profiled(why=f"{ncu.PROGRAM} is not on PATH")
     asked, failed, out = (folder / name for name in ("request.json", "failed.txt", "profile"))
     asked.write_bytes(msgspec.json.encode(request))
     out.mkdir()
@@ -46,30 +45,29 @@ def profiled(request: ProfileFor, folder: Path) -> Profiled:
     (found / package.name).symlink_to(package)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(found), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, "-P", "-m", MODULE, str(asked), str(failed)]
-    printed, complaint = _run(tool.command(program, out, words), folder)
+    complaint = _run(ncu.command(program, out, words), folder)
     if failed.exists():
         return Profiled(why=failed.read_text("utf-8", "replace")[:MOST_WHY])
     try:
-        return Profiled(tool.read(out, printed, CALLS))
+        return Profiled(ncu.read(out, CALLS))
     except (NoProfile, OSError) as error:
         return Profiled(why=f"{error}{complaint and f': {complaint}'}"[:MOST_WHY])
 
 
-def _run(command: Sequence[str], folder: Path) -> tuple[str, str]:
-    """Run the profiler; return the start of what it prints, and the last line of its errors."""
-    out, errors = folder / "printed", folder / "errors"
-    with out.open("wb") as printed, errors.open("wb") as complained:
+def _run(command: Sequence[str], folder: Path) -> str:
+    """Run the profiler; return the last line of its errors."""
+    with (folder / "errors").open("w+b") as errors:
         try:
             subprocess.run(
-                command, stdout=printed, stderr=complained, timeout=PROFILER_S, check=False
+                command, stdout=subprocess.DEVNULL, stderr=errors, timeout=PROFILER_S, check=False
             )
         except OSError as error:
-            return "", str(error)
+            return str(error)
         except subprocess.TimeoutExpired:
-            return "", f"it took longer than {PROFILER_S:g} s"
-    with out.open("rb") as printed, errors.open("rb") as complained:
-        told = complained.read(MOST_PRINTED).decode("utf-8", "replace").strip().splitlines()
-        return printed.read(MOST_PRINTED).decode("utf-8", "replace"), told[-1] if told else ""
+            return f"it took longer than {PROFILER_S:g} s"
+        errors.seek(0)
+        told = errors.read(MOST_ERRORS).decode("utf-8", "replace").strip().splitlines()
+    return told[-1] if told else ""
 
 
 def call_on_device(request: ProfileFor) -> None:
@@ -91,7 +89,7 @@ def main(arguments: list[str]) -> int:
             arguments,
             ProfileFor,
             profiled,
-            programs=lambda request: PROFILERS[request.target].folders(),
+            programs=lambda _: ncu.folders(),
             loads_torch=False,
         )
     asked, failed = map(Path, arguments)

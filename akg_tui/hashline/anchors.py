@@ -26,14 +26,9 @@ _MAX_QUOTED = 60  # lines of one range quoted back in a rejection
 class ShownRevision:
     """One revision, the lines of it that its reader was shown, and its map to the newest.
 
-    Attributes
-    ----------
-    document : Document
-        The revision that the operations name.
-    shown : set of int
-        Numbers of the lines of `document` that the reader was shown.
-    line_map : LineMap or None
-        The map to `newest`; None if another program changed the file in between.
+    - `document`: the revision that the operations name.
+    - `shown`: numbers of the lines of `document` that the reader was shown.
+    - `line_map`: the map to `newest`; None if another program changed the file in between.
     """
 
     document: Document

@@ -15,10 +15,7 @@ BOM = "\ufeff"
 class NotText(ValueError):
     """The bytes are not UTF-8, so the file has no lines to show.
 
-    Attributes
-    ----------
-    offset : int
-        Position of the first byte that cannot be decoded.
+    - `offset`: position of the first byte that cannot be decoded.
     """
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
@@ -30,22 +27,13 @@ class NotText(ValueError):
 class Document:
     """One revision of one file.
 
-    Attributes
-    ----------
-    path : str
-        The name shown to readers; never opened here.
-    revision : int
-        The number of the revision, shown to readers; each applied edit adds one.
-    data : bytes
-        The bytes of the file.
-    text : str
-        `data` decoded, including a byte order mark and line endings.
-    lines : tuple of str
-        Content of each line, without its ending and without the byte order mark.
-    endings : tuple of str
-        The ending of each line: ``"\\n"``, ``"\\r\\n"`` or, on the last line only, ``""``.
-    sha256 : str
-        Hex digest of `data`.
+    - `path`: the name shown to readers; never opened here.
+    - `revision`: the number of the revision, shown to readers; each applied edit adds one.
+    - `data`: the bytes of the file.
+    - `text`: `data` decoded, including a byte order mark and line endings.
+    - `lines`: content of each line, without its ending and without the byte order mark.
+    - `endings`: the ending of each line: ``"\\n"``, ``"\\r\\n"`` or, on the last line only, ``""``.
+    - `sha256`: hex digest of `data`.
     """
 
     path: str

@@ -30,15 +30,9 @@ class FileChanged(Exception):
 def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
     """Replace the content of an existing file and keep its mode; a link is followed.
 
-    Raises
-    ------
-    FileChanged
-        If the file's sha256 is not `expected_sha256` (hex).
-    OSError
-        If the file is missing, not a regular file, not writable, or the disk is full.
+    Raises `FileChanged` if the file's sha256 is not `expected_sha256` (hex). Raises `OSError` if
+    the file is missing, not a regular file, not writable, or the disk is full.
 
-    Notes
-    -----
     The lock is advisory: it orders callers of this function, but no other programs.
     """
     target = path.resolve(strict=True)

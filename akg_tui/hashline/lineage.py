@@ -17,12 +17,8 @@ from akg_tui.hashline.splice import Span, in_order
 class LineMap:
     """A map from the line numbers of one revision to those of a later revision.
 
-    Attributes
-    ----------
-    to : tuple of int
-        For each line its number in the later revision, 0 if an edit changed or removed it.
-    count : int
-        Number of lines of the later revision.
+    - `to`: for each line its number in the later revision, 0 if an edit changed or removed it.
+    - `count`: number of lines of the later revision.
     """
 
     to: tuple[int, ...]

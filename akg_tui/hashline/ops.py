@@ -31,12 +31,8 @@ _FIELDS: Final[dict[str, frozenset[str]]] = {
 class BadEdit(ValueError):
     """The request is not in the grammar; no file was read.
 
-    Attributes
-    ----------
-    index : int or None
-        Position of the operation, from 0; None if the whole list is wrong.
-    field : str
-        The field at fault, empty if the whole operation is wrong.
+    - `index`: position of the operation, from 0; None if the whole list is wrong.
+    - `field`: the field at fault, empty if the whole operation is wrong.
     """
 
     def __init__(self, index: int | None, field: str, message: str) -> None:
@@ -117,10 +113,7 @@ Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge | Sub | Transfer
 def parse_ops(raw: object) -> tuple[Op, ...]:
     """Return the operations of a JSON value that `edit_schema` describes.
 
-    Raises
-    ------
-    BadEdit
-        At the first fault, with the operation and the field.
+    Raises `BadEdit` at the first fault, with the operation and the field.
     """
     if not isinstance(raw, list) or not raw:
         raise BadEdit(None, "", f"a list of at least one operation, not {_quoted(raw)}")

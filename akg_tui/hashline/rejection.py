@@ -37,14 +37,9 @@ Reason: TypeAlias = Literal[
 class Problem:
     """One fault of an edit that conforms to the grammar.
 
-    Attributes
-    ----------
-    where : str
-        The operation or anchor, such as ``ops[0].from 12sr``.
-    detail : str
-        The fault in words, for the end of the message.
-    near : tuple of int
-        Numbers of current lines that the rejection quotes.
+    - `where`: the operation or anchor, such as ``ops[0].from 12sr``.
+    - `detail`: the fault in words, for the end of the message.
+    - `near`: numbers of current lines that the rejection quotes.
     """
 
     reason: Reason

@@ -35,15 +35,10 @@ _NO_OPS_ALLOWED = 2  # in a row; the refusal of a third identical no-op tells th
 class EditRequest:
     """A parsed call.
 
-    Attributes
-    ----------
-    revision : int or None
-        The revision whose numbers and tags the operations use. None if the call names none;
-        then every shown revision that fits the anchors must lead to an equal edit.
-    allow_dup : bool
-        New lines may repeat the line beside their range.
-    allow_broken : bool
-        The file may stop parsing.
+    - `revision`: the revision whose numbers and tags the operations use. None if the call names
+      none; then every shown revision that fits the anchors must lead to an equal edit.
+    - `allow_dup`: new lines may repeat the line beside their range.
+    - `allow_broken`: the file may stop parsing.
     """
 
     ops: tuple[Op, ...]
@@ -69,12 +64,8 @@ class Proposal:
 class EditSession:
     """The edits of one reader of one file. Not thread-safe.
 
-    Parameters
-    ----------
-    document : Document
-        The current file; no line of it has been shown yet.
-    tagger : Tagger
-        The source of tags. A key of the session's own makes tags of other sessions invalid.
+    - `document`: the current file; no line of it has been shown yet.
+    - `tagger`: the source of tags. A key of the session's own makes tags of other sessions invalid.
     """
 
     def __init__(self, document: Document, tagger: Tagger) -> None:
@@ -120,15 +111,10 @@ class EditSession:
     def check(self, request: EditRequest, *, current: Document | None = None) -> Proposal:
         """Check an edit and compute its result, which `accept` makes the newest revision.
 
-        Parameters
-        ----------
-        current : Document, optional
-            The current file, if other programs can write to it too.
+        - `current`: the current file, if other programs can write to it too.
 
-        Raises
-        ------
-        EditRejected
-            With every problem found. Lines quoted in the rejection count as shown.
+        Raises `EditRejected` with every problem found. Lines quoted in the rejection count as
+        shown.
         """
         if current is not None:
             self.observe(current)
@@ -248,13 +234,8 @@ def apply(
 ) -> EditResult:
     """Apply `ops` to a document whose writer has been shown all its lines.
 
-    Raises
-    ------
-    EditRejected
-        With every problem found.
+    Raises `EditRejected` with every problem found.
 
-    Notes
-    -----
     The operations all refer to the file before the edit, so disjoint operations may come in any
     order. Inserts at one place keep their order. New lines are inserted unchanged, with the
     file's usual line ending; a missing final newline stays missing.

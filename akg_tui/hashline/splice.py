@@ -19,14 +19,9 @@ class Span:
 
     An empty span is a gap, with `start` lines above it.
 
-    Attributes
-    ----------
-    index : int
-        Position of the operation in its request.
-    endings : tuple of str
-        Endings of moved or copied lines; empty for the file's usual ending.
-    moved_from : int or None
-        Old position of the first line (from 0), for the half of a move that inserts.
+    - `index`: position of the operation in its request.
+    - `endings`: endings of moved or copied lines; empty for the file's usual ending.
+    - `moved_from`: old position of the first line (from 0), for the half of a move that inserts.
     """
 
     start: int
@@ -73,10 +68,7 @@ def in_order(spans: Iterable[Span]) -> list[Span]:
 def splice(document: Document, spans: Sequence[Span]) -> EditResult:
     """Apply disjoint spans to the document; its revision grows by one.
 
-    Raises
-    ------
-    Unwritable
-        If the resulting bytes would be parsed into different lines.
+    Raises `Unwritable` if the resulting bytes would be parsed into different lines.
     """
     pieces = _pieces(document, spans)
     hunks: list[Hunk] = []

@@ -20,16 +20,11 @@ class BadRange(ValueError):
 def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
     """Return the view for a model: a header, then ``42sr|text`` for each line.
 
-    Parameters
-    ----------
-    first, last : int
-        Numbers of the first and last line to show, both included. A `last` beyond the end of
-        the file means its last line.
+    - `first, last`: numbers of the first and last line to show, both included. A `last` beyond the
+      end of the file means its last line.
 
-    Raises
-    ------
-    BadRange
-        If no line is between `first` and `last`. The view of an empty file is its header.
+    Raises `BadRange` if no line is between `first` and `last`. The view of an empty file is its
+    header.
     """
     count = len(document.lines)
     numbers = rendered(document, first, last)

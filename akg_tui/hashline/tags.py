@@ -42,18 +42,12 @@ def run_key(run_id: str) -> bytes:
 class Tagger:
     """Tags of one run: a keyed BLAKE2b of line number and exact text, as one bigram of 600.
 
-    Parameters
-    ----------
-    key : bytes
-        1 to 64 bytes, drawn once per run. Equal keys give equal tags; without the key a tag
-        can't be computed, only copied from a view.
-    notation : Notation
-        ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|``, one of 360,000 tags, for about
-        one more token per line; ``hex`` shows ``2:f1|``, one of 256 tags, the form in which
-        hashline was first published.
+    - `key`: 1 to 64 bytes, drawn once per run. Equal keys give equal tags; without the key a tag
+      can't be computed, only copied from a view.
+    - `notation`: ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|``, one of 360,000 tags,
+      for about one more token per line; ``hex`` shows ``2:f1|``, one of 256 tags, the form in which
+      hashline was first published.
 
-    Notes
-    -----
     The line number is hashed along with the text, so that the many equal lines in a kernel
     (``}``, blank lines, unrolled loops) have different tags. Indent and trailing blanks are
     hashed too. A wrong number has the right tag with a probability of 1 in 600.

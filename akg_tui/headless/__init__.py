@@ -1,1 +1,1 @@
-"""A run without the workbench: progress lines, JSON lines, and the plain stream."""
+"""A run without the workbench: progress lines and JSON lines."""

@@ -147,27 +147,12 @@ class TimedNote(Struct, frozen=True):
     what: str
 
 
-class Rule(Struct, frozen=True, kw_only=True):
-    """An approval rule of a person: when learned, how often used, why ended ("" if in force)."""
-
-    rule: int
-    gate: str
-    phase: str
-    approves: str
-    learned_utc: str
-    learned_from: int
-    by: str
-    used: int
-    ended: str
-
-
 class Step(Struct, frozen=True):
-    """From this round on, the incumbent's estimated speedup over the seed, in all and by case."""
+    """From this round on, the incumbent's estimated speedup over the seed."""
 
     after_round: int
     attempt: int
     over_seed: float
-    cases: dict[str, float] = {}
 
 
 class Tokens(Struct, frozen=True):
@@ -276,7 +261,6 @@ class Report(Struct, frozen=True, kw_only=True):
     diagnoses: tuple[Diagnosis, ...]
     baseline_problem: str
     interventions: tuple[TimedNote, ...]
-    rules: tuple[Rule, ...]
     sessions: tuple[TimedNote, ...]
     spent: Spent
     settings: dict[str, Any]

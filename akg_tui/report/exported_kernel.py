@@ -26,10 +26,8 @@ class Export:
 def exported(path: Path, form: str) -> Export:
     """Return the best kernel of the run at `path` in a form of `FORMS`.
 
-    Raises
-    ------
-    StoreError
-        The folder is no run, has no correct kernel, or the kernel does not fit the form.
+    Raises `StoreError` if the folder is no run, has no correct kernel, or the kernel does not fit
+    the form.
     """
     run = RunAtRest(path)
     state = run.state

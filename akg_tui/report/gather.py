@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from akg_tui.core import approval_rules
 from akg_tui.core import events as ev
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import Measurement, nearest_errors
@@ -20,11 +19,9 @@ from akg_tui.core.model_info import TABLE_VERSION
 from akg_tui.core.phases import ItemState, Verdict
 from akg_tui.core.plan.plan_document import direction_of
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.core.state import Rule as LearnedRule
 from akg_tui.core.stopping import export_guard
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.summary import (
-    CasesOverSeed,
     best_metrics,
     best_of,
     compile_problem,
@@ -46,7 +43,6 @@ from akg_tui.report.contents import (
     Report,
     Result,
     Round,
-    Rule,
     Source,
     Spent,
     Step,
@@ -71,10 +67,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
     `may_export` means that a person asked for the result; `earlier` is the result of the previous
     report, which is kept if `may_export` is False.
 
-    Raises
-    ------
-    StoreError
-        If a kernel is lost or the journal changed during the read.
+    Raises `StoreError` if a kernel is lost or the journal changed during the read.
     """
     state = run.state
     walked = _JournalWalk(run)
@@ -100,7 +93,6 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         diagnoses=tuple(walked.diagnoses),
         baseline_problem=_baseline_problem(state),
         interventions=tuple(walked.interventions),
-        rules=tuple(_rule(rule) for rule in state.rules),
         sessions=tuple(walked.sessions),
         spent=_spent(state),
         settings=_judge_settings(state),
@@ -139,11 +131,6 @@ class _JournalWalk:
         self._state = run.state
         self._items = {item.id: item for item in run.state.items}
         self._incumbent_of: dict[int, float] = {}
-        by_case = CasesOverSeed()
-        self._cases = {
-            attempt.number: {name: over.ratio for name, over in by_case.read(attempt).items()}
-            for attempt in run.state.attempts
-        }
         before: RunState | None = None
         for record, state in run.states():
             self._see(record, before, state)
@@ -172,8 +159,7 @@ class _JournalWalk:
                 pass
         best = state.best
         if best is not None and (not self.steps or self.steps[-1].attempt != best.attempt):
-            cases = self._cases.get(best.attempt, {})
-            self.steps.append(Step(state.settled, best.attempt, best.over_seed, cases))
+            self.steps.append(Step(state.settled, best.attempt, best.over_seed))
 
     def _see_noise(self, event: ev.EvalFinished) -> None:
         found = event.measurement
@@ -304,20 +290,6 @@ def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
         best_ratio=max(ratios, default=None),
         reasons=tuple(reason for reason, _ in reasons.most_common(MAX_REASONS)),
         inconclusive=count[Verdict.INCONCLUSIVE],
-    )
-
-
-def _rule(rule: LearnedRule) -> Rule:
-    return Rule(
-        rule=rule.number,
-        gate=rule.scope.gate,
-        phase=rule.scope.phase.value,
-        approves=str(approval_rules.in_words(rule.scope)),
-        learned_utc=utc(rule.at),
-        learned_from=rule.gate,
-        by=rule.source,
-        used=rule.used,
-        ended=rule.ended,
     )
 
 

@@ -6,19 +6,14 @@ of a kernel or a plan can act as markup or hide.
 
 from __future__ import annotations
 
-import math
-
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import names_of
 from akg_tui.report import wording
-from akg_tui.report.contents import Report, Round
-from akg_tui.report.svg_chart import MAX_MARKS, draw, draw_cases
+from akg_tui.report.contents import Report
+from akg_tui.report.svg_chart import draw
 from akg_tui.view.code_rows import Colours
 from akg_tui.view.diff import Compared, Kind, Row, changed_ranges, find_hunks, size
-
-FOLD_BEYOND = 300  # rounds: a longer table is folded by direction
-MOST_COLUMNS = range(2, 7)  # of tiles, by the width of the page (`report.css`)
 
 
 def render_page(report: Report) -> str:
@@ -32,42 +27,17 @@ def render_page(report: Report) -> str:
 
     shown = wording.difference(report)
     added, removed = size(shown)
-    folded = len(report.rounds) > FOLD_BEYOND
     text = wording.template("report.html.j2", autoescape=True, finalize=safe).render(
         wording.parts(report),
-        tiles_style=_tiles_style,
         # The drawing is the only trusted markup: it contains no untrusted text.
         chart=Markup(draw(report)),
-        # Names of cases are checked words (`core/task.py`), escaped by the drawing besides.
-        case_chart=Markup(draw_cases(report)),
         difference=_marked(shown),
         kernel_files=", ".join(names_of(report.kernel_file)),
         added=added,
         removed=removed,
         code=_code(report.best.kernel(names_of(report.kernel_file)[0])),
-        tables=_tables(report) if folded else [("", list(report.rounds))],
-        folded=folded,
-        thinned=len(report.rounds) > MAX_MARKS,
     )
     return text + "\n"
-
-
-def tile_columns(count: int, most: int) -> tuple[int, int]:
-    """Return the columns for `count` tiles, at most `most`, and those that the first tile takes.
-
-    The rows are as few and as even as can be without a row of a single tile at the end. Where only
-    two columns remain and the count is odd, the first tile takes both.
-    """
-    columns = math.ceil(count / math.ceil(count / most))
-    while columns > 2 and count % columns == 1:
-        columns -= 1
-    return columns, 2 if columns == 2 and count % 2 else 1
-
-
-def _tiles_style(page: str) -> str:
-    count = page.count('class="tile"')
-    chosen = {most: tile_columns(count, most) for most in MOST_COLUMNS}
-    return ";".join(f"--of-{m}:{c};--first-{m}:{first}" for m, (c, first) in chosen.items())
 
 
 def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
@@ -97,11 +67,3 @@ def _code(kernel: KernelFiles) -> list[list[tuple[str, str]]]:
         [(role.replace("syn.", "s-"), piece) for piece, role in line]
         for line in Colours().lex(KernelFiles(texts))
     ]
-
-
-def _tables(report: Report) -> list[tuple[str, list[Round]]]:
-    """Return the rounds by direction, in the order of the directions."""
-    found: dict[str, list[Round]] = {direction.name: [] for direction in report.directions}
-    for each in report.rounds:
-        found[each.direction].append(each)
-    return list(found.items())

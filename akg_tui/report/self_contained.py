@@ -24,10 +24,8 @@ HEAD = "# Helpers of akg-tui (Apache License 2.0), so that this file stands alon
 def self_contained(path: Path, text: str) -> str:
     """Return a kernel's text without imports of akg_tui; `path` is for messages.
 
-    Raises
-    ------
-    BadTask
-        It imports something else of akg_tui than functions for kernels, or inside a function.
+    Raises `BadTask` if it imports something else of akg_tui than functions for kernels, or inside a
+    function.
     """
     module = ast.parse(text)
     ours = {id(each) for each in ast.walk(module) if _is_ours(each)}

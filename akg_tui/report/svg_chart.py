@@ -7,10 +7,9 @@ page sets them for light, dark and print; shapes carry the same information as c
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import Interval
@@ -20,11 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_MARKS = 400
 WIDTH_IN, HEIGHT_IN = 9.6, 4.3
-CASES_HEIGHT_IN = 2.6
 LARGEST = 1e9  # ratio, on the axis
-LABEL_HEIGHT = 0.085  # of the height of the chart by case
 
 # Placeholder colours that matplotlib accepts; the page's variables replace them. They are so near
 # to black that no other colour of the drawing equals one of them.
@@ -44,29 +40,6 @@ _MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X", "INCONCLUSIVE": "s", "SHORT
 _CORRECT = ("DISCARD", "INCONCLUSIVE")  # drawn with their time, and not kept
 
 
-def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
-    """Return at most about `most` rounds that keep the shape of the chart.
-
-    Every KEEP is kept while there is room, and of each stretch of the run its fastest DISCARD or
-    INCONCLUSIVE and its first FAIL.
-    """
-    if len(rounds) <= most:
-        return list(rounds)
-    kept = [r for r in rounds if r.verdict == "KEEP"]
-    if len(kept) > most // 2:
-        kept = kept[:: -(-len(kept) * 2 // most)] + kept[-1:]
-    stretches = max(1, (most - len(kept)) // 2)
-    size = -(-len(rounds) // stretches)
-    chosen = {r.attempt: r for r in kept}
-    for start in range(0, len(rounds), size):
-        stretch = rounds[start : start + size]
-        timed = [r for r in stretch if r.verdict in _CORRECT and r.estimate_over_seed]
-        fastest = max(timed, key=_height, default=None)
-        failed = next((r for r in stretch if r.verdict == "FAIL"), None)
-        chosen |= {r.attempt: r for r in (fastest, failed) if r is not None}
-    return sorted(chosen.values(), key=lambda r: r.attempt)
-
-
 def _height(drawn: Round) -> float:
     return drawn.estimate_over_seed.ratio if drawn.estimate_over_seed else 0.0
 
@@ -74,15 +47,6 @@ def _height(drawn: Round) -> float:
 def draw(report: Report) -> str:
     """Return the chart as an `<svg>` element. Equal reports produce equal bytes."""
 
-    def curves(axes: Axes, report: Report) -> None:
-        _rounds(axes, thinned(report.rounds))
-        _lines(axes, report)
-        _limits(axes, report)
-
-    return _drawn(report, HEIGHT_IN, curves)
-
-
-def _drawn(report: Report, height_in: float, curves: Callable[[Axes, Report], None]) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -98,44 +62,15 @@ def _drawn(report: Report, height_in: float, curves: Callable[[Axes, Report], No
         warnings.simplefilter("ignore")
         mpl.rcdefaults()  # a user's style file must not change a report
         mpl.rcParams.update(settings)
-        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
         axes = figure.subplots()
         _furnish(figure, axes, report)
-        curves(axes, report)
+        _rounds(axes, report.rounds)
+        _lines(axes, report)
+        _limits(axes, report)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     return _themed(drawn.getvalue())
-
-
-def draw_cases(report: Report) -> str:
-    """Return the incumbent's speedup over the seed in each case as an `<svg>` element.
-
-    Empty for a task without cases.
-    """
-    names = report.incumbents[-1].cases if report.incumbents else {}
-    return _drawn(report, CASES_HEIGHT_IN, _case_lines) if names else ""
-
-
-def _case_lines(axes: Axes, report: Report) -> None:
-    """Draw a step line for each case, with its name at the end of the line."""
-    steps, last = report.incumbents, max(report.about.rounds, 1) + 0.5
-    axes.axhline(1.0, color=_STAND_INS["grid"], linewidth=1.0)
-    for name in steps[-1].cases:
-        x = [step.after_round for step in steps if name in step.cases]
-        y = [step.cases[name] for step in steps if name in step.cases]
-        axes.step([*x, last], [*y, y[-1]], where="post", color=_STAND_INS["line"], linewidth=1.5)
-    _limits(axes, report)
-    low, high = axes.get_ylim()
-    free = 0.0
-    for name, value in sorted(steps[-1].cases.items(), key=lambda each: each[1]):
-        # Labels of lines that end close together are put one above the other.
-        at = max(math.log(value / low) / math.log(high / low), free)
-        free = at + LABEL_HEIGHT
-        axes.annotate(
-            f"{name} {value:.2f}×", (1.0, at), xycoords="axes fraction", xytext=(4, 0),
-            textcoords="offset points", va="center", color=_STAND_INS["ink"], fontsize=9,
-            parse_math=False,
-        )  # fmt: skip
 
 
 def _furnish(figure: Figure, axes: Axes, report: Report) -> None:

@@ -18,7 +18,7 @@ from akg_tui.core.summary import doubt_told
 from akg_tui.core.task import names_of
 from akg_tui.core.verdict import is_proved
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
-from akg_tui.report.contents import Protection, Report, Rule, Sandbox
+from akg_tui.report.contents import Protection, Report, Sandbox
 from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, compare_kernels, folded
 
@@ -56,7 +56,6 @@ def template(
         "confidence": confidence,
         "ms": milliseconds,
         "duration": formatting.short_time,
-        "rule": rule,
         "error": error,
     }
     return environment.get_template(name)
@@ -186,13 +185,6 @@ def noise(report: Report) -> list[str]:
 def _cost(smallest_gain: float) -> str:
     least = min(smallest_gain, 1.0) * 100  # above that it is an extrapolation
     return f"a gain under {least:.1f} % would not have been seen"
-
-
-def rule(r: Rule) -> str:
-    """Return a sentence: since when a rule answered, how often, and whether it is in force."""
-    used = f"used {r.used} time{'' if r.used == 1 else 's'}"
-    learned = f"learned {r.learned_utc} from request {r.learned_from} by the {r.by}"
-    return f"{learned}, {used}, {f'ended: {r.ended}' if r.ended else 'in force'}"
 
 
 def reproduce(report: Report) -> list[str]:

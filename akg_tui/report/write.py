@@ -35,10 +35,7 @@ def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Rep
 
     `channel` is where the run is followed; `by_command` means that a person typed `report`.
 
-    Raises
-    ------
-    StoreError
-        If the folder is not a run, or the run cannot be trusted.
+    Raises `StoreError` if the folder is not a run, or the run cannot be trusted.
     """
     found = RunAtRest(run)
     hints = [r.event.text for r in found.records if isinstance(r.event, HintGiven)]

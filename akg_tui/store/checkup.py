@@ -12,13 +12,12 @@ from shlex import quote
 
 from msgspec import Struct
 
-from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
-from akg_tui.store.history import ATTEMPTS, BEST, History, broken_refs, kernel_id
+from akg_tui.store.history import History, broken_refs, kernel_id
 from akg_tui.store.journal_format import Inspected, inspect
 from akg_tui.store.lock import holder
-from akg_tui.store.projections import PLAN, WORK, hand_edit, work_files
+from akg_tui.store.projections import WORK, work_files
 from akg_tui.store.run_folder import HISTORY, read_reference
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
@@ -56,15 +55,12 @@ _REDONE = "nothing to do: the next resume makes it anew"
 
 
 def check_run(run: Path) -> list[Check]:
-    """Check lock, journal, history, work tree, PLAN.md and reference of a run.
+    """Check lock, journal, history, work tree and reference of a run.
 
-    Objects, refs, work tree and PLAN.md are compared with the state folded from the sound part of
+    Objects and work tree are compared with the state folded from the sound part of
     the journal; these checks are skipped if that part cannot be folded.
 
-    Raises
-    ------
-    RunFolderError
-        If `run` is not a run.
+    Raises `RunFolderError` if `run` is not a run.
     """
     check_is_run(run)
     inspected = inspect(run / JOURNAL)
@@ -77,7 +73,7 @@ def check_run(run: Path) -> list[Check]:
         return [*found, bad("rules", str(error), "nothing can be saved: begin a new run")]
     found.append(ok("rules", f"folds to phase {state.phase}, {state.settled} rounds settled"))
     found += _history(run, state)
-    return [*found, _work(run, state), _plan(run, state), _task(run, state)]
+    return [*found, _work(run, state), _task(run, state)]
 
 
 def _salvage(run: Path) -> str:
@@ -118,7 +114,7 @@ def _history(run: Path, state: RunState) -> list[Check]:
     found = ok("history", "the repository opens, without a stale lock")
     if names := ", ".join([*left, *broken]):
         found = warn("history", f"left behind or without content: {names}", _REDONE)
-    return [found, _objects(run, history, state), _refs(history, state)]
+    return [found, _objects(run, history, state)]
 
 
 def _objects(run: Path, history: History, state: RunState) -> Check:
@@ -140,17 +136,6 @@ def _objects(run: Path, history: History, state: RunState) -> Check:
     return ok("objects", f"{count}: every commit, tree and kernel is whole")
 
 
-def _refs(history: History, state: RunState) -> Check:
-    due = {f"{ATTEMPTS}{a.number}": a.commit for a in state.attempts if not a.lost}
-    if state.best is not None:
-        due[BEST] = state.best.commit
-    refs = history.refs()
-    wrong = sorted(name for name, commit in due.items() if refs.get(name) != commit)
-    if wrong:
-        return warn("refs", f"not as the journal says: {', '.join(wrong)}", _REDONE)
-    return ok("refs", f"{len(due)} refs point where the journal says")
-
-
 def _work(run: Path, state: RunState) -> Check:
     files = state.task.files
     file = run / WORK / files.kernel if len(files.names) == 1 else run / WORK
@@ -162,20 +147,6 @@ def _work(run: Path, state: RunState) -> Check:
         return ok("work tree", "holds the kernel that the journal says")
     mend = "the next resume writes over it: copy it first if it is yours"
     return warn("work tree", f"{file} holds another kernel than the journal says", mend)
-
-
-def _plan(run: Path, state: RunState) -> Check:
-    try:
-        if edit := hand_edit(run):
-            return warn("PLAN.md", "was edited by hand", f"the next resume keeps it as {edit.kept}")
-        text = (run / PLAN).read_bytes()
-    except StoreError as error:
-        return warn("PLAN.md", str(error), _REDONE)
-    except OSError as error:
-        return warn("PLAN.md", f"cannot be read: {error.strerror}", _REDONE)
-    if text != render_plan(state).encode():
-        return warn("PLAN.md", "shows an earlier state", _REDONE)
-    return ok("PLAN.md", "shows the state of the journal")
 
 
 def _task(run: Path, state: RunState) -> Check:

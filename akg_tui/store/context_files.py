@@ -34,10 +34,8 @@ def find_context(folder: Path, patterns: Iterable[str], excluded: Iterable[Path]
 
     Hidden files, `runs/` and the files `excluded` are left out.
 
-    Raises
-    ------
-    BadContext
-        If a glob matches nothing or leads out of the folder, or a file is no text or too large.
+    Raises `BadContext` if a glob matches nothing or leads out of the folder, or a file is no text
+    or too large.
     """
     left_out = {path.resolve() for path in excluded}
     found: dict[str, Path] = {}

@@ -88,10 +88,7 @@ def open_below(root: Path, name: str, flags: int, *, make: bool = False) -> int:
     the missing folders on the way are made, and so is the last one if `flags` ask for a folder.
     Nothing but a regular file is opened to be read or written.
 
-    Raises
-    ------
-    OSError
-        If a part of `name` is a link, leads upwards, or cannot be opened.
+    Raises `OSError` if a part of `name` is a link, leads upwards, or cannot be opened.
     """
     if name and (why := name_fault(name, folders=True)):
         raise OSError(errno.EINVAL, why, str(root))

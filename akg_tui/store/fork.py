@@ -48,12 +48,8 @@ def fork_run(
     Round 0 is the accepted baseline. The new folder is a sibling of the parent's; it can be resumed
     at once.
 
-    Raises
-    ------
-    RunFolderError
-        If there is no such round, or the folder cannot be written.
-    JournalDamaged, HistoryError
-        If the parent cannot be trusted.
+    Raises `RunFolderError` if there is no such round, or the folder cannot be written. Raises
+    `JournalDamaged` or `HistoryError` if the parent cannot be trusted.
     """
     inspected, journal = _inspected(parent), parent / JOURNAL
     records = inspected.records

@@ -70,10 +70,7 @@ class History:
     def open(cls, path: Path, *, kernel_file: Editable, lock: RunLock | None = None) -> History:
         """Open the repository; with the run's lock, first remove the leftovers of a killed writer.
 
-        Raises
-        ------
-        HistoryError
-            If there is no readable repository.
+        Raises `HistoryError` if there is no readable repository.
         """
         pygit2 = _load_pygit2()
         try:

@@ -52,13 +52,9 @@ class Journal:
         The last line may be a dead process's, visible but never fsynced, or left by an fsync that
         failed: no event may depend on it before it is on the disk.
 
-        Raises
-        ------
-        JournalDamaged
-            If a good line follows a bad line, or a whole line has a wrong number, link or
-            content. Nothing is written.
-        RunFolderError
-            If the file cannot be read and written.
+        Raises `JournalDamaged` if a good line follows a bad line, or a whole line has a wrong
+        number, link or content. Nothing is written. Raises `RunFolderError` if the file cannot be
+        read and written.
         """
         if not lock.held:
             raise ValueError("only the holder of the run's lock may append to its journal")
@@ -89,10 +85,7 @@ class Journal:
         The record is read back from the line, so this process holds the same value as any later
         reader (a NaN, for instance, is null in both).
 
-        Raises
-        ------
-        JournalWriteError
-            If the event could not be read back from its line.
+        Raises `JournalWriteError` if the event could not be read back from its line.
         """
         try:
             return prepare(event, len(self.records) + 1, at, self._prev)
@@ -103,13 +96,10 @@ class Journal:
     def commit(self, prepared: Prepared) -> Record:
         """Make a prepared event durable: one write, one fsync.
 
-        Raises
-        ------
-        JournalWriteError
-            If that failed. After a failed write the event is not in the journal, which
-            can be appended to again. After a failed fsync the journal is closed, because the
-            content of the disk is unknown until it is opened again. The journal is also
-            closed when the file was moved, replaced or changed by another process.
+        Raises `JournalWriteError` if that failed. After a failed write the event is not in the
+        journal, which can be appended to again. After a failed fsync the journal is closed, because
+        the content of the disk is unknown until it is opened again. The journal is also closed when
+        the file was moved, replaced or changed by another process.
         """
         if self._descriptor is None:
             raise JournalWriteError(f"{self.path}: nothing was written: {self._closed_why}")
@@ -209,12 +199,8 @@ def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
 def read(path: Path) -> list[Record]:
     """Return all events, for readers: no lock is taken, and a torn tail is ignored, not touched.
 
-    Raises
-    ------
-    JournalDamaged
-        As in `Journal.open`.
-    RunFolderError
-        If the file cannot be read.
+    Raises `JournalDamaged` as in `Journal.open`. Raises `RunFolderError` if the file cannot be
+    read.
     """
     records: list[Record] = []
     read_through(path, records.extend)

@@ -81,10 +81,8 @@ class Prepared(Struct, frozen=True):
 def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
     """Return the line for `event`, and the record read back from it.
 
-    Raises
-    ------
-    TypeError, ValueError, OverflowError
-        If the event could not be read back from its line.
+    Raises `TypeError`, `ValueError` or `OverflowError` if the event could not be read back from its
+    line.
     """
     plain = msgspec.Raw(_encoder.encode(event))
     payload = _encoder.encode(_Line(seq, at, SCHEMA, prev, plain))
@@ -177,12 +175,8 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
 
     Stops at the first wrong line. Without `whole`, the file continues after `data`.
 
-    Raises
-    ------
-    JournalDamaged
-        If a line is wrong and is no torn end.
-    Unsure
-        If a line is wrong, and `data` is not `whole`.
+    Raises `JournalDamaged` if a line is wrong and is no torn end. Raises `Unsure` if a line is
+    wrong, and `data` is not `whole`.
     """
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: empty, or a part of a line
@@ -234,10 +228,7 @@ def _place(error: Exception) -> str:
 def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
     """Return the events of lines checked before, from number `first` at byte `offset`.
 
-    Raises
-    ------
-    JournalDamaged
-        If they have changed since.
+    Raises `JournalDamaged` if they have changed since.
     """
     records: list[Record] = []
     for number, line in enumerate(data.split(b"\n")[:-1], first):

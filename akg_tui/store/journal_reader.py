@@ -33,12 +33,8 @@ class Pages(Sequence[Record]):
     `RunFolderError` when the file cannot be read, and `JournalDamaged` when its content differs
     from the first read.
 
-    Parameters
-    ----------
-    page : int
-        Events per stored offset: a page is read whole.
-    kept : int
-        Number of cached pages, the most recently used ones.
+    - `page`: events per stored offset: a page is read whole.
+    - `kept`: number of cached pages, the most recently used ones.
     """
 
     def __init__(
@@ -178,12 +174,8 @@ class Pages(Sequence[Record]):
 def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -> Scanned:
     """Read the events after those in `before`, about `most` bytes of them.
 
-    Raises
-    ------
-    JournalDamaged
-        If a line is wrong and is no torn end.
-    OSError
-        If the file cannot be read.
+    Raises `JournalDamaged` if a line is wrong and is no torn end. Raises `OSError` if the file
+    cannot be read.
     """
     file.seek(before.length)
     data = file.read(most)
@@ -221,12 +213,8 @@ class JournalTail:
     def more(self) -> bool:
         """Read at most one chunk; return True if events were read, in which case more can follow.
 
-        Raises
-        ------
-        JournalDamaged
-            If a line is wrong, and still is when the whole journal is read again.
-        RunFolderError
-            If the file cannot be read.
+        Raises `JournalDamaged` if a line is wrong, and still is when the whole journal is read
+        again. Raises `RunFolderError` if the file cannot be read.
         """
         with reading(self.path), self.path.open("rb") as file:
             if self._is_unchanged(file):

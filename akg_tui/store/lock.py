@@ -30,12 +30,8 @@ class RunLock:
     def acquire(cls, folder: Path) -> RunLock:
         """Take the lock of the run `folder`, without waiting.
 
-        Raises
-        ------
-        RunLocked
-            If another process (or another `RunLock` of this one) holds it.
-        RunFolderError
-            If the lock file cannot be written, or the file system has no locks.
+        Raises `RunLocked` if another process (or another `RunLock` of this one) holds it. Raises
+        `RunFolderError` if the lock file cannot be written, or the file system has no locks.
         """
         path = folder / "lock"
         with writing(path):

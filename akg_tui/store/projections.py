@@ -31,10 +31,7 @@ def hand_edit(run: Path) -> PlanEdited | None:
     A rendered PLAN.md contains a checksum of itself, so no record of the last write is needed, and
     a crash before or after a projection is never mistaken for an edit.
 
-    Raises
-    ------
-    RunFolderError
-        If the file cannot be read.
+    Raises `RunFolderError` if the file cannot be read.
     """
     plan = run / PLAN
     if not plan.is_symlink() and not plan.exists():
@@ -66,12 +63,8 @@ def set_aside(run: Path, edit: PlanEdited) -> None:
 def project(run: Path, history: History, state: RunState) -> None:
     """Make the refs and files of `run` match `state`; those that already match are left alone.
 
-    Raises
-    ------
-    HistoryError
-        If a ref cannot be set or the kernel's bytes are lost.
-    RunFolderError
-        If a file cannot be written.
+    Raises `HistoryError` if a ref cannot be set or the kernel's bytes are lost. Raises
+    `RunFolderError` if a file cannot be written.
     """
     for attempt in state.attempts:
         if not attempt.lost:

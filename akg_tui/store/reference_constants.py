@@ -74,10 +74,7 @@ def constants(source: str) -> dict[str, Constant]:
 def with_constants(source: str, values: Mapping[str, Number]) -> str:
     """Return the module's text with other numbers for some of its constants.
 
-    Raises
-    ------
-    UnknownConstant
-        If the module has no such constant, or the value is not of its kind.
+    Raises `UnknownConstant` if the module has no such constant, or the value is not of its kind.
     """
     if not values:
         return source
@@ -135,11 +132,8 @@ class UnknownGradient(ValueError):
 def with_gradients(source: str, names: Sequence[str]) -> str:
     """Return the text of a reference whose results are the gradients of its loss for `names`.
 
-    Raises
-    ------
-    UnknownGradient
-        If the file does not show the parameters of `forward`, or a name is none of them and no
-        name of a weight either.
+    Raises `UnknownGradient` if the file does not show the parameters of `forward`, or a name is
+    none of them and no name of a weight either.
     """
     if not names:
         return source

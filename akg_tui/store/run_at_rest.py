@@ -40,10 +40,8 @@ class RunAtRest:
     def __init__(self, path: Path) -> None:
         """Read the journal.
 
-        Raises
-        ------
-        RunFolderError, JournalDamaged
-            If the folder is not a run, or its journal cannot be trusted.
+        Raises `RunFolderError` or `JournalDamaged` if the folder is not a run, or its journal
+        cannot be trusted.
         """
         check_is_run(path)
         self.path = path
@@ -85,12 +83,8 @@ def apply_at_rest(
 ) -> None:
     """Apply a command to an open run in a separate session, so no idle time counts as worked.
 
-    Raises
-    ------
-    Refused
-        If the command is not allowed; then not even the session is journaled.
-    StoreError
-        If the run cannot be written.
+    Raises `Refused` if the command is not allowed; then not even the session is journaled. Raises
+    `StoreError` if the run cannot be written.
     """
     events: list[AnyEvent] = [*opening(run.state, os.getpid(), __version__)]
     state = run.state
@@ -116,12 +110,8 @@ TRASH = ".trash"
 def discard_run(run: Path) -> Path:
     """Move a run at rest, sound or damaged, to the trash; return its new path.
 
-    Raises
-    ------
-    RunLocked
-        If a process is at work on the run.
-    RunFolderError
-        If the folder is not a run, or cannot be moved.
+    Raises `RunLocked` if a process is at work on the run. Raises `RunFolderError` if the folder is
+    not a run, or cannot be moved.
     """
     check_is_run(run)
     run = run.absolute()
@@ -145,10 +135,8 @@ SIZE_LIMIT = 1 << 20
 def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
     """Return the changes that the edit under the name `kept` makes to the current plan.
 
-    Raises
-    ------
-    RunFolderError
-        If there is no such edit or it cannot be read; the message names file and line.
+    Raises `RunFolderError` if there is no such edit or it cannot be read; the message names file
+    and line.
     """
     path = run / kept
     if not re.fullmatch(rf"{re.escape(PLAN)}\.edited-\d+", kept):

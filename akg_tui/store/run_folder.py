@@ -80,10 +80,7 @@ class RunFolder:
         `task` is the folder's task, changed by the command line. `name` is the run's folder and id,
         see `staged_run`.
 
-        Raises
-        ------
-        StoreError
-            If the folder cannot be written.
+        Raises `StoreError` if the folder cannot be written.
         """
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(Said("not a name for a run: {name}", name=repr(name)))
@@ -112,12 +109,9 @@ class RunFolder:
     def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunFolder:
         """Open a run for work: take its lock, recover, and make the projections anew.
 
-        Raises
-        ------
-        RunLocked
-            If another process is at work on the run.
-        JournalDamaged, HistoryError, RunFolderError
-            If the folder is not a run, or cannot be trusted or written.
+        Raises `RunLocked` if another process is at work on the run. Raises `JournalDamaged`,
+        `HistoryError` or `RunFolderError` if the folder is not a run, or cannot be trusted or
+        written.
         """
         check_is_run(path)
         check_plain(path)
@@ -137,12 +131,9 @@ class RunFolder:
     def append(self, event: AnyEvent) -> Record:
         """Check one event, make it durable, and fold it into the state.
 
-        Raises
-        ------
-        OutOfOrder, IllegalTransition
-            If the rules do not allow the event (`akg_tui.core.fold`); nothing was written.
-        JournalWriteError
-            If it could not be made durable; the state is as before.
+        Raises `OutOfOrder` or `IllegalTransition` if the rules do not allow the event
+        (`akg_tui.core.fold`); nothing was written. Raises `JournalWriteError` if it could not be
+        made durable; the state is as before.
         """
         prepared = self._journal.prepare(event, self._clock())
         state = evolve(self.state, prepared.record)
@@ -175,10 +166,7 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
     When `name` is taken, `-2`, `-3`, … is added. After an error both folders are removed, so a
     partial run never exists.
 
-    Raises
-    ------
-    RunFolderError
-        If a file in the folder cannot be read or written.
+    Raises `RunFolderError` if a file in the folder cannot be read or written.
     """
     if why := name_fault(name):
         raise RunFolderError("cannot make a run: {why}", why=why)

@@ -110,10 +110,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 def list_runs(folder: Path) -> list[RunSummary]:
     """Return the runs at or below `folder`, oldest first. A damaged run is listed as damaged.
 
-    Raises
-    ------
-    RunFolderError
-        If `folder` is not a folder.
+    Raises `RunFolderError` if `folder` is not a folder.
     """
     if why := unseen(folder):
         raise RunFolderError("{path}: cannot be looked at: {why}", path=folder, why=why)
@@ -126,12 +123,8 @@ def list_runs(folder: Path) -> list[RunSummary]:
 def read_state(run: Path) -> RunState:
     """Return the current state of a run, without taking its lock.
 
-    Raises
-    ------
-    RunFolderError
-        If `run` is not a run.
-    JournalDamaged
-        If its journal cannot be trusted.
+    Raises `RunFolderError` if `run` is not a run. Raises `JournalDamaged` if its journal cannot be
+    trusted.
     """
     check_is_run(run)
     folding = Folding(run / JOURNAL)

@@ -49,14 +49,9 @@ class Salvaged(Struct, frozen=True):
 def salvage(run: Path, out: Path) -> Salvaged:
     """Write a new run to `out`, which must not exist yet, and open it once.
 
-    Raises
-    ------
-    RunFolderError
-        If there is nothing to save, or `out` cannot be created.
-    JournalTooNew
-        If a newer version wrote the journal: nothing is damaged then.
-    RunLocked
-        If a process is at work on the run.
+    Raises `RunFolderError` if there is nothing to save, or `out` cannot be created. Raises
+    `JournalTooNew` if a newer version wrote the journal: nothing is damaged then. Raises
+    `RunLocked` if a process is at work on the run.
     """
     check_is_run(run)
     check_plain(run)

@@ -232,10 +232,7 @@ def load_task(
     task has the phase table, if it is in a file.
     `agent` are settings that name other files of tools than the task's agent does.
 
-    Raises
-    ------
-    BadTask
-        If a file or setting cannot be used; the message names file, line and field.
+    Raises `BadTask` if a file or setting cannot be used; the message names file, line and field.
     """
     path = folder / TASK_FILE
     if why := unseen(path):
@@ -389,11 +386,8 @@ def write_task(
 ) -> TaskFolder:
     """Make a task folder from two files, checked first. An existing folder must be empty.
 
-    Raises
-    ------
-    BadTask
-        If a file or a setting cannot be used, or the folder has files or cannot be
-        written. Files already written are removed again.
+    Raises `BadTask` if a file or a setting cannot be used, or the folder has files or cannot be
+    written. Files already written are removed again.
     """
     reference_text, kernel_text = _source(reference, check_reference), _source(kernel, check_kernel)
     check_arch(folder, arch)

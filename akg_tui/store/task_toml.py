@@ -9,9 +9,9 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Struct, to_builtins
 
 from akg_tui.core.phases import WORKFLOWS
 from akg_tui.core.stopping.automation import AutomationPolicy, doubts
@@ -23,10 +23,7 @@ from akg_tui.store.user_files.reader import Unsound, UserFile, convert, toml_fil
 def parse_task(path: Path, text: str) -> Task:
     """Return the task in `text`; `path` is for messages.
 
-    Raises
-    ------
-    BadTask
-        If the text is no TOML, or a field has a wrong or an ambiguous value.
+    Raises `BadTask` if the text is no TOML, or a field has a wrong or an ambiguous value.
     """
     file = toml_file(path, text, BadTask)
     workflow = file.plain.get("workflow")
@@ -53,24 +50,21 @@ def unknown_workflow(name: str) -> str:
     return f"{name!r} is unknown, expected one of: {ours}, or a .toml file of the task's folder"
 
 
-MOST_PARALLEL = 16
-
-
 class _Configuration(Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent's configuration: its settings, and the number of its runs of a task."""
+    """An agent's configuration: its settings."""
 
     agent: Agent = Agent()
-    parallel: Annotated[int, Meta(ge=1, le=MOST_PARALLEL)] = 1
 
 
-def parse_configuration(path: Path, text: str) -> tuple[dict[str, Any], int]:
-    """Return the settings that `text` states in `[agent]`, its only table, and `parallel`, or 1.
+def parse_configuration(path: Path, text: str) -> dict[str, Any]:
+    """Return the settings that `text` states in `[agent]`, its only table.
 
     Raises `BadTask` as `parse_task` does; `path` is for messages.
     """
     file = toml_file(path, text, BadTask)
-    found = file.read(_Configuration)
-    return file.plain.get("agent", {}), found.parallel
+    file.read(_Configuration)
+    stated: dict[str, Any] = file.plain.get("agent", {})
+    return stated
 
 
 class BadAgent(ValueError):
@@ -132,10 +126,8 @@ _WRAPPED = "automation_policy"
 def load_policy(path: Path) -> tuple[AutomationPolicy | None, list[str]]:
     """Return the policy in a JSON file, and doubts about values that are probably mistakes.
 
-    Raises
-    ------
-    StoreError
-        If the file cannot be read or is no policy; the message names file, line and field.
+    Raises `StoreError` if the file cannot be read or is no policy; the message names file, line and
+    field.
     """
     with reading(path), path.open("rb") as file:
         data = file.read(SIZE_LIMIT + 1)

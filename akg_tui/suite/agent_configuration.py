@@ -1,8 +1,7 @@
 """An agent's configuration: a name, as `tune --agent` takes it, or a TOML file with `[agent]`.
 
 The file states settings as task.toml does; what it leaves out stays as each task has it. Files of
-tools that it names are beside it, and become part of the tasks. Above the table it may say
-`parallel`: so many independent runs of each task, of which the best counts.
+tools that it names are beside it, and become part of the tasks.
 """
 
 from __future__ import annotations
@@ -25,14 +24,15 @@ def configurations(a: str, b: str) -> dict[str, Configuration]:
     """
     first, one = _read(a)
     second, other = _read(b)
-    return {first: one, second if second != first else f"{second}-b": other}
+    same = label_of(first) == label_of(second)
+    return {first: one, f"{second}-b" if same else second: other}
 
 
 def _read(word: str) -> tuple[str, Configuration]:
     path = Path(word).expanduser()
     if path.suffix != SUFFIX:
-        return word, Configuration(settings={"model": word}, tape=label_of(word))
-    stated, parallel = parse_configuration(path, file_text(path))
+        return word, Configuration(settings={"model": word})
+    stated = parse_configuration(path, file_text(path))
     files = {}
     for field in AGENT_FILES:
         if name := stated.get(field):
@@ -40,5 +40,4 @@ def _read(word: str) -> tuple[str, Configuration]:
             if not beside.is_file():
                 raise BadTask(path, None, f"agent.{field}", f"{beside} is not a file")
             files[name] = file_text(beside)
-    own = Configuration(settings=stated, files=files, tape=label_of(path.stem), parallel=parallel)
-    return path.stem, own
+    return path.stem, Configuration(settings=stated, files=files)

@@ -1,15 +1,15 @@
-"""Two suites compared task by task: differences, and tests that respect the pairs.
+"""Two suites compared task by task, over the pairs of a task that ended in both.
 
-The gain by tokens, dollars and hours is in `gain_by_cost`.
-
-Speed: the ratio of the two ratios over eager of a task, where both kernels are correct; the
-Wilcoxon signed-rank test on their logarithms, and a bootstrap interval of the geometric mean.
-Correctness: McNemar's exact test on the tasks that only one of the two solved.
+Each figure has one statistic: a percentile bootstrap over the pairs, with a fixed seed. Speed is
+the geometric mean of B's ratio over eager by that of A, where both kernels are correct. The gain by
+cost is the verified gain of all of a side's tasks over their tokens, dollars or hours, so that a
+task without a gain counts with what it cost.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,14 +17,25 @@ from msgspec import Struct
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import RunFolderError
-from akg_tui.suite.gain_by_cost import Rates, Spent, rates
 from akg_tui.suite.suite_record import Suite
-from akg_tui.suite.suite_results import Mean, TaskResult, geometric_mean, results_of
+from akg_tui.suite.suite_results import (
+    CONFIDENCE,
+    RESAMPLES,
+    SEED,
+    Mean,
+    TaskResult,
+    geometric_mean,
+    results_of,
+)
 
-SCHEMA = 1
+SCHEMA = 2
 ENDED = ("correct", "failed")
-LEAST_PAIRS = 6
-"""With fewer pairs no outcome of Wilcoxon's test is below 5 % (two-sided: 2 / 2^5 = 0.0625)."""
+LEAST_PAIRS = 7
+"""With fewer pairs a bootstrap's interval is too narrow to show a difference."""
+
+KINDS = 3
+"""The kinds of cost that are looked at: chance must not show a difference in one of them more often
+than it would show one alone, so the interval of each holds at a third of the error."""
 
 
 class Pair(Struct, frozen=True, kw_only=True):
@@ -51,10 +62,23 @@ class Pair(Struct, frozen=True, kw_only=True):
     b_proved: bool = True
 
 
+class Rates(Struct, frozen=True, kw_only=True):
+    """The gain of A and of B by one kind of cost, and the bounds of the difference B - A.
+
+    `shown`: there are `LEAST_PAIRS`, and 0 is outside the bounds, so the two differ beyond chance.
+    """
+
+    per: str
+    a: float
+    b: float
+    low: float
+    high: float
+    shown: bool
+
+
 class Comparison(Struct, frozen=True, kw_only=True):
     """B against A over the tasks that both have and that ended in both.
 
-    `wilcoxon_p` and `mcnemar_p` are two-sided, None where there is too little to test.
     `only_a` and `only_b` count the tasks that only one of them solved; `left_out` the tasks that
     one of them lacks, refused, or has not ended.
     """
@@ -68,8 +92,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
     only_a: int
     only_b: int
     speed: Mean | None
-    wilcoxon_p: float | None
-    mcnemar_p: float | None
     rates: tuple[Rates, ...]
     notes: tuple[str, ...]
 
@@ -77,10 +99,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
 def named_results(word: str) -> tuple[str, list[TaskResult]]:
     """Return the name and the results of `FOLDER` or `FOLDER:AGENT`.
 
-    Raises
-    ------
-    RunFolderError
-        If there is no such suite or agent, or the folder has several and none is named.
+    Raises `RunFolderError` if there is no such suite or agent, or the folder has several and none
+    is named.
     """
     folder, agent = Path(word), ""
     if not folder.is_dir() and ":" in word:
@@ -105,8 +125,6 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
     everything = {r.task for r in a[1]} | {r.task for r in b[1]}
     pairs = [_pair(ended[0][name], ended[1][name]) for name in names]
     ratios = [pair.b_over_a for pair in pairs if pair.b_over_a is not None]
-    only_a = sum((p.a_state, p.b_state) == ("correct", "failed") for p in pairs)
-    only_b = sum((p.a_state, p.b_state) == ("failed", "correct") for p in pairs)
     machines = [{m for name in names for m in side[name].machines} for side in ended]
     notes = [
         f"left out: {side}, {r.task}: {one_line(r.why) or r.state}"
@@ -119,15 +137,6 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
             "A and B were measured on different machines: each ratio over eager is from one "
             "machine, but a kernel may gain more on one than on the other"
         )
-    for side, results in (("A", ended[0]), ("B", ended[1])):
-        runs = max((results[name].runs for name in names), default=1)
-        if runs > 1:
-            notes.append(
-                f"{side} has {runs} runs of each task, of which the best counts: tokens, dollars "
-                "and hours are those of all, the hours as of one machine that takes them in turn"
-            )
-    if len(ratios) < LEAST_PAIRS:
-        notes.append(f"no Wilcoxon test: fewer than {LEAST_PAIRS} tasks are correct in both")
     return Comparison(
         schema=SCHEMA,
         a=a[0],
@@ -135,24 +144,11 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
         pairs=tuple(pairs),
         left_out=len(everything) - len(pairs),
         both_correct=len(ratios),
-        only_a=only_a,
-        only_b=only_b,
+        only_a=sum((p.a_state, p.b_state) == ("correct", "failed") for p in pairs),
+        only_b=sum((p.a_state, p.b_state) == ("failed", "correct") for p in pairs),
         speed=geometric_mean(ratios),
-        wilcoxon_p=_wilcoxon(ratios),
-        mcnemar_p=_mcnemar(only_a, only_b),
-        rates=rates([(_spent(ended[0][name]), _spent(ended[1][name])) for name in names]),
+        rates=gain_by_cost(pairs),
         notes=tuple(notes),
-    )
-
-
-def _spent(result: TaskResult) -> Spent:
-    return Spent(
-        gain=result.gain,
-        tokens=result.tokens,
-        cost_usd=result.cost_usd,
-        worked_s=result.worked_s,
-        runs=result.runs,
-        longest_s=result.longest_s,
     )
 
 
@@ -178,20 +174,45 @@ def _pair(a: TaskResult, b: TaskResult) -> Pair:
     )
 
 
-def _wilcoxon(ratios: Sequence[float]) -> float | None:
-    """Return the two-sided p of the signed-rank test on the logarithms; ties of zero drop out."""
-    from scipy.stats import wilcoxon
-
-    logs = [math.log(ratio) for ratio in ratios if ratio != 1.0]
-    if len(logs) < LEAST_PAIRS:
-        return None
-    return float(wilcoxon(logs).pvalue)
+Sample = tuple[float, float, float, float]
+"""Of one pair: the gain and the cost of A, and those of B."""
 
 
-def _mcnemar(only_a: int, only_b: int) -> float | None:
-    """Return the exact two-sided p: the discordant tasks are even odds by chance alone."""
-    from scipy.stats import binomtest
+def gain_by_cost(pairs: Sequence[Pair]) -> tuple[Rates, ...]:
+    """Return the gain of A and of B by each kind of cost that both sides know and had.
 
-    if not only_a + only_b:
-        return None
-    return float(binomtest(only_a, only_a + only_b).pvalue)
+    A search without a model has no tokens, so it has no gain by tokens.
+    """
+    kinds: dict[str, list[tuple[float | None, float | None]]] = {
+        "million tokens": [(p.a_tokens / 1e6, p.b_tokens / 1e6) for p in pairs],
+        "dollar": [(p.a_cost_usd, p.b_cost_usd) for p in pairs],
+        "hour": [(p.a_s / 3600, p.b_s / 3600) for p in pairs],
+    }
+    found = []
+    for per, costs in kinds.items():
+        samples = [
+            (pair.a_gain, a, pair.b_gain, b)
+            for pair, (a, b) in zip(pairs, costs, strict=True)
+            if a is not None and b is not None
+        ]
+        had = sum(each[1] for each in samples) > 0 and sum(each[3] for each in samples) > 0
+        if had and len(samples) == len(pairs):
+            found.append(_rates(per, samples))
+    return tuple(found)
+
+
+def _rates(per: str, samples: Sequence[Sample]) -> Rates:
+    dice, count = random.Random(SEED), len(samples)
+    drawn = (_by_cost(dice.choices(samples, k=count)) for _ in range(RESAMPLES))
+    differences = sorted(b - a for a, b in drawn)
+    cut = int(RESAMPLES * (1 - CONFIDENCE) / KINDS / 2)
+    low, high = differences[cut], differences[-1 - cut]
+    a, b = _by_cost(samples)
+    shown = count >= LEAST_PAIRS and not low <= 0 <= high
+    return Rates(per=per, a=a, b=b, low=low, high=high, shown=shown)
+
+
+def _by_cost(samples: Sequence[Sample]) -> tuple[float, float]:
+    """Return the gain of A and of B by their cost; runs that all ended before a call have none."""
+    a_gain, a_cost, b_gain, b_cost = (math.fsum(each) for each in zip(*samples, strict=True))
+    return a_gain / a_cost if a_cost else 0.0, b_gain / b_cost if b_cost else 0.0

@@ -75,10 +75,7 @@ def _alive(node: str) -> bool:
 def up(folder: Path, *, nodes: int, cpus: int | None) -> Fleet:
     """Start a head and further nodes on this machine; return when all have joined.
 
-    Raises
-    ------
-    FleetFault
-        If Ray is missing, a fleet is up, or a node does not start.
+    Raises `FleetFault` if Ray is missing, a fleet is up, or a node does not start.
     """
     if find_spec("ray") is None:
         raise FleetFault("a fleet needs Ray: pip install 'akg-tui[ray]'")
@@ -134,10 +131,7 @@ def status(folder: Path) -> tuple[Fleet, list[dict[str, Any]]]:
 def join(address: str, folder: Path) -> Any:
     """Join the cluster at an address, `fleet` for the running one; return the module of Ray.
 
-    Raises
-    ------
-    FleetFault
-        If Ray is missing, or there is no cluster of which this machine is a node.
+    Raises `FleetFault` if Ray is missing, or there is no cluster of which this machine is a node.
     """
     if find_spec("ray") is None:
         raise FleetFault(f"--ray-address {address}: needs Ray: pip install 'akg-tui[ray]'")

@@ -114,10 +114,8 @@ def received(data: bytes) -> Parcel:
 def take_in(run: Path, parcel: Parcel) -> None:
     """Add what came to the copy in a folder, durably.
 
-    Raises
-    ------
-    RunFolderError
-        If it does not follow what is there, or cannot be written without leaving the folder.
+    Raises `RunFolderError` if it does not follow what is there, or cannot be written without
+    leaving the folder.
     """
     journal = run / JOURNAL
     with writing(run):

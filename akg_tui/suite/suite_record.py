@@ -37,23 +37,14 @@ SCHEMA = 1
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """An agent that is more than a name: settings of `Agent`, and the files that they name.
-
-    `tape` is the name of its recorded replies, and of its runs: the tags of a kernel's lines depend
-    on the name of the run, and a replayed edit names the same lines only under the same name.
-    `parallel` is the number of its independent runs of each task, each with a seed of its own.
-    """
+    """An agent that is more than a name: settings of `Agent`, and the files that they name."""
 
     settings: dict[str, Any]
     files: dict[str, str] = {}
-    tape: str = ""
-    parallel: int = 1
 
     def __post_init__(self) -> None:
         for name in self.files:
             check_name("files", name)
-        if self.tape:
-            check_name("tape", self.tape)
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -62,8 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `agents` are names as `tune --agent` takes them, or keys of `configurations`. `seed` is the
     first kernel of a task made of a problem: `reference`, `inductor`, `write`, or "" for the
     problem's own, if it has one. Each agent gets every task `seeds` times. Without `memory` no run
-    knows what another found. `record` is a folder that the replies of the models are written to,
-    `replay` one that they are taken from; "" is neither.
+    knows what another found.
     """
 
     words: tuple[str, ...]
@@ -78,8 +68,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     configurations: dict[str, Configuration] = {}
     seeds: int = 1
     memory: bool = True
-    record: str = ""
-    replay: str = ""
 
     def stated(self, agent: str) -> dict[str, Any]:
         """Return the settings of an agent of the suite, which override those of the task."""
@@ -89,18 +77,13 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def acts(self) -> tuple[Act, ...]:
         """Return what the suite does outside the sandbox, its tasks left out."""
-        acts = [Act("replies", folder) for folder in (self.record,) if folder]
+        acts: list[Act] = []
         for name in self.agents:
             own = self.configurations.get(name)
             with contextlib.suppress(BadAgent):  # it does nothing
                 agent = stated_agent(Agent(), self.stated(name))
                 acts += acts_in(agent, own.files.items() if own else ())
         return tuple(dict.fromkeys(acts))
-
-    def runs_of(self, agent: str) -> int:
-        """Return the number of an agent's runs of each task and seed."""
-        own = self.configurations.get(agent)
-        return own.parallel if own else 1
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -110,7 +93,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     stopped before its end, `faults` how many there were since the suite was begun or resumed.
     `attempt` counts the runs: a run that ended because the judge was lost is begun anew. `hosts`
     are the machines that worked on the present one. `seed` is that of the agent's own choices.
-    `label` stands for the agent in the name of the run; "" is the agent's own name.
     """
 
     source: Source
@@ -121,10 +103,9 @@ class Entry(Struct, frozen=True, kw_only=True):
     attempt: int = 1
     hosts: tuple[str, ...] = ()
     seed: int = 0
-    label: str = ""
 
     def __post_init__(self) -> None:
-        check_name("label", self.name)
+        check_name("agent", self.name)
 
     @property
     def task(self) -> str:
@@ -135,7 +116,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the entry, which is also that of its run."""
         again = f"-{self.attempt}" if self.attempt > 1 else ""
-        return f"{self.task}-{self.label or label_of(self.agent)}{again}"
+        return f"{self.task}-{label_of(self.agent)}{again}"
 
     @property
     def key(self) -> tuple[str, str]:
@@ -168,27 +149,17 @@ class Suite:
     def entries(self) -> tuple[Entry, ...]:
         return self.record.entries
 
-    def counted_as(self, entry: Entry) -> str:
-        """Return the name of the task and seed for which the entry's run counts.
-
-        The runs of an agent that has several in parallel count together; each has another seed.
-        """
-        return replace(entry, seed=entry.seed % self.record.settings.seeds).task
-
     def current(self, entry: Entry) -> Entry:
         """Return the entry of the same task and agent as it is now."""
         return next(each for each in self.entries if each.key == entry.key)
 
     def task_folder(self, entry: Entry) -> Path:
-        """Return the entry's task folder.
-
-        It is the agent's own if its configuration has files, or the name of another one's runs.
-        """
+        """Return the entry's task folder: the agent's own if its configuration has files."""
         folder = self.made_folder(entry.source)
         own = self.record.settings.configurations.get(entry.agent)
-        label = label_of(entry.agent)
-        shared = own is None or (not own.files and own.tape == label)
-        return folder if shared else folder.with_name(f"{folder.name}-{label}")
+        if own is None or not own.files:
+            return folder
+        return folder.with_name(f"{folder.name}-{label_of(entry.agent)}")
 
     def made_folder(self, source: Source) -> Path:
         """Return the task folder that is made of a source, as every agent gets it."""
@@ -231,10 +202,8 @@ class SuiteAtWork(Suite):
     def begin(cls, folder: Path, settings: Settings, sources: Sequence[Source]) -> SuiteAtWork:
         """Begin a suite in a new or an empty folder, or open the one with these settings.
 
-        Raises
-        ------
-        RunFolderError
-            If the folder has other files or another suite, or cannot be written.
+        Raises `RunFolderError` if the folder has other files or another suite, or cannot be
+        written.
         """
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -246,17 +215,10 @@ class SuiteAtWork(Suite):
                     f"{folder}: has {others[0]} in it, expected a new folder, or one of a suite"
                 )
             entries = tuple(
-                Entry(
-                    source=source,
-                    agent=agent,
-                    refused=source.fault,
-                    seed=seed + run * settings.seeds,
-                    label=own.tape if (own := settings.configurations.get(agent)) else "",
-                )
+                Entry(source=source, agent=agent, refused=source.fault, seed=seed)
                 for number, source in enumerate(sources)
                 for seed in range(settings.seeds)
                 for agent in _in_turn(settings.agents, number + seed)
-                for run in range(settings.runs_of(agent))
             )
             made = Record(schema=SCHEMA, version=__version__, settings=settings, entries=entries)
             with RunLock.acquire(folder):

@@ -35,10 +35,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
 
     `state`: `correct` (a verified kernel), `failed` (the run ended without one), `refused` (it
     could not be run), `open` (its run has not ended). Times are in seconds, cost in US dollars,
-    None without a price. Of an agent with several `runs` of a task in parallel the result is that
-    of the best by its gain, with the rounds, tokens, cost and seconds of all; `longest_s` is the
-    work of the longest one. `roofline` is the best kernel's share of the memory bound. `gain` is
-    the verified gain (`doublings`) over the seed, or over eager where the agent wrote the seed.
+    None without a price. `roofline` is the best kernel's share of the memory bound. `gain` is the
+    verified gain (`doublings`) over the seed, or over eager where the agent wrote the seed.
     `machines` describes what measured. `moved`: the run went on on another machine; then
     `over_compile` is None, because it is a product of measurements that one machine must have made.
     `not_proved` names the ratios, as ``eager``, of which neither faster nor slower is proved.
@@ -55,8 +53,6 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     rounds: int = 0
     verdicts: dict[str, int] = {}
     worked_s: float = 0.0
-    runs: int = 1
-    longest_s: float = 0.0
     tokens: int = 0
     cost_usd: float | None = None
     roofline: float | None = None
@@ -115,11 +111,7 @@ class SuiteResults(Struct, frozen=True, kw_only=True):
 
 def results_of(suite: Suite) -> SuiteResults:
     """Return the figures of a suite as it stands."""
-    runs: dict[tuple[str, str], list[TaskResult]] = {}
-    for entry in suite.entries:
-        counted = (suite.counted_as(entry), entry.agent)
-        runs.setdefault(counted, []).append(_task_result(suite, entry))
-    tasks = tuple(together(task, results) for (task, _), results in runs.items())
+    tasks = tuple(_task_result(suite, entry) for entry in suite.entries)
     agents = suite.record.settings.agents
     return SuiteResults(
         schema=SCHEMA,
@@ -130,36 +122,6 @@ def results_of(suite: Suite) -> SuiteResults:
         ),
         tasks=tasks,
     )
-
-
-def together(task: str, runs: Sequence[TaskResult]) -> TaskResult:
-    """Return the result of an agent's runs of one task: of the best, at the cost of all.
-
-    It has ended when all have: a run that is still open could become the best.
-    """
-    if len(runs) == 1:
-        return runs[0]
-    by_state = {state: [r for r in runs if r.state == state] for state in _STATES}
-    state = next(state for state in _STATES if by_state[state])
-    best = max(by_state[state], key=lambda r: (r.gain, r.over_seed or 0.0))
-    costs = [r.cost_usd for r in runs if r.run]
-    return replace(
-        best,
-        task=task,
-        runs=len(runs),
-        rounds=sum(r.rounds for r in runs),
-        verdicts={name: sum(r.verdicts.get(name, 0) for r in runs) for name in best.verdicts},
-        worked_s=math.fsum(r.worked_s for r in runs),
-        longest_s=max(r.worked_s for r in runs),
-        tokens=sum(r.tokens for r in runs),
-        cost_usd=None if None in costs else math.fsum(c for c in costs if c is not None),
-        machines=tuple(dict.fromkeys(m for r in runs for m in r.machines)),
-        moved=any(r.moved for r in runs),
-    )
-
-
-_STATES = ("refused", "open", "correct", "failed")
-"""The states of a result, in the order in which one of several runs decides that of all."""
 
 
 def _task_result(suite: Suite, entry: Entry) -> TaskResult:
@@ -193,7 +155,6 @@ def _task_result(suite: Suite, entry: Entry) -> TaskResult:
         rounds=state.rounds,
         verdicts=verdict_counts(state),
         worked_s=summary["worked_s"],
-        longest_s=summary["worked_s"],
         tokens=state.tokens,
         cost_usd=summary["cost_usd"],
         roofline=_roofline(state),

@@ -15,7 +15,6 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,11 +22,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from akg_tui.agent.models.recorded import RecordedModel, ReplayedModel, Tape, TapeWriter
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import best_of
 from akg_tui.engine.run_service import (
-    ModelMaker,
     PreparedRun,
     RunFault,
     RunRequest,
@@ -47,12 +44,10 @@ from akg_tui.store.filesystem import write_synced
 from akg_tui.store.run_folder import RUNS, RunFolder
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE, load_task, write_texts
-from akg_tui.suite.suite_record import Entry, Suite, SuiteAtWork, is_over, lost_to_machine
+from akg_tui.suite.suite_record import Entry, SuiteAtWork, is_over, lost_to_machine
 
 if TYPE_CHECKING:
-    from akg_tui.agent.chat import ChatModel
     from akg_tui.core.state import RunState
-    from akg_tui.core.task import Task
     from akg_tui.engine.engine import Engine
 
 WHY_WIDTH = 300
@@ -80,26 +75,14 @@ class Outside(Exception):
     """A run stopped before its end for a reason that is not its kernel's."""
 
 
-@dataclass
-class Counts:
-    """The entries of a suite and what became of them."""
-
-    ended: int = 0
-    failed: int = 0
-    refused: int = 0
-    open: int = 0
-
-
 async def work_here(suite: SuiteAtWork, entry: Entry, tell: Tell) -> RunState:
     """Run an entry in this process. Raises `Refused` or `Outside`."""
     began = (suite.run_folder(entry) / JOURNAL).is_file()
     tell(News(entry=entry, state="running", what="resumed" if began else ""))
     with faults_sorted():
         suite.note_host(entry, platform.node())
-        models = _models(suite, entry, began)
         memory = suite.record.settings.memory
-        run = open_run(suite, entry)
-        engine = engine_for(run, "cli", memory=memory, models=models)
+        engine = engine_for(open_run(suite, entry), "cli", memory=memory)
     return await run_to_end(engine)
 
 
@@ -238,10 +221,7 @@ def refusal(error: Exception) -> str:
 def make(entry: Entry, folder: Path, seed: str) -> None:
     """Make the entry's task folder: a copy of a task, or a task of a problem.
 
-    Raises
-    ------
-    BadFile
-        If task or problem cannot be used; the message names the user's own file.
+    Raises `BadFile` if task or problem cannot be used; the message names the user's own file.
     """
     source = entry.source
     if folder.exists():  # a process was killed here: task.toml is written last
@@ -275,36 +255,11 @@ def _configured(plain: Path, folder: Path, files: Mapping[str, str]) -> None:
     shutil.copy(plain / TASK_FILE, folder)  # last: a folder with task.toml is complete
 
 
-def _models(
-    suite: Suite, entry: Entry, begun: bool
-) -> Callable[[Task, ModelMaker], ChatModel] | None:
-    """Return what opens the models of an entry's run, with its tape; None without a tape.
-
-    Raises `StoreError` if the tape cannot be read or written.
-    """
-    settings = suite.record.settings
-    own = settings.configurations.get(entry.agent)
-    if not own or not (settings.record or settings.replay):
-        return None
-    path = Path(settings.replay or settings.record) / own.tape / f"{entry.task}.jsonl"
-    if settings.replay:
-        tape = Tape(path)
-        return lambda task, open_model: ReplayedModel(task.agent, tape)
-    if not begun:
-        path.unlink(missing_ok=True)
-    writer = TapeWriter(path)
-    return lambda task, open_model: RecordedModel(task.agent, open_model(task), writer)
-
-
 def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolder:
     """Open the entry's run; begin it if there is none. With `here` this machine is to work on it.
 
-    Raises
-    ------
-    BadFile, RunFault, Untrusted
-        If it cannot be run here, with these settings.
-    StoreError, OSError
-        If the disk is in the way.
+    Raises `BadFile`, `RunFault` or `Untrusted` if it cannot be run here, with these settings.
+    Raises `StoreError` or `OSError` if the disk is in the way.
     """
     run = suite.run_folder(entry)
     if (run / JOURNAL).is_file():
@@ -317,7 +272,6 @@ def open_run(suite: SuiteAtWork, entry: Entry, *, here: bool = True) -> RunFolde
         suite.task_folder(entry),
         limits=settings.limits,
         settings=stated,
-        replayed=bool(settings.replay),
         trust=suite.trust,
         own_settings=suite.own_settings,
     )
@@ -340,19 +294,3 @@ def _prepared(request: RunRequest, entry: Entry) -> PreparedRun:
         if not origin.allowed.issuperset(untrusted.acts):
             raise
         return prepare(replace_fields(request, trust=True))
-
-
-def counts(suite: SuiteAtWork) -> Counts:
-    """Return how many entries ended with a correct kernel, without one, or not at all."""
-    found = Counts()
-    for entry in suite.entries:
-        if entry.refused:
-            found.refused += 1
-        elif not is_over(suite, entry):
-            found.open += 1
-        else:
-            state = suite.state(entry)
-            assert state is not None
-            found.ended += best_of(state) is not None
-            found.failed += best_of(state) is None
-    return found

@@ -91,10 +91,7 @@ def find_tasks(
 
     `only` and `skip` are patterns of names, as in a shell.
 
-    Raises
-    ------
-    BadTask
-        If a word names nothing, a manifest cannot be read, or no task is left.
+    Raises `BadTask` if a word names nothing, a manifest cannot be read, or no task is left.
     """
     found = [source for word in words for source in _named(word)]
     named = _unlike(found)

@@ -111,7 +111,7 @@ class EvidenceReader:
             reference = await asyncio.to_thread(self._reference, task)
         except (OSError, UnicodeDecodeError) as error:
             why = tr("the run's reference cannot be read: {why}", why=one_line(str(error), 200))
-            return KernelFindings(left_out={"machine code": why, "counters": why})
+            return KernelFindings(left_out={"machine code": why})
         return await asking.kernel_findings(task, reference, kernel, idle=True)
 
     async def find_roofs(self, task: Task) -> tuple[Roof, ...]:

@@ -1,1 +1,1 @@
-"""The content of a screen, a plain stream or a report: rows, charts, diffs, words. No Textual."""
+"""The content of a screen or a report: rows, charts, diffs, words. No Textual."""

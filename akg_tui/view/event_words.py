@@ -1,6 +1,6 @@
 """The words for every event of a run: one template each, with its values.
 
-The agent log, the plain stream, headless progress and the report use these words and add only
+The agent log, `ctl events`, headless progress and the report use these words and add only
 their own layout. Pure; the words contain no markup. `SILENT` lists the events without words.
 """
 
@@ -53,7 +53,7 @@ class EventWords(Struct, frozen=True):
     details : tuple of EventWords
         Further lines of the log below the text.
     lines : tuple of EventWords
-        Lines shown by the plain stream and headless progress instead of the text, one per item.
+        Lines shown by `ctl events` and headless progress instead of the text, one per item.
     surfaces : frozenset of Surface
         The surfaces that show the event.
     """
@@ -212,8 +212,7 @@ def _gate(event: ev.GateOpened) -> EventWords:
         else Said("the written kernel waits for your review"),
         "script": Said("a script waits for your review"),
     }.get(event.kind) or Said("attempt {number} waits for your review", number=number)
-    # The plain stream prints the request instead, with all that an answer needs.
-    return EventWords(told, "log.you", surfaces=frozenset({"log", "headless"}))
+    return EventWords(told, "log.you")
 
 
 def _decided(event: ev.Decided) -> EventWords:

@@ -1,6 +1,6 @@
 """Numbers, times, intervals and counts as text, in the language in use.
 
-Workbench, plain stream and report format all figures with these functions. Pure.
+Workbench, command line and report format all figures with these functions. Pure.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +17,6 @@ from akg_tui.cli.usage_error import (
     EXIT_INTERRUPTED,
     EXIT_NOT_CORRECT,
     EXIT_OK,
-    UsageError,
     print_json,
 )
 
@@ -38,13 +36,6 @@ def add_commands(add: Callable[..., Any]) -> None:
     bench.add_argument(
         "--seeds", type=positive, default=1, metavar="N", help="runs of each task (default: 1)"
     )
-    tape = bench.add_mutually_exclusive_group()
-    tape.add_argument(
-        "--record", type=Path, metavar="DIR", help="write the models' replies to tapes below DIR"
-    )
-    tape.add_argument(
-        "--replay", type=Path, metavar="DIR", help="take the replies from the tapes below DIR"
-    )
     add_suite_options(bench)
 
 
@@ -55,19 +46,12 @@ def _bench(arguments: argparse.Namespace) -> int:
     from akg_tui.suite.suite_pages import FORMS, as_text, page_of, render
 
     stated = configurations(arguments.a, arguments.b)
-    tapes = [each.tape for each in stated.values()]
-    if arguments.record and tapes[0] == tapes[1]:
-        raise UsageError(f"--record: both agents would have their tapes in {tapes[0]}; rename one")
     settings = replace(
         suite_settings(arguments, tuple(stated)),
         configurations=stated,
         seeds=arguments.seeds,
         memory=False,  # what one agent found must not help the other
-        record=_place(arguments.record),
-        replay=_place(arguments.replay),
     )
-    if settings.replay:
-        settings = replace(settings, retries=0)  # it would part from the tape again
     ended = work_on(begin_suite(arguments, settings), arguments)
     if ended is None:
         return EXIT_INTERRUPTED
@@ -90,7 +74,3 @@ def _bench(arguments: argparse.Namespace) -> int:
         print(as_text(page_of(found)), end="")
         print(f"results: {', '.join(map(str, files))}")
     return EXIT_NOT_CORRECT if found.left_out else EXIT_OK
-
-
-def _place(folder: Path | None) -> str:
-    return str(folder.expanduser().absolute()) if folder else ""

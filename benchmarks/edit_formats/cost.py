@@ -13,7 +13,6 @@ from random import Random
 from typing import Final
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats import FORMATS
 from akg_tui.hashline.ops import parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
@@ -22,6 +21,7 @@ from akg_tui.hashline.tags import Notation, Tagger
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.staleness import Tasks
 from benchmarks.edit_formats.tokens import Tokenizer
+from benchmarks.edit_formats.whole_file import BY_LINES
 from benchmarks.edit_formats.writers import CALLS
 
 _REPAIRS: Final = 400
@@ -65,7 +65,7 @@ def edit_costs(tasks: Tasks, rng: Random, tokenizer: Tokenizer) -> dict[str, Edi
     repairs = [tasks.draw() for _ in range(_REPAIRS)]
     long_files = [d for d in generated(rng, 120) if len(d.lines) > 3 * max(_BLOCKS)]
     costs: dict[str, EditCost] = {}
-    for form in FORMATS:
+    for form in BY_LINES:
         call = CALLS[form]
         single = [
             tokenizer.count(json.dumps(call(t.document, t.start, t.stop, t.new, tagger)))

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats import FORMATS, Refusal, open_format
+from akg_tui.hashline.formats import Refusal
 from akg_tui.hashline.ops import parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
@@ -22,6 +22,7 @@ from akg_tui.hashline.tags import ALPHABET, Tagger
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.drift import DRIFTS, Row, Step, after, as_operation, expected_lines
 from benchmarks.edit_formats.mutations import Mutation, mutate, mutations
+from benchmarks.edit_formats.whole_file import BY_LINES, open_any
 from benchmarks.edit_formats.writers import CALLS
 
 OWN: Final = "hashline, own edits"
@@ -100,7 +101,7 @@ def repair(kind: str, broken: Document, original: Document) -> Task | None:
 
 def matrix(tasks: Tasks, rng: Random, trials: int) -> dict[str, dict[str, Count]]:
     """Counts by format, then by drift; `trials` of each."""
-    counts = {form: {drift: Count() for drift in DRIFTS} for form in (*FORMATS, OWN)}
+    counts = {form: {drift: Count() for drift in DRIFTS} for form in (*BY_LINES, OWN)}
     tagger = Tagger(b"benchmark")
     for drift, step_of in DRIFTS.items():
         for _ in range(trials):
@@ -115,7 +116,7 @@ def matrix(tasks: Tasks, rng: Random, trials: int) -> dict[str, dict[str, Count]
             # A line may move past its twins and leave the file, byte for byte, as it was.
             seen = rows if current.data == task.document.data else now
             meant = expected_lines(seen, rows[task.start : task.stop], task.new)
-            for form in FORMATS:
+            for form in BY_LINES:
                 counts[form][drift].add(_attempt(form, task, current, tagger), meant)
             counts[OWN][drift].add(_attempt_own(task, step, tagger), meant)
     return counts
@@ -134,7 +135,7 @@ def _document(lines: Sequence[str], like: Document) -> Document:
 
 
 def _attempt(form: str, task: Task, current: Document, tagger: Tagger) -> Sequence[str] | None:
-    reader = open_format(form, tagger)
+    reader = open_any(form, tagger)
     reader.render(task.document)
     call = CALLS[form](task.document, task.start, task.stop, task.new, tagger)
     if form == "hashline":

@@ -1,6 +1,6 @@
 """The whole file as an edit format: no addresses, no old text, all of the new text.
 
-It exists for comparison; a run has no such format. `open_any` opens it and those of a run by name.
+It exists for comparison, as the patches do: a run has no such formats. `open_any` opens them all.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from akg_tui.hashline.document import BOM, Document, NotText
 from akg_tui.hashline.formats import FORMATS, EditFormat, Refusal, open_format
 from akg_tui.hashline.formats.contract import object_schema, text_argument
 from akg_tui.hashline.tags import Tagger
+from benchmarks.edit_formats.apply_patch import apply_patch_spans
+from benchmarks.edit_formats.patch_format import PatchFormat
+from benchmarks.edit_formats.unified_diff import unified_diff_spans
 
 WRITE: Final = "write"
-ALL_FORMATS: Final = (*FORMATS, WRITE)
+BY_LINES: Final = (*FORMATS, "apply_patch", "unified diff")
+ALL_FORMATS: Final = (*BY_LINES, WRITE)
 
 
 class WholeFile:
@@ -42,4 +46,11 @@ class WholeFile:
 
 def open_any(name: str, tagger: Tagger) -> EditFormat:
     """A format of `ALL_FORMATS`. Raises `ValueError` for another name."""
-    return WholeFile() if name == WRITE else open_format(name, tagger)
+    match name:
+        case "apply_patch":
+            return PatchFormat("patch", apply_patch_spans)
+        case "unified diff":
+            return PatchFormat("diff", unified_diff_spans)
+        case _ if name == WRITE:
+            return WholeFile()
+    return open_format(name, tagger)

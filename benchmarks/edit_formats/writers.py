@@ -150,7 +150,6 @@ def write(document: Document, start: int, stop: int, new: Sequence[str], tagger:
 CALLS: Final[dict[str, Writer]] = {
     "hashline": hashline,
     "str_replace": str_replace,
-    "str_replace lines": str_replace,
     "apply_patch": apply_patch,
     "unified diff": unified_diff,
     WRITE: write,

@@ -43,7 +43,6 @@ READ: Final = ToolSpec(
 _HOW: Final = {
     "hashline": "Change the file by the line tags that `read` shows; a stale tag changes nothing.",
     "str_replace": "Replace a text that stands in the file exactly once.",
-    "str_replace lines": "Replace whole lines that stand in the file exactly once.",
     "apply_patch": "Apply a patch in the *** Begin Patch envelope.",
     "unified diff": "Apply a unified diff.",
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import TracebackType
@@ -261,3 +263,25 @@ class Lab:
                 await gone
                 return False
         return True
+
+
+@contextlib.contextmanager
+def served(script: Any) -> Iterator[Lab]:
+    """A server of scripted replies in a thread of its own: a command has its own event loop."""
+    lab, ready, loop = Lab(script), threading.Event(), asyncio.new_event_loop()
+    done = asyncio.Event()
+
+    async def serve() -> None:
+        async with lab:
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait()
+    try:
+        yield lab
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join()
+        loop.close()

@@ -26,9 +26,6 @@ from tests.agent.live import held
 TEXT_FORMATS = [form for form in FORMATS if form != "hashline"]
 ARGUMENT = {
     "str_replace": ["old", "new"],
-    "str_replace lines": ["old", "new"],
-    "apply_patch": ["patch"],
-    "unified diff": ["diff"],
 }
 
 
@@ -64,8 +61,9 @@ class TextPlayer(Player):
 
 def test_core_names_the_formats_that_there_are() -> None:
     assert get_args(EditFormat) == FORMATS
-    assert Agent(edit_format="apply_patch").edits_in == "hashline"  # the sweep agent reads tags
-    assert Agent(model="m", edit_format="apply_patch").edits_in == "apply_patch"
+    assert Agent(edit_format="str_replace").edits_in == "hashline"  # the sweep agent reads tags
+    assert Agent(model="m", edit_format="str_replace").edits_in == "str_replace"
+    assert Agent(model="m", edit_format="apply_patch").edits_in == "hashline"  # of old
 
 
 @pytest.mark.parametrize("form", TEXT_FORMATS)

@@ -198,9 +198,9 @@ def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -
         assert extra <= {"path", "file", "more"}
     size = [len(json.dumps(each["edit_kernel"].parameters)) for each in (plain, more)]
     assert size[1] - size[0] < 600
-    for form in ("str_replace", "apply_patch"):
-        task = Task(op="x", files=Files(editable=NAMES), agent=Agent(model="m", edit_format=form))
-        assert {"path", "more"} <= set(offered(tmp_path, task, Host())["edit_kernel"].properties)
+    agent = Agent(model="m", edit_format="str_replace")
+    task = Task(op="x", files=Files(editable=NAMES), agent=agent)
+    assert {"path", "more"} <= set(offered(tmp_path, task, Host())["edit_kernel"].properties)
 
 
 def test_a_failed_attempt_is_told_as_a_diff_of_each_file() -> None:

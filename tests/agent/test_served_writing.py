@@ -87,22 +87,6 @@ async def test_a_wrong_kernel_is_mended_and_then_tuned(tmp_path: Path) -> None:
 
 EDITS: dict[str, Block] = {
     "str_replace": {"old": UNWRITTEN, "new": KERNEL},
-    "str_replace lines": {"old": UNWRITTEN, "new": KERNEL},
-    "apply_patch": {
-        "patch": "\n".join(
-            ["*** Begin Patch", "*** Update File: kernel.py", "@@"]
-            + [f"-{line}" for line in UNWRITTEN.splitlines()]
-            + [f"+{line}" for line in KERNEL.splitlines()]
-            + ["*** End Patch"]
-        )
-    },
-    "unified diff": {
-        "diff": "\n".join(
-            ["--- kernel.py", "+++ kernel.py", f"@@ -1,2 +1,{len(KERNEL.splitlines())} @@"]
-            + [f"-{line}" for line in UNWRITTEN.splitlines()]
-            + [f"+{line}" for line in KERNEL.splitlines()]
-        )
-    },
 }
 
 

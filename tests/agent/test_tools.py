@@ -464,7 +464,7 @@ async def test_a_profile_tells_what_binds_in_plan_too_as_one_page(tmp_path) -> N
         roof = Roof("", 3_000_000, 10, "L2", 6e9, 1e9, "float32")
         remark = CompilerRemark(4, "missed", "not vectorized: \x1b[31mred")
         code = MachineCode(compiler="g++", remarks=(remark,) * 300)
-        left_out = {"counters": "not allowed here"}
+        left_out = {"hot loop": "not allowed here"}
         return Evidence((roof,), KernelFindings(code=code, left_out=left_out))
 
     async with held(tmp_path, hold=Phase.PLAN) as engine:
@@ -476,7 +476,7 @@ async def test_a_profile_tells_what_binds_in_plan_too_as_one_page(tmp_path) -> N
         assert (facts["gen_time_us"], facts["speedup"]) == (1000, 3)
         assert facts["roofline"][0]["binds"] == "memory (L2, 6 GB/s)"
         assert facts["roofline"][0]["share_of_limit"] == 0.5
-        assert facts["left_out"]["counters"] == "not allowed here"
+        assert facts["left_out"]["hot loop"] == "not allowed here"
         assert facts["remarks"][0] == "kernel.py:4 missed: not vectorized: ␛[31mred"
 
 

@@ -25,7 +25,6 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     [
         (["--theme", "neon"], "no theme 'neon'; there are: ansi16, chalk, ember, mono, okabe"),
         (["--keymap", "vi"], "no keymap 'vi'; there are: default, emacs, vim"),
-        (["--plain", "--json"], "--plain is a stream of its own"),
     ],
 )
 def test_a_bad_option_is_told_before_anything_starts(

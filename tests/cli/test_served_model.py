@@ -19,11 +19,11 @@ from akg_tui.engine import run_service
 from akg_tui.store.journal import read
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import write_texts
-from benchmarks.agents.equal_agents import served
 from benchmarks.lab.family import Family
 from benchmarks.lab.player import Direction, Player
 from benchmarks.lab.replies import call
 from benchmarks.lab.runs import directions
+from benchmarks.lab.server import served
 from tests.cli.test_cli import here
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import make_task

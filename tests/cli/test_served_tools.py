@@ -13,7 +13,6 @@ from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.cli import main
 from akg_tui.cli.machine_checks import check_endpoint
 from akg_tui.evaluate.sandbox import protections
-from benchmarks.agents.equal_agents import served
 from benchmarks.edit_models.command import sample_documents
 from benchmarks.edit_models.tasks import draw_tasks
 from benchmarks.lab.chat import ChatLab, ChatPlayer
@@ -22,7 +21,7 @@ from benchmarks.lab.player import Player
 from benchmarks.lab.repairer import Repairer
 from benchmarks.lab.replies import Reply, refuse, say
 from benchmarks.lab.runs import create, directions, engine, play
-from benchmarks.lab.server import Lab, Request
+from benchmarks.lab.server import Lab, Request, served
 from tests.cli.test_cli import here
 from tests.cli.test_served_model import KEY, akg, one_line
 

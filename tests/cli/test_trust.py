@@ -134,7 +134,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return line
 
 
-HEADLESS = (["--headless"], ["--json"], ["--plain"])
+HEADLESS = (["--headless"], ["--json"])
 
 
 @pytest.mark.parametrize("how", HEADLESS)

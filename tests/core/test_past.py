@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, fold
-from akg_tui.core.past_states import NEAR, Past
+from akg_tui.core.past_states import Past
 from tests.tui.script import FakeHandle
 
 
@@ -44,9 +44,6 @@ def test_there_are_never_more_states_kept_than_wanted(every: int, most: int) -> 
         past.extend(seq)
         assert past.kept <= most
     assert past.every <= 2 * max(every, len(run()) / most), "and no fewer than need be"
-    for seq in range(1, len(run()) + 1, 7):
-        past.at(seq)
-    assert past.kept <= most + NEAR
 
 
 def test_it_grows_with_the_run() -> None:

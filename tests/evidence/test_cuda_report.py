@@ -62,15 +62,6 @@ def test_a_kernel_of_a_module_has_its_own_instructions_and_resources() -> None:
     assert found["other"].instructions == entry.instructions
 
 
-def test_the_machine_code_has_its_hot_loop() -> None:
-    (found,) = cuda_process.hot_loops((RECORDED / "scale.sass").read_text()).values()
-    assert found.mix["global memory"] == 5
-    assert found.mix["shared memory"] == 4
-    assert found.rows[0].text == "IMAD.WIDE R4, R0, 0x4, R2"
-    assert found.rows[-1].text == "@!P0 BRA .1"
-    assert found.total == 22
-
-
 def test_a_kernel_in_several_files_has_its_lines_in_the_one_that_holds_the_cuda(
     tmp_path: Path,
 ) -> None:
@@ -109,7 +100,7 @@ def test_a_kernel_in_several_files_has_its_lines_in_the_one_that_holds_the_cuda(
     ],
 )
 def test_a_launch_that_the_runtime_refuses_is_told(change: dict[str, object], says: str) -> None:
-    entry = Entry(Instructions({}, {}, {}, {}, 0), None, shared=1024, most_threads=256)
+    entry = Entry(Instructions(0, {}, {}, {}, 0), None, shared=1024, most_threads=256)
     noted = Noted("k", "k()", (7, 1, 1), (256, 1, 1), 0, 0)._replace(**change)  # type: ignore[arg-type]
     why = cuda_process._refused(noted, entry)
     assert says in why

@@ -1,4 +1,4 @@
-"""What binds a kernel: machine code, remarks, counters and the roofline."""
+"""What binds a kernel: machine code, remarks and the roofline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.evidence import asking, page
 from akg_tui.evidence.compile_report import MOST_LINES
 from akg_tui.evidence.compiler_remarks import condensed, read_remarks
-from akg_tui.evidence.disassembly import by_samples, find_loops, read_functions
+from akg_tui.evidence.disassembly import find_loops, read_functions
 from akg_tui.evidence.findings import (
     CaseWork,
     CodeFunction,
@@ -24,7 +24,6 @@ from akg_tui.evidence.findings import (
     Loop,
     MachineCode,
 )
-from akg_tui.evidence.hardware_counters import Opened
 from akg_tui.evidence.machine_rates import Rates
 from akg_tui.evidence.page import Evidence, page_lines
 from akg_tui.evidence.roof import Roof
@@ -58,15 +57,6 @@ scale():
 
 def functions() -> list[CodeFunction]:
     return read_functions(LISTING.splitlines(), lambda number: number + 100, "kernel.cpp")[0]
-
-
-def test_samples_say_which_loop_is_hot() -> None:
-    read, addresses, _ = read_functions(LISTING.splitlines(), int, "kernel.cpp")
-    loops = find_loops(read)
-    samples = [0x1132, 0x1136, 0x113C, 0x1124, 0x1110]
-    first, second = by_samples(loops, addresses, samples, 10)
-    assert (first.lines, first.time_share) == ((6,), 0.3)
-    assert (second.lines, second.time_share) == ((5,), 0.1)
 
 
 def test_a_listing_becomes_functions_with_labels_and_lines_of_the_kernels_file() -> None:
@@ -151,7 +141,7 @@ def test_the_page_names_each_case_and_what_is_left_out_in_at_most_120_lines() ->
     )
     roofs = [Roof.of(CaseWork(f"case{n}", 1 << 20, 1), LEVELS, RATES, 1) for n in range(32)]
     roofs.append(Roof("odd", unknown="it looks at values"))
-    findings = KernelFindings(code=code, left_out={"counters": "not allowed"})
+    findings = KernelFindings(code=code, left_out={"hot loop": "not allowed"})
     times = tuple(
         CaseTiming(name=roof.case, candidate_ms=roof.least_s * 2e3, baseline_ms=1.0)
         for roof in roofs[:2]
@@ -166,7 +156,7 @@ def test_the_page_names_each_case_and_what_is_left_out_in_at_most_120_lines() ->
     first = read["roofline"][0]
     assert (first["case"], first["share_of_limit"]) == ("case0", 0.5)
     assert first["binds"] == "memory (L2, 50 GB/s)"
-    assert read["left_out"]["counters"] == "not allowed"
+    assert read["left_out"]["hot loop"] == "not allowed"
     assert read["hot_loop"]["lines"] == "7-8"
     assert any(row.startswith("kernel.py:8 missed: reason 8") for row in read["remarks"])
     # A loop of intrinsics is packed, whatever the compiler missed there.
@@ -175,18 +165,6 @@ def test_the_page_names_each_case_and_what_is_left_out_in_at_most_120_lines() ->
     remarks = page.fields(Evidence(tuple(roofs), by_hand), measured, "kernel.py")["remarks"]
     assert isinstance(remarks, list)
     assert not [row for row in remarks if row.startswith(("kernel.py:7 ", "kernel.py:8 "))]
-
-
-def test_a_counter_that_is_refused_has_its_reason() -> None:
-    task_clock = {"task clock": (1, 1)}  # a software counter, which a virtual machine has too
-    opened = Opened(task_clock)
-    before = opened.read()
-    if before:
-        sum(range(100_000))
-        assert opened.read()["task clock"] > before["task clock"]
-    else:
-        assert "perf_event_open" in opened.missing
-    assert "no hardware counters" in Opened({"nothing": (1, 1 << 40)}).missing
 
 
 REFERENCE = """
@@ -255,7 +233,6 @@ async def test_a_kernel_is_read_once_and_its_findings_are_kept(own_cache, monkey
     assert found.code.loops[0].packed > 0
     vectorized = [r for r in found.code.remarks if r.kind == "vectorized"]
     assert [r.line for r in vectorized[:1]] == [line]
-    assert (found.counters is None) == ("counters" in found.left_out)
     assert "hot loop" not in found.left_out
 
     async def none(*_: object) -> bytes:

@@ -1,9 +1,7 @@
-"""The figures of suites: fast_p, means with intervals, paired tests, and pages that escape."""
+"""The figures of suites: fast_p, means with intervals, pairs, and pages that escape."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 
 import pytest
@@ -75,14 +73,9 @@ def test_two_agents_are_compared_task_by_task() -> None:
     assert (found.both_correct, found.only_a, found.only_b, found.left_out) == (8, 1, 0, 1)
     assert found.speed is not None
     assert found.speed.mean == pytest.approx(1.2)
-    # Eight of eight signs: 2 / 2^8.
-    assert found.wilcoxon_p == pytest.approx(2 / 2**8)
-    assert found.mcnemar_p == 1.0
     alike = compare(("A", a), ("A", a))
-    assert alike.wilcoxon_p is None
     assert alike.speed is not None
     assert alike.speed.mean == 1.0
-    assert "Wilcoxon" in as_text(page_of(found))
 
 
 def test_a_ratio_that_is_not_proved_is_marked_in_the_tables_of_a_suite() -> None:
@@ -100,11 +93,8 @@ def test_text_from_elsewhere_reaches_no_page_as_markup() -> None:
     results = SuiteResults(
         schema=1, name="s", version="0", agents=(_agent_result("a", [task]),), tasks=(task,)
     )
-    html, markdown = render(results, "html"), render(results, "md")
-    assert "<script>" not in html
-    assert "\x1b" not in html + markdown + as_text(page_of(results))
-    assert "\u202e" not in html + markdown
+    markdown = render(results, "md")
+    assert "\x1b" not in markdown + as_text(page_of(results))
+    assert "\u202e" not in markdown
     assert "¦" in markdown
-    (row,) = csv.DictReader(io.StringIO(render(results, "csv")))
-    assert row["why"].startswith("'=1+1")
     assert json.loads(render(results, "json"))["tasks"][0]["why"] == why

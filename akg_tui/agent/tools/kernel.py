@@ -92,14 +92,6 @@ _HOW: Final = {
         "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and "
         "line ends count."
     ),
-    "str_replace lines": (
-        "Replace `old`, whole lines that stand in the kernel exactly once, by `new`. Blanks count."
-    ),
-    "apply_patch": (
-        "Apply a patch: `*** Begin Patch`, `*** Update File: {path}`, for each change `@@` and "
-        "lines that begin with a blank (context), `-` or `+`, and `*** End Patch`."
-    ),
-    "unified diff": "Apply a unified diff of {path}, with three lines of context.",
 }
 _THEN: Final = (
     "An edit of another version than you were shown is refused. The harness evaluates the result "

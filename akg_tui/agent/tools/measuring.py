@@ -139,7 +139,7 @@ async def profile_kernel(
     dsl: Dsl = "",
 ) -> Answer:
     """Time a version, right or wrong, against the reference, and tell what binds it: share of the
-    roofline by case, hardware counters, the compiler's remarks, the hot loop. Decides nothing.
+    roofline by case, the compiler's remarks, the hot loop. Decides nothing.
     """
     target = device_id, framework, backend, arch, dsl
     if sum((bool(generated_code.strip()), trial is not None, attempt is not None)) > 1:

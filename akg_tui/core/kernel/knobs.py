@@ -159,11 +159,8 @@ def knobs_in(kernel: KernelFiles) -> tuple[Knob, ...]:
 def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
     """Return all knobs declared in a kernel's lines, in their order.
 
-    Raises
-    ------
-    BadKnob
-        If a `# tune:` line has no readable literals, repeats a name, or its current
-        value is not among its choices.
+    Raises `BadKnob` if a `# tune:` line has no readable literals, repeats a name, or its current
+    value is not among its choices.
     """
     knobs: dict[str, Knob] = {}
     for number, line in enumerate(lines, 1):
@@ -225,10 +222,7 @@ def check_setting(knobs: Sequence[Knob], setting: Mapping[str, object]) -> None:
 def with_setting(kernel: KernelFiles, setting: Mapping[str, Value]) -> KernelFiles:
     """Return a kernel with other current values of its knobs.
 
-    Raises
-    ------
-    BadKnob
-        If a knob cannot be read, or not with the new value.
+    Raises `BadKnob` if a knob cannot be read, or not with the new value.
     """
     lines = {name: text.split("\n") for name, text in kernel.texts.items()}
     at = kernel.places

@@ -47,10 +47,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
     no line any more is dropped. The order of the lines is the order of the items; items newer
     than the file come last. Items that were settled since are not changed.
 
-    Raises
-    ------
-    BadPlanEdit
-        If the list of items cannot be found or read.
+    Raises `BadPlanEdit` if the list of items cannot be found or read.
     """
     shown = item_words(state)
     lines = _read_lines(text, shown)

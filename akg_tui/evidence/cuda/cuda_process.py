@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -34,15 +33,11 @@ from akg_tui.evidence.cuda import launch_recorder
 from akg_tui.evidence.cuda.launch_recorder import Noted
 from akg_tui.evidence.gpu import assembly
 from akg_tui.evidence.gpu.assembly import Entry
-from akg_tui.evidence.gpu.loops import HotLoop, hot_loop
-from akg_tui.evidence.gpu.statements import sass_statements
-from akg_tui.evidence.kernel_process import confined, first_call, run_tool, said
+from akg_tui.evidence.kernel_process import confined, first_call, said
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_UNITS = 4
 MOST_PTX = 16 << 20
-MOST_SASS = 24 << 20
-MOST_LOOP_ROWS = 40
 MOST_TEXT = 600
 STATIC_LIMIT = 48 << 10
 """More shared memory of a block has to be allowed with cudaFuncSetAttribute, on every arch."""
@@ -52,12 +47,11 @@ INLINE = "it is built by torch's load_inline; only what compile_cuda builds is r
 
 
 class _Built(msgspec.Struct, frozen=True):
-    """A unit compiled for an arch: its kernels and their hot loops, or why it does not."""
+    """A unit compiled for an arch: its kernels, or why it does not."""
 
     arch: str
     failed: str = ""
     entries: dict[str, Entry] = {}
-    hot: dict[str, HotLoop] = {}
     remarks: tuple[str, ...] = ()
 
 
@@ -225,28 +219,8 @@ def _built(nvcc: list[str], source: str, words: tuple[str, ...], arch: str, plac
     with (place / "kernel.ptx").open("rb") as opened:
         ptx = opened.read(MOST_PTX).decode("utf-8", "replace")
     entries = assembly.read_entries(ptx, log)
-    disassembler = _beside(nvcc[0], "nvdisasm")
-    text = ""
-    if disassembler:
-        text = run_tool([disassembler, "-c", str(place / "kernel.cubin")], MOST_SASS)
     remarks = tuple(each[:MOST_TEXT] for each in assembly.ptxas_remarks(log))
-    return _Built(arch, "", entries, hot_loops(text), remarks)
-
-
-def hot_loops(listing: str) -> dict[str, HotLoop]:
-    """Return the hot loop of each function in the output of `nvdisasm -c`, by symbol."""
-    parts = re.split(r"^\.text\.(\S+):$", listing, flags=re.M)
-    loops = {
-        name: hot_loop(sass_statements(code, {}), "SASS", MOST_LOOP_ROWS)
-        for name, code in zip(parts[1::2], parts[2::2], strict=True)
-    }
-    return {name: loop for name, loop in loops.items() if loop is not None}
-
-
-def _beside(nvcc: str, program: str) -> str:
-    """Return a program of nvcc's toolkit, or the one on PATH; "" if there is none."""
-    own = Path(nvcc).resolve().parent / program
-    return str(own) if own.is_file() else shutil.which(program) or ""
+    return _Built(arch, "", entries, remarks)
 
 
 def _of_entry(built: _Built, symbol: str) -> Compiled:
@@ -262,7 +236,6 @@ def _of_entry(built: _Built, symbol: str) -> Compiled:
         instructions=entry.instructions,
         resources=entry.resources,
         remarks=built.remarks,
-        hot=built.hot.get(symbol),
     )
 
 

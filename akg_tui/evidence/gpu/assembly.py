@@ -11,25 +11,21 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from akg_tui.evidence.gpu.statements import amd_statements, ptx_statements
-
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 VECTOR_BITS = 128
 """From this width on, an access of a thread uses the widest path of memory (16 bytes)."""
 MOST_REMARKS = 4
 
-WAIT = "wait and barrier"
-
 
 class Instructions(Struct, frozen=True):
-    """Instructions of a kernel by class, its accesses to global memory by width in bits.
+    """The number of a kernel's instructions, its accesses to global memory by width in bits.
 
     `bulk` are copies of whole tiles by the tensor memory accelerator, whose size PTX does not tell.
     `matrix` are the matrix instructions by opcode, `barriers` those at which a block waits.
     """
 
-    mix: dict[str, int]
+    total: Count
     loads: dict[int, int]
     stores: dict[int, int]
     matrix: dict[str, int]
@@ -60,37 +56,25 @@ _CP_ASYNC_BYTES = re.compile(r"\],\s*\[[^\]]*\],\s*(0x[0-9a-f]+|\d+)")
 _PTX_MATRIX = re.compile(r"w?mma\.(?:sync|mma)|wgmma\.mma_async|tcgen05\.mma")
 """Those that multiply: the others of these families load, store, order or wait."""
 _BULK = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!commit|wait|prefetch)")
-_PTX_CLASSES = {
-    **dict.fromkeys(("mma", "wmma", "wgmma", "tcgen05"), "matrix"),
-    **dict.fromkeys(("ldmatrix", "stmatrix"), "shared memory"),
-    **dict.fromkeys(("bar", "barrier", "mbarrier", "fence", "membar", "griddepcontrol"), WAIT),
-    **dict.fromkeys(("shfl", "vote", "redux", "match", "elect", "activemask"), "warp exchange"),
-    **dict.fromkeys(("bra", "brx", "ret", "exit", "call", "trap"), "control"),
-    **dict.fromkeys(("setp", "set", "selp", "slct"), "compare and select"),
-    **dict.fromkeys(("mov", "cvt", "cvta", "prmt"), "move and convert"),
-}
-_PTX_SPACES = {"global": "global memory", "shared": "shared memory", "local": "local memory"}
-_PTX_MEMORY = frozenset({"ld", "st", "ldu", "atom", "red", "cp", "prefetch"})
-_FLOAT = re.compile(r"[._](?:bf|tf|f)\d+|\.e\dm\d")
+_PTX_CODE = re.compile(
+    r"^[ \t]*(?![$\w.]+:(?!:))(?:@!?%\w+[ \t]+)?(?P<opcode>[a-z][\w.:]*)\s*[^;]*;",
+    re.M,
+)
 
 
 def read_ptx(text: str) -> Instructions:
     """Return the instructions of a kernel in PTX."""
-    mix: Counter[str] = Counter()
     matrix: Counter[str] = Counter()
     loads: Counter[int] = Counter()
     stores: Counter[int] = Counter()
-    barriers = bulk = 0
-    for each in ptx_statements(text, {}):
-        if each.label:
-            continue
-        opcode = each.opcode
+    total = barriers = bulk = 0
+    for each in _PTX_CODE.finditer(re.sub(r"//[^\n]*", "", text)):
+        total += 1
+        opcode = each["opcode"]
         parts = opcode.split(".")
-        kind = ptx_class(opcode)
-        mix[kind] += 1
         if parts[0] in ("bar", "barrier"):
             barriers += 1
-        elif kind == "matrix" and _PTX_MATRIX.match(opcode):
+        elif _PTX_MATRIX.match(opcode):
             matrix[opcode] += 1
         elif parts[0] in ("ld", "ldu", "st") and "global" in parts:
             if found := _PTX_WIDTH.search(opcode):
@@ -98,21 +82,9 @@ def read_ptx(text: str) -> Instructions:
                 (stores if parts[0] == "st" else loads)[width] += 1
         elif _BULK.match(opcode):
             bulk += 1
-        elif opcode.startswith("cp.async.c") and (copied := _CP_ASYNC_BYTES.search(each.operands)):
+        elif opcode.startswith("cp.async.c") and (copied := _CP_ASYNC_BYTES.search(each[0])):
             loads[8 * int(copied[1], 0)] += 1
-    return Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers, bulk)
-
-
-def ptx_class(opcode: str) -> str:
-    """Return the class of an instruction of PTX."""
-    parts = opcode.split(".")
-    if kind := _PTX_CLASSES.get(parts[0]):
-        return kind
-    if parts[0] in _PTX_MEMORY:
-        spaces = {part.partition("::")[0] for part in parts}
-        # A copy names both spaces: the global one comes first.
-        return next((kind for s, kind in _PTX_SPACES.items() if s in spaces), "other memory")
-    return "float" if _FLOAT.search(opcode) else "integer"
+    return Instructions(total, dict(loads), dict(stores), dict(matrix), barriers, bulk)
 
 
 def ptxas_remarks(log: str) -> tuple[str, ...]:
@@ -181,40 +153,24 @@ def read_entries(ptx: str, log: str) -> dict[str, Entry]:
 
 _AMD_MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_")
 _AMD_ACCESS = re.compile(r"(?:global|buffer|flat)_(load|store)_(?:lds_)?(\w+)")
-_AMD_CLASSES = (
-    (_AMD_MATRIX, "matrix"),
-    (re.compile(r"s_barrier|s_waitcnt|s_nop|s_sleep|s_wait"), WAIT),
-    (re.compile(r"s_c?branch|s_endpgm|s_setpc|s_swappc|s_getpc"), "control"),
-    (re.compile(r"ds_(?:b?permute|swizzle)|v_read|v_writelane|v_permlane"), "warp exchange"),
-    (re.compile(r"ds_"), "shared memory"),
-    (re.compile(r"global_|buffer_|flat_"), "global memory"),
-    (re.compile(r"scratch_"), "local memory"),
-    (re.compile(r"s_(?:buffer_)?load|s_store"), "other memory"),
-    (re.compile(r"[vs]_(?:cmpx?|cndmask|cselect|bitcmp)"), "compare and select"),
-    (re.compile(r"[vs]_(?:mov|cvt|perm|accvgpr|pack)"), "move and convert"),
-)
+_AMD_CODE = re.compile(r"^\t([a-z]\w+)", re.M)
 
 
 def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     """Return instructions and resources of a kernel in AMD's assembly."""
-    mix: Counter[str] = Counter()
     matrix: Counter[str] = Counter()
     loads: Counter[int] = Counter()
     stores: Counter[int] = Counter()
+    opcodes = _AMD_CODE.findall(text)
     barriers = 0
-    for each in amd_statements(text, {}):
-        if each.label:
-            continue
-        opcode = each.opcode
-        kind = amd_class(opcode)
-        mix[kind] += 1
-        if kind == "matrix":
+    for opcode in opcodes:
+        if _AMD_MATRIX.match(opcode):
             matrix[opcode] += 1
         elif opcode.startswith("s_barrier"):
             barriers += 1
         elif found := _AMD_ACCESS.match(opcode):
             (stores if found[1] == "store" else loads)[_amd_width(found[2])] += 1
-    found_code = Instructions(dict(mix), dict(loads), dict(stores), dict(matrix), barriers)
+    found_code = Instructions(len(opcodes), dict(loads), dict(stores), dict(matrix), barriers)
     told = {
         name: int(value) for name, value in re.findall(r"^\s*\.(\w+_count):\s*(\d+)", text, re.M)
     }
@@ -223,12 +179,6 @@ def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
     waves = re.search(r"^; Occupancy: (\d+)", text, re.M)
     spilled = 4 * told.get("vgpr_spill_count", 0)
     return found_code, Resources(told["vgpr_count"], spilled, int(waves[1]) if waves else None)
-
-
-def amd_class(opcode: str) -> str:
-    """Return the class of an instruction of AMD's."""
-    kind = next((kind for form, kind in _AMD_CLASSES if form.match(opcode)), "")
-    return kind or ("float" if _FLOAT.search(opcode) else "integer")
 
 
 def _amd_width(suffix: str) -> int:

@@ -1,17 +1,14 @@
 """The edit formats that a model may use, all with one small interface.
 
-Hashline cannot change a wrong line. The other formats exist for models that were trained on
-them, and for comparison with hashline.
+Hashline cannot change a wrong line; search and replace is for models that were trained on it.
 """
 
 from collections.abc import Sequence
 
-from akg_tui.hashline.formats.apply_patch import apply_patch_spans
 from akg_tui.hashline.formats.contract import (
     EditFormat,
     EditReader,
     Guarded,
-    PatchFormat,
     Proposed,
     Refusal,
     line_counts,
@@ -23,31 +20,21 @@ from akg_tui.hashline.formats.kernel_reader import (
 )
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
-from akg_tui.hashline.formats.unified_diff import unified_diff_spans
 from akg_tui.hashline.tags import Tagger
 
-FORMATS = ("hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff")
+FORMATS = ("hashline", "str_replace")
 
 
 def open_format(name: str, tagger: Tagger) -> EditFormat:
     """Return a format for one reader of one file.
 
-    Raises
-    ------
-    ValueError
-        If `name` is not in `FORMATS`.
+    Raises `ValueError` if `name` is not in `FORMATS`.
     """
     match name:
         case "hashline":
             return Hashline(tagger)
         case "str_replace":
             return StrReplace()
-        case "str_replace lines":
-            return StrReplace(whole_lines=True)
-        case "apply_patch":
-            return PatchFormat("patch", apply_patch_spans)
-        case "unified diff":
-            return PatchFormat("diff", unified_diff_spans)
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 

@@ -1,7 +1,7 @@
 """The interface of an edit format: the rendering of a file, and the description of an edit.
 
-Owns the common parts of the formats: the parsing of plain arguments, the application of a patch,
-and the rule that only the shown state of a file can be edited.
+Owns the common parts of the formats: the parsing of plain arguments, and the rule that only the
+shown state of a file can be edited.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Protocol
 
-from akg_tui.hashline.document import BOM, Document
-from akg_tui.hashline.splice import Span, Unwritable, splice
+from akg_tui.hashline.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,42 +95,6 @@ def object_schema(**properties: Mapping[str, object]) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-class BadPatch(ValueError):
-    """The text is not a patch of this form, or a part of the patch fits nowhere in the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatchFormat:
-    """A format whose call is one text of changed lines and their context.
-
-    Attributes
-    ----------
-    argument : str
-        Name of the call's only argument.
-    spans : callable
-        Returns the spans of a document that a patch changes; raises `BadPatch`.
-    """
-
-    argument: str
-    spans: Callable[[Document, str], list[Span]]
-
-    @property
-    def schema(self) -> dict[str, object]:
-        return object_schema(**{self.argument: {"type": "string"}})
-
-    def render(self, document: Document) -> str:
-        return document.text.removeprefix(BOM)
-
-    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        patch = text_argument(call, self.argument)
-        if isinstance(patch, Refusal):
-            return patch
-        try:
-            return splice(document, self.spans(document, patch)).document
-        except (BadPatch, Unwritable) as error:
-            return Refusal(f"nothing was written: {error}")
 
 
 class Guarded:

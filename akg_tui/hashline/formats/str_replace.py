@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from akg_tui.hashline.document import BOM, Document, NotText
 from akg_tui.hashline.formats.contract import Refusal, object_schema, text_argument
 
 
-@dataclass(frozen=True)
 class StrReplace:
-    """The replacement of a text that occurs exactly once; any other text is refused.
-
-    Attributes
-    ----------
-    whole_lines : bool
-        The old text must begin and end where lines do, so that ``x`` is not found
-        inside ``x_new``, nor a line inside an indented copy of the line.
-    """
-
-    whole_lines: bool = False
+    """The replacement of a text that occurs exactly once; any other text is refused."""
 
     @property
     def schema(self) -> dict[str, object]:
@@ -38,8 +27,7 @@ class StrReplace:
             return new
         if not old:
             return Refusal("old: at least one character")
-        every = re.finditer(f"(?={re.escape(old)})", document.text)
-        found = [at.start() for at in every if self._aligned(document.text, at.start(), old)]
+        found = [at.start() for at in re.finditer(f"(?={re.escape(old)})", document.text)]
         if len(found) != 1:
             times = "not" if not found else f"{len(found)} times"
             return Refusal(f"nothing was written: the old text stands {times} in the file")
@@ -49,10 +37,3 @@ class StrReplace:
             return Document.from_text(text, path=document.path, revision=document.revision + 1)
         except NotText as error:
             return Refusal(f"nothing was written: {error}")
-
-    def _aligned(self, text: str, at: int, old: str) -> bool:
-        if not self.whole_lines:
-            return True
-        end = at + len(old)
-        begins = at == 0 or text[at - 1] in "\n\ufeff"
-        return begins and (end == len(text) or old.endswith("\n") or text[end] in "\r\n")

@@ -34,12 +34,11 @@ class RooflinePane(LineView, Pane):
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
         roofs = self._reader.roofs(snapshot)
-        findings = self._reader.findings(snapshot, state.standing_blob) if roofs else None
         waits = "" if roofs else self._reader.waits(snapshot)
         measured = state.measured, state.baseline, len(state.attempts), state.undone, state.best
         room = self.room, self.page
-        if not self.moved((roofs, findings, waits, measured, room)):
+        if not self.moved((roofs, waits, measured, room)):
             return
-        view = LimitsView(roofs or (), kernels_of(state), findings, waits)
+        view = LimitsView(roofs or (), kernels_of(state), waits)
         self.put(limits_rows(view, *room))
         self.entitle(title_of(view, 60))

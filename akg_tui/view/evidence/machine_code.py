@@ -22,18 +22,12 @@ from akg_tui.view.spans import Line, Span, cells
 
 # What shifts with every change elsewhere: labels, and distances to constants.
 _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
-# Another allocation of registers, or place of a parameter, is no change of the code.
-_REGISTERS = re.compile(
-    r"\b(UR|UP|R|P|B|SB|[asv])\[?\d+(?::\d+)?\]?(?:\.reuse)?|\b(c)\[0x0\]\[0x[0-9a-f]+\]"
-)
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
 
 _PARTS = {
     "machine code": Said("machine code"),
     "hot loop": Said("hot loop"),
     "remarks": Said("remarks"),
-    "counters": Said("counters"),
-    "other counters": Said("other counters"),
 }
 _NAMES: dict[str, str] = {
     name: name
@@ -43,11 +37,7 @@ _NAMES: dict[str, str] = {
         Said("occupancy"), Said("blocks at once"), Said("limited by"), Said("blocks"),
         Said("shared memory"), Said("global loads"), Said("global stores"),
         Said("matrix instructions"), Said("barriers"), Said("bank conflicts"),
-        Said("barriers in it"), Said("the call stopped"),
-        Said("matrix"), Said("wait and barrier"), Said("warp exchange"), Said("control"),
-        Said("compare and select"), Said("move and convert"), Said("global memory"),
-        Said("local memory"), Said("other memory"), Said("float"), Said("integer"),
-        Said("hot loop"),
+        Said("the call stopped"),
     )
 }  # fmt: skip
 _KINDS = {"vectorized": Said("vectorized"), "missed": Said("missed")}
@@ -93,7 +83,6 @@ def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
         for fact in function.facts:
             name = clean(fact.name)
             rows.append(CodeRow("fact", name, f"fact {name}", value=clean(fact.value)))
-        on_gpu = bool(function.facts)
         before = 0
         loops = {loop.first: loop for loop in code.loops if loop.function == number}
         for index, each in enumerate(function.rows):
@@ -101,12 +90,9 @@ def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
                 before = each.line
                 rows += _source_rows(each.line, source, told, places)
             if (loop := loops.get(index)) is not None:
-                told_loop = loop_words(loop, hot=loop is hot or on_gpu, on_gpu=on_gpu)
-                rows.append(CodeRow("loop", told_loop, "loop", before))
+                rows.append(CodeRow("loop", loop_words(loop, hot=loop is hot), "loop", before))
             inside = hot is not None and hot.function == number and hot.first <= index <= hot.last
             key = _SHIFTS.sub(".", each.text)
-            if on_gpu:
-                key = _REGISTERS.sub(r"\1\2", key)
             rows.append(CodeRow("code", clean(each.text), key, before, each.label, inside))
     if code.cut:
         cut = tr("{many} more instructions are not shown", many=code.cut)
@@ -149,14 +135,9 @@ def fact_words(value: str) -> str:
     return ", ".join(map(part, value.split(", ")))
 
 
-def loop_words(loop: Loop, *, hot: bool, on_gpu: bool = False) -> str:
+def loop_words(loop: Loop, *, hot: bool) -> str:
     """Return a loop in a line: whether it is the hot one, its instructions."""
-    if loop.time_share is not None:
-        name = tr("loop with {share} of the time", share=f"{loop.time_share * 100:.0f} %")
-    else:
-        name = tr("the likeliest hot loop") if hot else tr("loop")
-    if on_gpu:
-        return tr("{name}: {many} instructions", name=name, many=loop.instructions)
+    name = tr("the likeliest hot loop") if hot else tr("loop")
     return tr(
         "{name}: {many} instructions, {packed} packed of {vector} vector",
         name=name,
@@ -199,9 +180,7 @@ class ComparedCode(OnDemand[Line]):
         ]
 
     def at_hot_loop(self) -> int:
-        """Return the index of the first row of the hot loop; 0 without one, or with facts."""
-        if any(row.value for row in self._new):
-            return 0
+        """Return the index of the first row of the hot loop; 0 without one."""
         numbers = (n for n, row in enumerate(self.compared) if self._row(row).hot)
         return next(numbers, 0)
 

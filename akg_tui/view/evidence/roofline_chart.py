@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from akg_tui.core.measurement import Interval
-from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import CasesOverSeed, Ratios, candidate_of, ratios_of
-from akg_tui.evidence.findings import KernelFindings
 from akg_tui.evidence.page import NEAR, uncounted
 from akg_tui.evidence.roof import Roof
 from akg_tui.view import formatting
@@ -85,18 +83,17 @@ class LimitsView(NamedTuple):
 
     roofs: tuple[Roof, ...]
     kernels: Kernels
-    findings: KernelFindings | None
     waits: str
 
 
 def limits_rows(view: LimitsView, room: int, height: int) -> list[Line]:
-    """Return the chart, the table by case, the counters and the attempts, the newest first.
+    """Return the chart, the table by case and the attempts, the newest first.
 
-    Where `height` leaves no room for the chart above the table, the chart is below the counters.
+    Where `height` leaves no room for the chart above the table, the chart is below it.
     """
     if not view.roofs:
         return hang(view.waits, room, (), "muted")
-    parts = [[*_table(view, room), *_counters(view.findings, room)]]
+    parts = [_table(view, room)]
     high = height - len(parts[0]) - 2
     drawn = [roof for roof in view.roofs if roof.operations and roof.bandwidth and roof.peak]
     if drawn and room >= 30:
@@ -227,19 +224,6 @@ def _table(view: LimitsView, room: int) -> list[Line]:
                          functions=uncounted(roof))  # fmt: skip
             rows += hang(far, room - 2, (("  ", "text"),), "note")
     return rows
-
-
-def _counters(findings: KernelFindings | None, room: int) -> list[Line]:
-    if findings is None:
-        return []
-    if findings.counters is None:
-        why = retold(findings.left_out.get("counters", ""), 200)
-        return hang(tr("no counters: {why}", why=why), room, (), "faint") if why else []
-    values = findings.counters.values
-    told = [f"{one_line(name, 30)} {value:.3g}" for name, value in values.items()]
-    if values.get("cycles") and "instructions" in values:
-        told.append(f"IPC {values['instructions'] / values['cycles']:.2f}")
-    return [line((f"{tr('best, a call')}: ", "muted"), (", ".join(told), "text"))]
 
 
 def _attempts(view: LimitsView, room: int) -> list[Line]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats.contract import BadPatch
 from akg_tui.hashline.splice import Span
+from benchmarks.edit_formats.patch_format import BadPatch
 
 _BEGIN, _END, _EOF = "*** Begin Patch", "*** End Patch", "*** End of File"
 _UPDATE = "*** Update File: "

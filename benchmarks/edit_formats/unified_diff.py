@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats.contract import BadPatch
 from akg_tui.hashline.splice import Span
+from benchmarks.edit_formats.patch_format import BadPatch
 
 _FUZZ: Final = 2  # rows of context at either end that may differ, as with ``patch -F``
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)? @@.*", re.ASCII)
