@@ -1,4 +1,4 @@
-"""The MCP server of a run: its tools and `situation`, over stdio or HTTP on this machine.
+"""The MCP server of a run: its tools and `situation`, over stdio.
 
 The only module that uses the SDK of the protocol, the extra `akg-tui[mcp]`; imported by the command
 alone. Decides nothing: `Driver` makes the calls, and the run's executor answers them.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
-import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import mcp_types as types
-import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -25,7 +22,6 @@ from akg_tui import __version__
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.driver import Driver, Told
 
-PATH = "/mcp"
 HEARTBEAT_S = 5.0
 SITUATION = "situation"
 _INSTRUCTIONS = (
@@ -162,58 +158,3 @@ class _Lines:
         if line is None:
             raise StopAsyncIteration
         return line
-
-
-async def serve_http(
-    server: Server[Any], port: int, token: str, listening: Callable[[str], None]
-) -> None:
-    """Serve HTTP on the loopback device at `port` (0: a free one) to those who have the token.
-
-    `listening` gets the address. Raises `OSError` if the port is taken.
-    """
-    app = _guarded(server.streamable_http_app(streamable_http_path=PATH), token)
-    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
-    web = uvicorn.Server(config)
-    sock = _bound(port)
-    listening(f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}")
-    serving = asyncio.create_task(web.serve(sockets=[sock]))
-    try:
-        await asyncio.shield(serving)
-    finally:
-        web.should_exit = True  # a cancelled server would report its own end as an error
-        await serving
-
-
-def _bound(port: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind(("127.0.0.1", port))
-        sock.listen()  # who reads the address may connect at once
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
-
-
-def _guarded(app: Asgi, token: str) -> Asgi:
-    """Return `app` behind the token, as `Authorization: Bearer TOKEN`."""
-    wanted = f"Bearer {token}".encode()
-
-    async def guarded(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] != "http" or secrets.compare_digest(given, wanted):
-            await app(scope, receive, send)
-            return
-        start = {
-            "type": "http.response.start",
-            "status": 401,
-            "headers": [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")],
-        }
-        await send(start)
-        await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})
-
-    return guarded

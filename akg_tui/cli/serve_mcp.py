@@ -20,7 +20,7 @@ from akg_tui.cli.run_options import (
     options_at_fault,
     stated_limits,
 )
-from akg_tui.cli.usage_error import EXIT_INTERRUPTED, EXIT_OK, UsageError, read_text
+from akg_tui.cli.usage_error import EXIT_INTERRUPTED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from akg_tui.core.task import Task
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
-
-LEAST_TOKEN = 16
 
 
 def add_mcp(add: Callable[..., Any]) -> None:
@@ -42,28 +40,10 @@ def add_mcp(add: Callable[..., Any]) -> None:
         help="a run to go on with; or a task: its newest open run of this kind, else a new one",
     )
     mcp.add_argument("--new", action="store_true", help="of a task: begin a new run in any case")
-    mcp.add_argument(
-        "--http",
-        type=_port,
-        metavar="PORT",
-        help="serve HTTP on this machine behind a token, not standard input; 0: a free port",
-    )
-    mcp.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="F",
-        help="with --http: a file that holds the token; without it a new token is printed",
-    )
     mcp.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
     add_trust(mcp)
     add_limits(mcp)
     add_sandbox(mcp)
-
-
-def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"a port from 0 to 65535 is needed, not {text!r}")
-    return int(text)
 
 
 def _mcp(arguments: argparse.Namespace) -> int:
@@ -72,16 +52,13 @@ def _mcp(arguments: argparse.Namespace) -> int:
 
     if find_spec("mcp") is None:
         raise UsageError("mcp needs the package mcp: pip install 'akg-tui[mcp]'")
-    if arguments.token_file and arguments.http is None:
-        raise UsageError("--token-file is of --http: give both")
     if arguments.max_tokens or arguments.max_cost_usd:
         what = "--max-tokens, --max-cost: a client's tokens are not known here"
         raise UsageError(f"{what}; use --max-rounds, --max-experiments or --max-hours")
-    token = _token(arguments.token_file) if arguments.http is not None else ""
     with options_at_fault(arguments):
         session = _opened(arguments)
     try:
-        asyncio.run(_serve(session, arguments.http, token))
+        asyncio.run(_serve(session))
     except (KeyboardInterrupt, asyncio.CancelledError):
         if session.engine is not None:
             _say(f"interrupted; go on with: akg-tui mcp {quote(session.engine.path)}")
@@ -212,23 +189,12 @@ def _newest_open(task: Path) -> Path | None:
     return None
 
 
-def _token(path: Path | None) -> str:
-    import secrets
-
-    if path is None:
-        return secrets.token_urlsafe(32)
-    token = read_text(path.expanduser()).strip()
-    if len(token) < LEAST_TOKEN or not token.isascii() or len(token.split()) != 1:
-        raise UsageError(f"{path}: a token is one word of at least {LEAST_TOKEN} plain characters")
-    return token
-
-
-async def _serve(session: _Session, port: int | None, token: str) -> None:
+async def _serve(session: _Session) -> None:
     """Serve the client of a session until the client leaves or the engine breaks."""
     import asyncio
     import signal
 
-    from akg_tui.agent.mcp_server import serve_http, serve_stdio, server_of
+    from akg_tui.agent.mcp_server import serve_stdio, server_of
     from akg_tui.agent.tools.registry import offered, specs_of, told_of
     from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.run_report import write_report
@@ -237,10 +203,7 @@ async def _serve(session: _Session, port: int | None, token: str) -> None:
     known = offered(session.folder, session.task, host)
     told = specs_of(told_of(known, session.task))
     server = server_of(session.driver, told, session.begin)
-    if port is None:
-        serving = asyncio.create_task(serve_stdio(server))
-    else:
-        serving = asyncio.create_task(serve_http(server, port, token, _tell_address(token)))
+    serving = asyncio.create_task(serve_stdio(server))
     session.on_break = serving.cancel
     if session.new:
         _say("ready: a new run begins with the client's first call")
@@ -253,13 +216,6 @@ async def _serve(session: _Session, port: int | None, token: str) -> None:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         await session.close()
-
-
-def _tell_address(token: str) -> Callable[[str], None]:
-    def tell(url: str) -> None:
-        _say(f"MCP at {url}, header: Authorization: Bearer {token}")
-
-    return tell
 
 
 def outside(engine: Engine) -> str:

@@ -1,4 +1,4 @@
-"""Reads the remarks of g++ (-fopt-info-vec) and clang (-Rpass) about vectorization.
+"""Reads the remarks of g++ (-fopt-info-vec) about vectorization.
 
 Pure. Remarks about other files than the kernel's own C++ are left out: they speak of headers.
 """
@@ -16,10 +16,6 @@ MOST_TEXT = 200
 _GCC = re.compile(
     r"^(?P<file>[^:\s][^:]*):(?P<line>\d+)(?::\d+)?: (?P<kind>optimized|missed): +(?P<text>.+)$"
 )
-_CLANG = re.compile(
-    r"^(?P<file>[^:\s][^:]*):(?P<line>\d+):\d+: remark: (?P<text>.+?)"
-    r"(?: \[-R(?P<kind>pass[a-z-]*)=[^\]]*\])?$"
-)
 # Names of GCC's own temporaries, which say nothing to a reader.
 _TEMPORARY = re.compile(r"\b_\d+ = |\bvect_[\w.]+|\b_\d+\b")
 # Said of every loop before the reason is given in another remark of the same line.
@@ -35,10 +31,10 @@ def read_remarks(
     """
     found: dict[CompilerRemark, None] = {}
     for text in lines:
-        told = _GCC.match(text) or _CLANG.match(text)
+        told = _GCC.match(text)
         if told is None or told["file"].rpartition("/")[2] != source:
             continue
-        good = told["kind"] in ("optimized", "pass")
+        good = told["kind"] == "optimized"
         said = " ".join(_TEMPORARY.sub("", told["text"]).split())[:MOST_TEXT]
         line = line_of(int(told["line"]))
         found[CompilerRemark(line, "vectorized" if good else "missed", said)] = None

@@ -46,11 +46,6 @@ TOOL_S = 30.0
 NOTHING_COMPILED = "the kernel compiles no C++ with compile_cpp"
 _INLINE = "it is built by torch's load_inline; only what compile_cpp builds is read"
 _GCC_REMARKS = "-fopt-info-vec-optimized-missed"
-_CLANG_REMARKS = tuple(
-    f"-Rpass{kind}=(loop|slp)-vectorize" for kind in ("", "-missed", "-analysis")
-)
-
-
 _HOMES = ("HOME", "TMPDIR", "AKG_CACHE_DIR", "TRITON_HOME")
 """The variables that name folders to write to."""
 
@@ -85,7 +80,7 @@ class Recorder:
         words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
         remarks = self._folder / f"remarks-{len(self.units)}"
         extra = ["-g1"]
-        if compiler_kind() == "gcc":
+        if _is_gcc():
             extra.append(f"{_GCC_REMARKS}={remarks}")
         try:
             library = self._compile(source, (*words, *extra))
@@ -103,28 +98,20 @@ class Recorder:
         raise _NotRead(_INLINE)
 
 
-def compiler_kind() -> str:
-    """Return `gcc`, `clang`, or "" for another compiler."""
+def _is_gcc() -> bool:
     command = compilers.find_compiler()
-    if not command:
-        return ""
-    told = run_tool([*command, "--version"], 1 << 14)
-    if "Free Software Foundation" in told:
-        return "gcc"
-    return "clang" if "clang" in told else ""
+    return bool(command) and "Free Software" in run_tool([*command, "--version"], 1 << 14)
 
 
-def run_tool(command: Sequence[str], most: int, *, given: str = "", errors: bool = False) -> str:
+def run_tool(command: Sequence[str], most: int) -> str:
     """Return the first `most` bytes of what a program prints; "" if it fails to run in time."""
-    stream = "output"
-    out = Path(stream)
-    with out.open("w+b") as log:
+    with Path("output").open("w+b") as log:
         try:
             subprocess.run(
                 command,
-                input=given.encode("utf-8", "replace"),
-                stdout=subprocess.DEVNULL if errors else log,
-                stderr=log if errors else subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.DEVNULL,
                 timeout=TOOL_S,
                 check=False,
             )
@@ -213,7 +200,6 @@ def _machine_code(
     request: Request, units: Sequence[_Unit], left_out: dict[str, str]
 ) -> MachineCode:
     """Disassemble what was compiled. Reasons for what is missing are put into `left_out`."""
-    kind = compiler_kind()
     command = compilers.find_compiler()
     version = run_tool([*command, "--version"], 1 << 14).partition("\n")[0] if command else ""
     functions: list[CodeFunction] = []
@@ -225,7 +211,7 @@ def _machine_code(
         def line_of(number: int, lines: Sequence[int] = lines) -> int:
             return lines[number - 1] if 0 < number <= len(lines) else 0
 
-        remarks += _remarks_of(unit, kind, line_of)
+        remarks += _remarks_of(unit, line_of)
         if shutil.which("objdump"):
             words = ["objdump", "-dlC", "--no-show-raw-insn", "-j", ".text", str(unit.built)]
             listing = run_tool(words, MOST_LISTING)
@@ -238,8 +224,8 @@ def _machine_code(
         left_out["machine code"] = left_out["hot loop"] = "objdump is not installed (binutils)"
     elif not functions:
         left_out["machine code"] = "objdump found no functions in what was compiled"
-    if not kind:
-        left_out["remarks"] = "the compiler is neither GCC nor clang"
+    if not _is_gcc():
+        left_out["remarks"] = "only those of GCC are read"
     elif not remarks:
         left_out["remarks"] = "the compiler made none; below -O2 it does not vectorize"
     loops = disassembly.find_loops(functions)
@@ -255,17 +241,10 @@ def _machine_code(
     )
 
 
-def _remarks_of(unit: _Unit, kind: str, line_of: Callable[[int], int]) -> list[CompilerRemark]:
-    if kind == "clang":
-        Path(compilers.SOURCE_NAME).write_text(unit.source, "utf-8", "surrogateescape")
-        words = [*compilers.find_compiler(), *compilers.BASE_FLAGS, *unit.flags, *_CLANG_REMARKS]
-        text = run_tool(
-            [*words, "-c", compilers.SOURCE_NAME, "-o", "remarks.o"], MOST_REMARKS, errors=True
-        )
-    else:
-        text = ""
-        with contextlib.suppress(OSError), unit.remarks.open("rb") as opened:
-            text = opened.read(MOST_REMARKS).decode("utf-8", "replace")
+def _remarks_of(unit: _Unit, line_of: Callable[[int], int]) -> list[CompilerRemark]:
+    text = ""
+    with contextlib.suppress(OSError), unit.remarks.open("rb") as opened:
+        text = opened.read(MOST_REMARKS).decode("utf-8", "replace")
     return compiler_remarks.read_remarks(text.splitlines(), line_of, compilers.SOURCE_NAME)
 
 

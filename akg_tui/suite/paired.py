@@ -28,7 +28,7 @@ from akg_tui.suite.suite_results import (
     results_of,
 )
 
-SCHEMA = 2
+SCHEMA = 3
 ENDED = ("correct", "failed")
 LEAST_PAIRS = 7
 """With fewer pairs a bootstrap's interval is too narrow to show a difference."""
@@ -38,28 +38,12 @@ KINDS = 3
 than it would show one alone, so the interval of each holds at a third of the error."""
 
 
-class Pair(Struct, frozen=True, kw_only=True):
-    """One task in both. `b_over_a`: above 1 where B's kernel is the faster one.
+class Pair(Struct, frozen=True):
+    """One task with both. `b_over_a`: above 1 where B's kernel is the faster one."""
 
-    `a_proved`, `b_proved`: whether a ratio over eager proves that the kernel is faster or slower.
-    """
-
-    task: str
-    a_state: str
-    b_state: str
-    a_over_eager: float | None
-    b_over_eager: float | None
+    a: TaskResult
+    b: TaskResult
     b_over_a: float | None
-    a_tokens: int
-    b_tokens: int
-    a_s: float
-    b_s: float
-    a_gain: float
-    b_gain: float
-    a_cost_usd: float | None
-    b_cost_usd: float | None
-    a_proved: bool = True
-    b_proved: bool = True
 
 
 class Rates(Struct, frozen=True, kw_only=True):
@@ -144,8 +128,8 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
         pairs=tuple(pairs),
         left_out=len(everything) - len(pairs),
         both_correct=len(ratios),
-        only_a=sum((p.a_state, p.b_state) == ("correct", "failed") for p in pairs),
-        only_b=sum((p.a_state, p.b_state) == ("failed", "correct") for p in pairs),
+        only_a=sum((p.a.state, p.b.state) == ("correct", "failed") for p in pairs),
+        only_b=sum((p.a.state, p.b.state) == ("failed", "correct") for p in pairs),
         speed=geometric_mean(ratios),
         rates=gain_by_cost(pairs),
         notes=tuple(notes),
@@ -153,25 +137,7 @@ def compare(a: tuple[str, Sequence[TaskResult]], b: tuple[str, Sequence[TaskResu
 
 
 def _pair(a: TaskResult, b: TaskResult) -> Pair:
-    over_a = b.over_eager / a.over_eager if a.over_eager and b.over_eager else None
-    return Pair(
-        task=a.task,
-        a_state=a.state,
-        b_state=b.state,
-        a_over_eager=a.over_eager,
-        b_over_eager=b.over_eager,
-        b_over_a=over_a,
-        a_tokens=a.tokens,
-        b_tokens=b.tokens,
-        a_s=a.worked_s,
-        b_s=b.worked_s,
-        a_gain=a.gain,
-        b_gain=b.gain,
-        a_cost_usd=a.cost_usd,
-        b_cost_usd=b.cost_usd,
-        a_proved="eager" not in a.not_proved,
-        b_proved="eager" not in b.not_proved,
-    )
+    return Pair(a, b, b.over_eager / a.over_eager if a.over_eager and b.over_eager else None)
 
 
 Sample = tuple[float, float, float, float]
@@ -184,14 +150,14 @@ def gain_by_cost(pairs: Sequence[Pair]) -> tuple[Rates, ...]:
     A search without a model has no tokens, so it has no gain by tokens.
     """
     kinds: dict[str, list[tuple[float | None, float | None]]] = {
-        "million tokens": [(p.a_tokens / 1e6, p.b_tokens / 1e6) for p in pairs],
-        "dollar": [(p.a_cost_usd, p.b_cost_usd) for p in pairs],
-        "hour": [(p.a_s / 3600, p.b_s / 3600) for p in pairs],
+        "million tokens": [(p.a.tokens / 1e6, p.b.tokens / 1e6) for p in pairs],
+        "dollar": [(p.a.cost_usd, p.b.cost_usd) for p in pairs],
+        "hour": [(p.a.worked_s / 3600, p.b.worked_s / 3600) for p in pairs],
     }
     found = []
     for per, costs in kinds.items():
         samples = [
-            (pair.a_gain, a, pair.b_gain, b)
+            (pair.a.gain, a, pair.b.gain, b)
             for pair, (a, b) in zip(pairs, costs, strict=True)
             if a is not None and b is not None
         ]

@@ -160,24 +160,24 @@ def comparison_page(found: Comparison) -> Page:
     names = ("B over A", *(f"{side} {name}" for name in pairs for side in "AB"))
     rows = tuple(
         (
-            p.task,
-            p.a_state,
-            p.b_state,
-            _ratio(p.b_over_a),
-            _ratio(p.a_over_eager, proved=p.a_proved),
-            _ratio(p.b_over_eager, proved=p.b_proved),
-            *(f"{gain:.2f}" for gain in (p.a_gain, p.b_gain)),
-            *(f"{tokens:,}" for tokens in (p.a_tokens, p.b_tokens)),
-            *(_cost(cost) for cost in (p.a_cost_usd, p.b_cost_usd)),
-            *(short_time(spent) for spent in (p.a_s, p.b_s)),
+            a.task,
+            a.state,
+            b.state,
+            _ratio(over),
+            *(_ratio(each.over_eager, proved="eager" not in each.not_proved) for each in (a, b)),
+            *(f"{each.gain:.2f}" for each in (a, b)),
+            *(f"{each.tokens:,}" for each in (a, b)),
+            *(_cost(each.cost_usd) for each in (a, b)),
+            *(short_time(each.worked_s) for each in (a, b)),
         )
-        for p in found.pairs
+        for a, b, over in ((p.a, p.b, p.b_over_a) for p in found.pairs)
     )
     columns = (
         *(Column("task", "text"), Column("A", "word"), Column("B", "word")),
         *map(Column, names),
     )
-    doubted = () if all(p.a_proved and p.b_proved for p in found.pairs) else (DOUBTED,)
+    both = (each for p in found.pairs for each in (p.a, p.b))
+    doubted = (DOUBTED,) if any("eager" in each.not_proved for each in both) else ()
     left = f"left out: {found.left_out} tasks that one side lacks, refused or has not ended"
     return Page(
         title=f"{found.b} against {found.a}",

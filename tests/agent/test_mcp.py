@@ -12,14 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
 from akg_tui.agent.context import Context
 from akg_tui.agent.driver import Driver
-from akg_tui.agent.mcp_server import serve_http, server_of
+from akg_tui.agent.mcp_server import server_of
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.registry import TASK, offered, specs_of
 from akg_tui.agent.tools.run_access import Host
@@ -266,35 +264,6 @@ async def test_an_answer_that_nobody_waited_for_is_told_with_the_next(
             let_go.set()
             _, told = await play.call("read_kernel")
             assert "The answer to try_kernel, which nobody waited for:\ntrial 1: " in told
-
-
-async def test_http_needs_the_token_and_serves_the_same_run(tmp_path: Path) -> None:
-    engine, driver = engine_of(tmp_path / "task")
-    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
-    addresses: asyncio.Queue[str] = asyncio.Queue()
-    working = asyncio.create_task(engine.run())
-    serving = asyncio.create_task(
-        serve_http(server_of(driver, specs), 0, TOKEN, addresses.put_nowait)
-    )
-    try:
-        async with asyncio.timeout(30):
-            url = await addresses.get()
-            assert url.startswith("http://127.0.0.1:")
-            async with httpx2.AsyncClient(trust_env=False) as nobody:
-                refused = await nobody.post(url, json={}, headers={"authorization": "Bearer x"})
-            assert refused.status_code == 401
-            told = httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False)
-            async with told, Client(streamable_http_client(url, http_client=told)) as client:
-                play = Play(engine, client)
-                await play.until("Phase PLAN.")
-                failed, text = await play.call("submit_plan", **PLAN)
-                assert not failed
-                assert "Phase EDIT." in text
-    finally:
-        for task in (serving, working):
-            task.cancel()
-        await asyncio.gather(serving, working, return_exceptions=True)
-        await engine.close()
 
 
 @contextlib.asynccontextmanager

@@ -98,9 +98,6 @@ kernel.cpp:9:5: missed: statement clobbers memory: _40 = f (_19);
 kernel.cpp:7:20: optimized: loop vectorized using 32 byte vectors
 kernel.cpp:7:20: optimized: loop vectorized using 32 byte vectors
 """
-CLANG = """kernel.cpp:3:5: remark: vectorized loop (width: 8) [-Rpass=loop-vectorize]
-kernel.cpp:5:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
-"""
 
 
 def test_remarks_are_told_once_at_the_lines_of_the_kernels_file() -> None:
@@ -110,8 +107,6 @@ def test_remarks_are_told_once_at_the_lines_of_the_kernels_file() -> None:
         CompilerRemark(18, "missed", "not vectorized: complicated access pattern."),
         CompilerRemark(19, "missed", "statement clobbers memory: f ();"),
     ]
-    clang = read_remarks(CLANG.splitlines(), int, "kernel.cpp")
-    assert [(r.line, r.kind) for r in clang] == [(3, "vectorized"), (5, "missed")]
     assert condensed(found, [17], 1) == [found[0]]
     assert condensed(found, [], 2) == found[1:]
 

@@ -88,16 +88,16 @@ def test_the_better_of_two_agents_is_shown_and_none_always_comes_first(
     )
     found = lines[-1]
     assert found["type"] == "suite_comparison"
-    assert [pair["task"] for pair in found["pairs"]] == [
+    assert [pair["a"]["task"] for pair in found["pairs"]] == [
         f"task{task}{seed}" for task in range(4) for seed in ("", "-seed1")
     ]
-    assert {pair["a_gain"] for pair in found["pairs"]} == {0.0}
+    assert {pair["a"]["gain"] for pair in found["pairs"]} == {0.0}
     # The fake judge measures 4.00 with a lower bound of 0.99 of it.
-    assert found["pairs"][0]["b_gain"] == pytest.approx(1.985, abs=0.001)
+    assert found["pairs"][0]["b"]["gain"] == pytest.approx(1.985, abs=0.001)
     tokens, hours = found["rates"]  # the lab's model has no price
     assert (tokens["per"], hours["per"]) == ("million tokens", "hour")
-    gains = sum(pair["b_gain"] for pair in found["pairs"])
-    spent = sum(pair["b_tokens"] for pair in found["pairs"])
+    gains = sum(pair["b"]["gain"] for pair in found["pairs"])
+    spent = sum(pair["b"]["tokens"] for pair in found["pairs"])
     assert tokens["b"] == pytest.approx(gains / spent * 1e6)
     assert tokens["shown"]
     assert 0 < tokens["low"] <= tokens["b"] - tokens["a"] <= tokens["high"]
