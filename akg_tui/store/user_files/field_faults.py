@@ -94,15 +94,13 @@ def _in_struct(plain: object, kind: type[msgspec.Struct], at: Field) -> Iterator
 
 def _in_parts(plain: object, kind: Any, at: Field) -> Iterator[Fault]:
     origin, inner = get_origin(kind), get_args(kind)
-    parts: Iterator[tuple[object, object]] = iter(())
+    parts: list[tuple[object, object, Any]] = []
     if isinstance(plain, dict) and origin in (dict, Mapping):
-        for name in plain:
-            if fault := fault_of(name, inner[0], (*at, str(name))):
-                yield fault
-        parts, of = iter(plain.items()), inner[1]
+        parts = [(name, name, inner[0]) for name in plain]
+        parts += [(name, value, inner[1]) for name, value in plain.items()]
     elif isinstance(plain, list | tuple) and origin in (list, tuple):
-        parts, of = enumerate(plain), inner[0]
-    for name, value in parts:
+        parts = [(number, value, inner[0]) for number, value in enumerate(plain)]
+    for name, value, of in parts:
         if fault := fault_of(value, of, (*at, str(name))):
             yield fault
 
