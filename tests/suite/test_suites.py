@@ -193,8 +193,6 @@ def test_a_suite_from_elsewhere_writes_and_deletes_nothing_outside_of_its_folder
     source = record["entries"][0]["source"]
     attack(source={**source, "name": "../../mine"})
     refused("suite.json: cannot be read", "name: '../../mine' leaves the folder")
-    attack(label="../../../../mine")
-    refused("suite.json: cannot be read", "leaves the folder")
     attack(source={**source, "name": "mine"})
     (out / "tasks").rename(tmp_path / "moved")
     (out / "tasks").symlink_to(tmp_path)
