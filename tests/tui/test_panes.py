@@ -296,7 +296,7 @@ async def test_what_is_read_stays_in_place_while_old_entries_are_dropped() -> No
         await stage.press("4", "up", *["up"] * 40)
         place = [row.split()[-2] for row in stage.text().splitlines() if " old" in row]
         for _ in range(3):
-            flood(stage.handle, "new", 300)
+            flood(stage.handle, "new", 120)
             await stage.pull()
             assert [r.split()[-2] for r in stage.text().splitlines() if " old" in r] == place
         assert log.agent_log.skipped > 0
