@@ -532,21 +532,18 @@ class Engine:
         if effect.purpose is ev.Purpose.BASELINE and not await self._reaches_model(effect):
             return
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
-        if effect.purpose is ev.Purpose.COMPILE:
+        if effect.purpose in ev.COMPILED:
+            plain = effect.purpose is ev.Purpose.COMPILE
+            mode: CompileBaseline = "compile" if plain else "max-autotune"
+            usual = f"{USUAL_S[mode]:g}"
             self.live.show(
-                Said("measuring torch.compile, usually within {n} s", n=f"{USUAL_S['compile']:g}")
-            )
-            await self._measure_compiled("compile")
-            return
-        if effect.purpose is ev.Purpose.MAX_AUTOTUNE:
-            usual = USUAL_S["max-autotune"]
-            self.live.show(
-                Said(
-                    "measuring torch.compile with max-autotune, usually within {n} s",
-                    n=f"{usual:g}",
+                Said("measuring torch.compile, usually within {n} s", n=usual)
+                if plain
+                else Said(
+                    "measuring torch.compile with max-autotune, usually within {n} s", n=usual
                 )
             )
-            await self._measure_compiled("max-autotune")
+            await self._measure_compiled(mode)
             return
         eager = effect.purpose is ev.Purpose.EAGER
         self.live.show(
