@@ -18,7 +18,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file_below
 from akg_tui.store.task_folder import op_named
 
-NAME = "agent-kernel-arena"
 TASK = "config.yaml"
 MODULES = "pytorch_code_module"
 MODEL = "model.py"

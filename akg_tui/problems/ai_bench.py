@@ -21,7 +21,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.reference_constants import constants
 
-NAME = "ai-bench"
 NEWEST = 1
 SECTIONS = ("bench-cpu", "simple-cpu", "ci", "bench-gpu")
 """The sections with sizes, those for a CPU first."""

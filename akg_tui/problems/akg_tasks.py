@@ -16,7 +16,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_kernel, file_text, op_named, parse_python
 
-NAME = "akg"
 TASK = "task.yaml"
 NEWEST = 1
 UNUSED = ("constraints", "guardrails", "smoke_test", "code_checker", "git", "devices", "worker")

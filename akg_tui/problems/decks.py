@@ -21,7 +21,6 @@ from akg_tui.store.filesystem import is_file, is_file_below
 from akg_tui.store.reference_constants import constants, value_of
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
-NAME = "kernelbench-deck"
 TASK, SHAPES, REFERENCE, CHECK = "problem.yaml", "shapes.py", "reference.py", "check.py"
 
 FACTS = ("flops_formula", "bytes_formula", "regime", "hardware")

@@ -20,7 +20,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
-NAME = "gpu-mode"
 TASK, REFERENCE = "task.yml", "reference.py"
 NEWEST = 1
 THEIRS = ("task", "utils")

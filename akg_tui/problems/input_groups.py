@@ -18,7 +18,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
-NAME = "multikernelbench"
 FUNCTIONS = ("get_input_groups", "get_inputs_dyn_list")
 SUFFIXES = (".json", ".jsonl", ".csv")
 

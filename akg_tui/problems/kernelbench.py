@@ -18,7 +18,6 @@ from akg_tui.problems.problem import Problem
 from akg_tui.problems.wrapped_models import with_model
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
 
-NAME = "kernelbench"
 CODE, ENTRY = "python_code", "entry_point"
 """The fields of a row of KernelBook."""
 

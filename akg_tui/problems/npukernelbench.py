@@ -22,7 +22,6 @@ from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
-NAME = "npukernelbench"
 MODULE, INPUTS, CASES = "module.py", "prepare_inputs.py", "test_cases.csv"
 NPU, CHECK = "torch_npu", "custom_check_precision"
 

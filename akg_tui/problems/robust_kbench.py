@@ -21,7 +21,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
-NAME = "robust-kbench"
 FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
 
 

@@ -26,7 +26,6 @@ from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, op_named, parse_python
 
-NAME = "tritonbench"
 TEST = "test_"
 HARNESS = ("utils", "data_utils", "sys", "os")
 """Modules that only the test needs."""
