@@ -10,8 +10,12 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from akg_tui.agent.tools.steering import answered
+from akg_tui.core.events import IdleMeasured, Purpose
 from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import describe
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.plan.idle_work import faster
 from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
     measured_before,
@@ -25,7 +29,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, Item, Question, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
-from akg_tui.core.verdict import busy_line
+from akg_tui.core.verdict import busy_line, percent
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.reference_constants import as_judged
 
@@ -497,6 +501,49 @@ def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:
     """Return the hints, and the messages to one subagent alone, each as a paragraph."""
     told = [f"Hint from the person who watches: {hint}" for hint in hints]
     return told + [f"Message to you alone from the person who watches: {hint}" for hint in own]
+
+
+def idle_told(state: RunState, told: set[str]) -> str:
+    """Return what the judge found while the model was waited for, without what `told` has."""
+    new = [
+        each
+        for each in state.idle_found
+        if not _is_told(f"idle {each.purpose} {each.blob} {describe(each.setting, {})}", told)
+    ]
+    settings = [each for each in new if each.purpose is Purpose.SETTING]
+    lines = [f"While you thought: {_settings(settings)}"] if settings else []
+    for each in new:
+        found, what = each.measurement, _IDLE.get(each.purpose)
+        if what and found.ratio is not None:
+            lines.append(f"While you thought: {what} {percent(found.ratio)}.")
+    return "\n".join(lines)
+
+
+_IDLE = {
+    Purpose.CANDIDATE: "an inconclusive kernel was measured on against the best one, which does "
+    "not settle it yet:",
+    Purpose.FINAL: "the best kernel against the seed, measured anew:",
+    Purpose.COMPILE: "torch.compile against the reference:",
+    Purpose.MAX_AUTOTUNE: "torch.compile with max-autotune against the reference:",
+}
+
+
+def _settings(found: Sequence[IdleMeasured]) -> str:
+    """Return the settings that the judge timed against the best kernel, the faster ones first."""
+    faster_ones, others, failed = [], [], []
+    for each in found:
+        name, ratio = describe(each.setting, {}), each.measurement.ratio
+        if each.measurement.outcome is not Outcome.CORRECT:
+            failed.append(name)
+        elif ratio is not None and faster(each):
+            faster_ones.append(f"{name} {percent(ratio)}")
+        else:
+            others.append(name)
+    parts = [f"faster than the best kernel: {', '.join(faster_ones)}"] if faster_ones else []
+    parts += [f"not faster: {', '.join(others)}"] if others else []
+    parts += [f"wrong or failed: {', '.join(failed)}"] if failed else []
+    take = " `set` of submit_kernel takes one." if faster_ones else ""
+    return f"other values of its knobs, {'; '.join(parts)}.{take}"
 
 
 def _answer(question: Question) -> str:

@@ -25,6 +25,7 @@ from akg_tui.agent.chat import (
 )
 from akg_tui.agent.context import Conversation
 from akg_tui.agent.model_calls import CallBudget, Retry, estimated
+from akg_tui.agent.prompt import idle_told
 from akg_tui.agent.tools.call_record import Transcript
 from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core import commands as cmd
@@ -102,7 +103,7 @@ class LoopContext:
     a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
     `describe` is called before the first visit of a language model, and `recall` before the first
     visit of any agent; then they are None. `open_model` returns another model of the same server,
-    for a subagent that a user declared with it.
+    for a subagent that a user declared with it. `on_wait` is called when a reply is waited for.
     """
 
     run: RunAccess
@@ -116,6 +117,7 @@ class LoopContext:
     describe: Describe | None = None
     open_model: Callable[[str], ChatModel] | None = None
     recall: Recall | None = None
+    on_wait: Callable[[], None] = lambda: None
     source: str = ""
     inner: bool = False
 
@@ -190,10 +192,13 @@ async def _asked(loop: LoopContext, conversation: Conversation) -> ChatReply:
 
     def made() -> ChatRequest:
         shared = () if loop.inner else run.state.hints
+        if not loop.source and (news := idle_told(run.state, conversation.told)):
+            conversation.say(news)
         return conversation.request(shared, waiting(run, loop.source))
 
     estimate = estimated(loop.model.name, conversation.unread)
     with loop.call_budget.call(run.state, estimate) as still_fits:
+        loop.on_wait()
         reply = await loop.retry.ask(
             run,
             loop.model,

@@ -17,6 +17,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import approved
 from akg_tui.core.commands import Events
 from akg_tui.core.events import Purpose
+from akg_tui.core.kernel.knobs import Value
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.phases import (
     ADVANCES,
@@ -30,7 +31,7 @@ from akg_tui.core.phases import (
 from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Demand, Item, RunState, Trial
+from akg_tui.core.state import Attempt, Demand, Incumbent, Item, RunState, Trial
 from akg_tui.core.stopping.limits import (
     GUARDRAIL,
     blocked_plans,
@@ -66,6 +67,7 @@ class Measure(Struct, frozen=True):
 
     For COMPILE and MAX_AUTOTUNE `blob` is "": the judge makes the kernel of the reference.
     `prior` are the log ratios of the earlier measurements of this kernel against this incumbent.
+    For SETTING the knobs of `blob` have the values of `setting`.
     """
 
     purpose: Purpose
@@ -73,6 +75,7 @@ class Measure(Struct, frozen=True):
     blob: str
     incumbent: str | None
     prior: tuple[float, ...] = ()
+    setting: tuple[tuple[str, Value], ...] = ()
 
 
 class CommitSeed(Struct, frozen=True):
@@ -493,11 +496,9 @@ def _work(state: RunState, now: float) -> Effect | None:
             return RunAgent(state.phase)
         case Phase.EVAL:
             assert state.best is not None
-            earlier = state.measured_again
-            prior = earlier.measurement.log_ratios if earlier else ()
-            return Measure(
-                Purpose.CANDIDATE, state.next_attempt, state.work_blob, state.best.blob, prior
-            )
+            if (earlier := state.measured_again) is not None:
+                return measure_again(state, earlier)
+            return Measure(Purpose.CANDIDATE, state.next_attempt, state.work_blob, state.best.blob)
         case Phase.DECIDE:
             return _work_in_decide(state)
         case Phase.DONE:
@@ -507,7 +508,7 @@ def _work(state: RunState, now: float) -> Effect | None:
 
 def _work_in_decide(state: RunState) -> Effect:
     if state.decided_here and (compiled := _compile_due(state)) is not None:
-        return Measure(compiled, 0, "", None)
+        return _taken(state, Measure(compiled, 0, "", None))
     decision = propose(state)
     asks = Gate.KEEP in state.gates and state.gate is None
     if decision.verdict in ADVANCES and asks:
@@ -524,13 +525,42 @@ def _work_in_done(state: RunState) -> Effect:
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
-        return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
+        return _taken(state, final(state.best, state.seed_blob))
     fresh = state.final is not None and state.final.outcome is Outcome.CORRECT
     if fresh and "eager" in state.task.baselines and state.final_eager is None:
         return Measure(Purpose.EAGER, state.best.attempt, state.best.blob, None)
     if not lost and (compiled := _compile_due(state)) is not None:
-        return Measure(compiled, 0, "", None)
+        return _taken(state, Measure(compiled, 0, "", None))
     return _finish(state.finish_reason, ok=not lost)
+
+
+def final(best: Incumbent, seed: str) -> Measure:
+    """Return the measurement of the figure that a run ends with."""
+    return Measure(Purpose.FINAL, best.attempt, best.blob, seed)
+
+
+def measure_again(state: RunState, earlier: Attempt) -> Measure:
+    """Return the measurement that goes on with those of an attempt which was not decided."""
+    assert state.best is not None
+    prior = earlier.measurement.log_ratios
+    found = state.found_idle(Purpose.CANDIDATE, earlier.blob, state.best.blob)
+    if found is not None and len(found.log_ratios) > len(prior):
+        prior = found.log_ratios
+    return Measure(Purpose.CANDIDATE, state.next_attempt, earlier.blob, state.best.blob, prior)
+
+
+def _taken(state: RunState, wanted: Measure) -> Effect:
+    """Return a measurement, or the step that takes its result if it was made while idle."""
+    found = state.found_idle(wanted.purpose, wanted.blob, wanted.incumbent)
+    if found is None:
+        return wanted
+    attempt, purpose = wanted.attempt, wanted.purpose
+    return Step(
+        (
+            ev.EvalStarted(attempt=attempt, purpose=purpose, blob=wanted.blob),
+            ev.EvalFinished(attempt=attempt, purpose=purpose, measurement=found),
+        )
+    )
 
 
 def _finish(reason: str, *, ok: bool) -> Step:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 import msgspec
 from msgspec import Struct
 
+from akg_tui.core.kernel.knobs import Value
 from akg_tui.core.measurement import Estimate, Interval, Measurement
 from akg_tui.core.model_info import Capabilities
 from akg_tui.core.phases import Gate, Mode, Phase, Verdict
+from akg_tui.core.plan.lesson import Lesson, RememberedKernel
 from akg_tui.core.sanitize import check_name
 from akg_tui.core.task import Policy, Task
 
@@ -32,6 +34,7 @@ class Purpose(StrEnum):
     COMPILE = "compile"  # the reference under torch.compile against the reference
     MAX_AUTOTUNE = "max-autotune"  # torch.compile in this mode against the reference
     EAGER = "eager"  # the best kernel against the reference, measured anew
+    SETTING = "setting"  # the best kernel with other values of its knobs against itself
 
 
 COMPILED = (Purpose.COMPILE, Purpose.MAX_AUTOTUNE)
@@ -206,6 +209,20 @@ class KernelTried(Event, frozen=True):
     sweep: int = 0
 
 
+class IdleMeasured(Observation, frozen=True):
+    """While a reply of the model was waited for, a measurement was made; it decides nothing.
+
+    `purpose`, `blob` and `incumbent` are those of the measurement, and `setting` has the values of
+    the knobs of `blob` that were set (SETTING). A measurement that was interrupted has no event.
+    """
+
+    purpose: Purpose
+    blob: str
+    incumbent: str | None
+    measurement: Measurement
+    setting: dict[str, Value] = {}
+
+
 class ModelReplied(Observation, frozen=True):
     """One reply of the model arrived; its tool calls follow, then `TurnEnded`.
 
@@ -342,44 +359,6 @@ class MachineDescribed(Observation, frozen=True):
 
     machine: str
     facts: dict[str, str]
-
-
-LessonState = Literal["KEPT", "DISCARDED", "FAILED", "UNDONE"]
-
-
-class Lesson(Struct, frozen=True, gc=False):
-    """The result of one direction in an earlier run: untrusted text, and no fact of this run.
-
-    `gain` is the ratio over that run's incumbent, `over_seed` its estimate over that run's seed.
-    `elsewhere` names the machine, if it is not the one of this run.
-    """
-
-    run: str
-    attempt: int
-    state: LessonState
-    text: str
-    reason: str = ""
-    gain: Interval | None = None
-    over_seed: float | None = None
-    elsewhere: str = ""
-
-
-class RememberedKernel(Struct, frozen=True, gc=False):
-    """The best kernel of an earlier run, copied to `path` in this run. It is untrusted.
-
-    `versions` names that run's compiler and torch; `over_seed` is its ratio over that run's seed.
-    """
-
-    run: str
-    attempt: int
-    path: str
-    sha256: str
-    over_seed: Interval
-    versions: str = ""
-    elsewhere: str = ""
-
-    def __post_init__(self) -> None:
-        check_name("path", self.path, folders=True)
 
 
 class MemoryRecalled(Observation, frozen=True):

@@ -172,6 +172,10 @@ def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunSta
     return replace(state, measured=measurement)
 
 
+def _idle_measured(state: RunState, event: ev.IdleMeasured, at: float) -> RunState:
+    return replace(state, idle=(*state.idle_found, event))
+
+
 def _compile_left_out(state: RunState, event: ev.CompileLeftOut, at: float) -> RunState:
     ends = state.running is not None and state.running.purpose in ev.COMPILED
     return replace(state, compile_left_out=True, running=None if ends else state.running)
@@ -743,6 +747,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
     ev.KernelTried: _kernel_tried,
+    ev.IdleMeasured: _idle_measured,
     ev.ModelReplied: _model_replied,
     ev.ReplyLost: lambda s, e, at: _charged(s, e),
     ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),

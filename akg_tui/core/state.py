@@ -15,10 +15,12 @@ from akg_tui.core.events import (
     ApiWaiting,
     DiagnosisReported,
     Forked,
+    IdleMeasured,
     MachineDescribed,
     MemoryRecalled,
     PlanEdited,
     PlannedItem,
+    Purpose,
     Scope,
     ShortlistTaken,
     UndoQueued,
@@ -303,6 +305,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     drafts: tuple[Draft, ...] = ()  # before the first correct kernel
     trials: tuple[Trial, ...] = ()  # of all items
+    idle: tuple[IdleMeasured, ...] = ()  # measured during waits for the model
     next_attempt: int = 1
     running: Running | None = None
     queued: bool = False  # the judge waits for the right to time
@@ -405,6 +408,18 @@ class RunState(Struct, frozen=True, kw_only=True):
             return None
         attempt = self.waiting(self.item(self.active))
         return attempt if attempt is not None and attempt.blob == self.work_blob else None
+
+    @property
+    def idle_found(self) -> tuple[IdleMeasured, ...]:
+        """What was measured during waits for the model of torch.compile and the best kernel."""
+        best = self.best.blob if self.best is not None else ""
+        return tuple(e for e in self.idle if best in (e.blob, e.incumbent) or not e.blob)
+
+    def found_idle(self, purpose: Purpose, blob: str, incumbent: str | None) -> Measurement | None:
+        """Return what was measured so during a wait for the model, or None."""
+        wanted = (purpose, blob, incumbent)
+        found = (e for e in self.idle if (e.purpose, e.blob, e.incumbent) == wanted)
+        return next((each.measurement for each in found), None)
 
     @property
     def proved_trial(self) -> Trial | None:

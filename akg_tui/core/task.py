@@ -291,7 +291,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     the sandbox holds, and then write to a scratch folder alone. `instructions` are a person's, and
     stand after the rules in the agent's prompt.
     `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
-    always uses `hashline`.
+    always uses `hashline`. `idle_work`: the judge measures while a served model is waited for.
     """
 
     model: Annotated[str, Meta(min_length=1, max_length=128, pattern=MODEL_NAME)] = SWEEP
@@ -309,6 +309,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
     instructions: Annotated[str, Meta(max_length=8_000)] = ""
     edit_format: EditFormat | EarlierFormat = "hashline"
+    idle_work: bool = True
 
     @property
     def edits_in(self) -> EditFormat:

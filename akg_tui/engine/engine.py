@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
@@ -22,6 +22,7 @@ from akg_tui.agent.chat import ChatModel, ModelFailed, ReachedModel, ServedModel
 from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.react_loop import Describe, LoopContext, Recall
+from akg_tui.agent.tools.trials import SAMPLES, WARMUPS, journaled
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -29,6 +30,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.commands import Events
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.kernel.knobs import BadKnob, describe, knobs_in, with_setting
 from akg_tui.core.measurement import (
     PRECISE,
     FailureKind,
@@ -38,6 +40,7 @@ from akg_tui.core.measurement import (
     RaceOutcome,
 )
 from akg_tui.core.phases import Overlay, Phase
+from akg_tui.core.plan.idle_work import idle_work
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
@@ -45,6 +48,7 @@ from akg_tui.core.stopping.limits import time_left
 from akg_tui.core.task import CompileBaseline, Task
 from akg_tui.dsl.compiled_reference import USUAL_S
 from akg_tui.engine.attach import served
+from akg_tui.engine.idle_worker import IdleWorker
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
@@ -84,7 +88,10 @@ class EngineBroken(RuntimeError):
 
 
 class Evaluator(Protocol):
-    """The methods that the engine calls on a judge (`akg_tui.evaluate.Judge`)."""
+    """What the engine uses of a judge (`akg_tui.evaluate.Judge`)."""
+
+    yields: bool
+    """Whether a request is cancelled where it would wait for the right to time."""
 
     async def prepare(self) -> None: ...
 
@@ -166,6 +173,7 @@ class Engine:
         self._reporter = reporter
         self._learner = learner
         self._inspect = inspect
+        self._idle = IdleWorker(self._idle_work, self._work_idly)
         self._loop = LoopContext(
             self,
             model,
@@ -176,6 +184,7 @@ class Engine:
             describe=describe,
             open_model=self._other_model,
             recall=recall,
+            on_wait=self._idle.begin if isinstance(model, ServedModel) else lambda: None,
         )
         self._open_model = open_model
         self._others: dict[str, ChatModel] = {}
@@ -183,7 +192,6 @@ class Engine:
         self._judge = connect(self._report)
         self._changed = asyncio.Event()
         self._kernel = lru_cache(KEPT_KERNELS)(self._folder.history.read_kernel)
-        self.computing = asyncio.Lock()
         self._compiling: asyncio.Task[Measurement] | None = None
         self._reached = False
         self._visit: asyncio.Task[None] | None = None
@@ -235,6 +243,11 @@ class Engine:
     @property
     def tag_key(self) -> bytes:
         return run_key(self._folder.state.run_id)
+
+    @property
+    def computing(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Held by a measurement or a script, because one disturbs the other."""
+        return self._idle.given_way()
 
     def kernel(self, blob: str) -> KernelFiles:
         """Return the kernel of an object id."""
@@ -321,6 +334,8 @@ class Engine:
             self._changed.set()  # also when the disk failed: earlier events are journaled
         if self._compiling is not None and self.state.running is None:
             self._compiling.cancel()
+        if self.state.paused:
+            self._idle.interrupt()
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
@@ -365,6 +380,7 @@ class Engine:
             self._changed.clear()
             await self._perform(effect)
             await asyncio.sleep(0)  # let the screen draw between effects that never wait
+        await self._idle.end()
         await self._judge.close()  # a finished run can stay on screen for days: unload torch
         notices: list[str] = []
         if self._learner is not None:
@@ -381,6 +397,7 @@ class Engine:
         return fx.next_effect(self.state, now)
 
     async def close(self) -> None:
+        await self._idle.end()
         await self._judge.close()
         for model in (self._model, *self._others.values()):
             if isinstance(model, ServedModel):
@@ -394,6 +411,7 @@ class Engine:
     async def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.Hold():
+                await self._idle.end()
                 self.live.show(_waiting(self.state, effect), holds=True)
                 await self._change(self._hold_s(effect))
             case fx.Step():
@@ -531,49 +549,61 @@ class Engine:
     async def _measure(self, effect: fx.Measure) -> None:
         if effect.purpose is ev.Purpose.BASELINE and not await self._reaches_model(effect):
             return
+        await self._idle.end()
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+        self.live.show(_measuring(effect))
         if effect.purpose in ev.COMPILED:
-            plain = effect.purpose is ev.Purpose.COMPILE
-            mode: CompileBaseline = "compile" if plain else "max-autotune"
-            usual = f"{USUAL_S[mode]:g}"
-            self.live.show(
-                Said("measuring torch.compile, usually within {n} s", n=usual)
-                if plain
-                else Said(
-                    "measuring torch.compile with max-autotune, usually within {n} s", n=usual
-                )
-            )
-            await self._measure_compiled(mode)
+            await self._measure_compiled(effect)
             return
-        eager = effect.purpose is ev.Purpose.EAGER
-        self.live.show(
-            "measuring eager" if eager else Said("{what} evaluation", what=effect.purpose)
-        )
-        incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
-        # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
-        precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
-        # A seed may be slow: its figure says how far it is known.
-        seed = effect.purpose is ev.Purpose.BASELINE
-        within_s = BASELINE_S if seed else None
-        # A first kernel that a model wrote is kept by its baseline; a KEEP decides itself.
-        kept = not seed or Phase.WRITE in self.state.workflow.rows
-        kernel = self.kernel(effect.blob)
-        measurement = await self._judge.evaluate(
-            kernel,
-            incumbent,
-            precise=precise,
-            within_s=within_s,
-            whole=kept and precise is not None,
-            prior=effect.prior,
-        )
+        measurement = await self._judged(effect)
         self._queue(waits=False)
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self.live.show(Said("the judge was lost: {why}", why=measurement.message))
         self._must(cmd.FinishEval(measurement))
 
-    async def _measure_compiled(self, baseline: CompileBaseline) -> None:
+    async def _judged(self, effect: fx.Measure) -> Measurement:
+        """Let the judge make a measurement; nothing is journaled."""
+        if effect.purpose is ev.Purpose.COMPILE:
+            return await self._judge.measure_compiled("compile")
+        if effect.purpose is ev.Purpose.MAX_AUTOTUNE:
+            return await self._judge.measure_compiled("max-autotune")
+        kernel = self.kernel(effect.blob)
+        incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
+        if effect.purpose is ev.Purpose.SETTING:
+            try:
+                kernel = with_setting(kernel, dict(effect.setting))
+            except BadKnob as bad:
+                syntax = FailureKind.SYNTAX
+                return Measurement(outcome=Outcome.FAILED, failure=syntax, message=str(bad))
+            return await self._judge.probe(
+                kernel,
+                incumbent,
+                timed=True,
+                samples=SAMPLES,
+                warmups=WARMUPS,
+                verified=True,
+                reference="",
+                device=0,
+                limit_s=self.state.task.policy.trial_s,
+            )
+        # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
+        precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
+        # A seed may be slow: its figure says how far it is known.
+        seed = effect.purpose is ev.Purpose.BASELINE
+        # A first kernel that a model wrote is kept by its baseline; a KEEP decides itself.
+        kept = not seed or Phase.WRITE in self.state.workflow.rows
+        return await self._judge.evaluate(
+            kernel,
+            incumbent,
+            precise=precise,
+            within_s=BASELINE_S if seed else None,
+            whole=kept and precise is not None,
+            prior=effect.prior,
+        )
+
+    async def _measure_compiled(self, effect: fx.Measure) -> None:
         """Measure torch.compile, unless a person leaves it out or stops the run meanwhile."""
-        work = asyncio.create_task(self._judge.measure_compiled(baseline))
+        work = asyncio.create_task(self._judged(effect))
         self._compiling = work
         try:
             in_time = await self._until_time_is_up(work)
@@ -584,6 +614,37 @@ class Engine:
             return
         measured = work.result() if in_time else OUT_OF_TIME
         self._must(cmd.FinishEval(measured))
+
+    def _idle_work(self, interrupted: Mapping[fx.Measure, int]) -> fx.Measure | None:
+        """Return what the judge may measure while the model's reply is waited for."""
+        now, best = self._clock(), self.state.best
+        try:
+            knobs = knobs_in(self.kernel(best.blob)) if best is not None else ()
+        except BadKnob:
+            knobs = ()
+        return idle_work(self.state, now, knobs, interrupted)
+
+    async def _work_idly(self, effect: fx.Measure) -> bool:
+        """Make and journal a measurement of idle time; return whether the judge is still there."""
+        told = Said("{name} is at work", name=self._model.name)
+        self.live.go_on(Said("{what}, meanwhile: {more}", what=told, more=_measuring(effect)))
+        self._judge.yields = True
+        try:
+            found = await self._judged(effect)
+        finally:
+            self._judge.yields = False
+            self.live.go_on(told)
+        if found.outcome is Outcome.ERROR:
+            return False
+        event = ev.IdleMeasured(
+            purpose=effect.purpose,
+            blob=effect.blob,
+            incumbent=effect.incumbent,
+            measurement=journaled(found) if effect.setting else found,
+            setting=dict(effect.setting),
+        )
+        self.send(cmd.Observe(event))
+        return True
 
     def _submit(self, effect: fx.SubmitTrial) -> None:
         """Make the kernel of a trial the one that is evaluated; drop its item if the text is lost.
@@ -615,6 +676,24 @@ class Engine:
         subject, ratio = f"{item.id}: {item.text}", state.measured.ratio
         message = history.message_for(subject, state.round, item.id, verdict, ratio)
         return history.commit(effect.blob, state.best.commit, message, state.phase_since)
+
+
+def _measuring(effect: fx.Measure) -> str:
+    """Return the words that the screen shows for a measurement."""
+    match effect.purpose:
+        case ev.Purpose.COMPILE:
+            usual = USUAL_S["compile"]
+            return Said("measuring torch.compile, usually within {n} s", n=f"{usual:g}")
+        case ev.Purpose.MAX_AUTOTUNE:
+            usual = USUAL_S["max-autotune"]
+            return Said(
+                "measuring torch.compile with max-autotune, usually within {n} s", n=f"{usual:g}"
+            )
+        case ev.Purpose.EAGER:
+            return "measuring eager"
+        case ev.Purpose.SETTING:
+            return Said("{name} evaluation", name=describe(dict(effect.setting), {}))
+    return Said("{what} evaluation", what=effect.purpose)
 
 
 async def _reach(model: ReachedModel, retry: Retry) -> ev.EndpointProbed | None:

@@ -123,10 +123,14 @@ class Live:
 
     def show(self, activity: str, *, holds: bool = False) -> None:
         """Show the current activity, and clear progress and stream of the last one."""
-        self.activity = activity
         self.holds = holds
-        self.progress = None
         self._stream.clear()
+        self.go_on(activity)
+
+    def go_on(self, activity: str) -> None:
+        """Show other words for an activity that goes on, and clear its progress."""
+        self.activity = activity
+        self.progress = None
         self._touch()
 
     def report(self, progress: Progress) -> None:

@@ -90,6 +90,7 @@ class Evaluations:
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
+        self.pool.lease.yields = request.yields
         self._current = evaluation = Evaluation(self, request, self._told(report), started)
         # One to build in, one to compare in, and those that are timed.
         self._spares = 2 + (SPARES if evaluation.timed else 0)
@@ -111,7 +112,7 @@ class Evaluations:
 
     def race(self, request: RaceRequest, report: Callable[[Progress], None]) -> RaceOutcome:
         """Time verified kernels in turns."""
-
+        self.pool.lease.yields = False
         tell = self._told(report)
         tell(Progress(stage="reference", message=request.label))
         rng = secret_random()

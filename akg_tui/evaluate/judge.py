@@ -33,6 +33,7 @@ from akg_tui.evaluate.protocol.engine_protocol import (
     Step,
 )
 from akg_tui.evaluate.sandbox import confinement, process_watch, protections
+from akg_tui.evaluate.targets.lease import Taken
 
 CHILDREN = Path("children")
 """The folder of the children's files, in the judge's current folder."""
@@ -190,7 +191,7 @@ def _evaluate(
             found = evaluations.race(request, report)
         else:
             found = evaluations.run(request, report, started)
-    except Cancelled as cancelled:
+    except (Cancelled, Taken) as cancelled:
         known: Measurement | RaceOutcome | None = None
         if isinstance(cancelled, GivenUp) and races:
             known = RaceOutcome(message=f"it took longer than {cancelled.seconds:g} s")

@@ -58,7 +58,7 @@ on the device, or "" if it may."""
 
 
 class EvaluationCancelled(Exception):
-    """`Judge.cancel` ended the evaluation."""
+    """`Judge.cancel` ended the evaluation, or it yields and others time on the device."""
 
 
 class JudgeLost(Exception):
@@ -132,6 +132,8 @@ class Judge:
         self._gating: asyncio.Future[Fault | None] | None = None
         self._passed: KernelFiles | None = None  # the last kernel that the gate did not refuse
         self._ready = False  # whether the judge has sent a message since its start
+        self.yields = False
+        """Whether an evaluation is cancelled where it would wait for the right to time."""
 
     async def __aenter__(self) -> Judge:
         await self.prepare()
@@ -223,6 +225,7 @@ class Judge:
             modules=compiled_reference.PRELOADED,
             environment=compiled_reference.ENVIRONMENT,
         )
+        judge.yields = self.yields
         kernel = compiled_reference.kernel_of(self._task, self._begin.reference, baseline)
         async with self._evaluating:
             try:
@@ -328,6 +331,7 @@ class Judge:
             number=next(self._numbers),
             kernel=kernel,
             incumbent=None if incumbent is None else files_of(incumbent, files.kernel),
+            yields=self.yields,
             **options,
         )
 
@@ -415,7 +419,8 @@ class Judge:
     async def close(self) -> None:
         """End the judge and all its children; return when they are gone."""
         process, writer = self._process, self._writer
-        if process is not None and writer is not None:
+        # One that has answered nothing yet may still import torch, and has no kernel's process.
+        if process is not None and writer is not None and self._ready:
             writer.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), CLOSE_S)
@@ -459,9 +464,10 @@ class Judge:
             await self._writer.drain()
             return await self._result_within(request.number, limit_s)
         except asyncio.CancelledError:
-            # A judge that still imports torch has no children, and reads no message for seconds.
+            # A judge that still imports torch has no children, and reads no message for seconds:
+            # then it reads that the request is cancelled as well.
             if not self._ready:
-                await self._discard()
+                await self.cancel()
                 raise
             # Wait until the judge's children are gone; after the limit kill the judge.
             try:

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from akg_tui.core.events import Lesson, LessonState
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState
+from akg_tui.core.plan.lesson import Lesson, LessonState
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.core.state import Item, RunState
@@ -82,7 +82,7 @@ class RunFacts(Struct, frozen=True, tag="run", forbid_unknown_fields=True, omit_
 
 
 class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True):
-    """A measured direction, with the fields of `akg_tui.core.events.Lesson`."""
+    """A measured direction, with the fields of `akg_tui.core.plan.lesson.Lesson`."""
 
     attempt: Count
     state: LessonState

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from akg_tui.core.events import Lesson, MemoryRecalled, RememberedKernel
+from akg_tui.core.events import MemoryRecalled
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.kernel.knobs import read_setting
+from akg_tui.core.plan.lesson import Lesson, RememberedKernel
 from akg_tui.core.plan.submission import folded
 from akg_tui.core.state import RunState
 from akg_tui.memory.lessons import BestKernel, Direction, RunMemory, machine_of, op_class

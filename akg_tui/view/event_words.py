@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
+from akg_tui.core.kernel.knobs import describe
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import Said, one_line, split_clean
 from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
@@ -144,6 +145,7 @@ _AGAINST = {
     ev.Purpose.EAGER: Said("eager"),
     ev.Purpose.CANDIDATE: Said("the best"),
     ev.Purpose.FINAL: Said("the seed"),
+    ev.Purpose.SETTING: Said("the best"),
 }
 _PURPOSE: dict[ev.Purpose, Text] = {
     ev.Purpose.BASELINE: Said("baseline"),
@@ -344,6 +346,13 @@ def _tried(event: ev.KernelTried) -> EventWords:
     return EventWords(told, "log.tool", surfaces=WATCHED)
 
 
+def _measured_idly(event: ev.IdleMeasured) -> EventWords:
+    what: Text = one_line(describe(event.setting, {}), 80) or _PURPOSE[event.purpose]
+    found = formatting.measured(event.measurement, _AGAINST[event.purpose])
+    told = Said("while the model thought, {what}: {found}", what=what, found=found)
+    return EventWords(told, "muted", surfaces=WATCHED)
+
+
 def _revised(event: ev.PlanRevised) -> EventWords:
     changes: list[Text] = []
     if event.dropped:
@@ -399,6 +408,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.ItemsDropped: _items,
     ev.KernelEdited: _edit,
     ev.KernelTried: _tried,
+    ev.IdleMeasured: _measured_idly,
     ev.ModelReplied: _replied,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,

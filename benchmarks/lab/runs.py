@@ -68,10 +68,12 @@ def create(
     workflow: WorkflowName | None = None,
     probes: bool = False,
     context: Mapping[str, str] | None = None,
+    idle_work: bool = False,
 ) -> RunFolder:
     """A new run whose agent is served at `url`; it knows what the server can do, or asks.
 
-    `context` are files that it may read, by path.
+    `context` are files that it may read, by path. `idle_work` makes the times of measurements
+    depend on those of the replies.
     """
     made = make_task(folder)
     for path, text in (context or {}).items():
@@ -82,7 +84,7 @@ def create(
         (made / "task.toml").write_text(toml)
     if kernel:
         (made / "kernel.py").write_text(kernel)
-    who = agent or Agent(model="lab", base_url=url)
+    who = replace(agent or Agent(model="lab", base_url=url), idle_work=idle_work)
     task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=who, workflow=workflow)
     run = RunFolder.create(
         load_task(made, workflow),

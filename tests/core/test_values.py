@@ -25,6 +25,7 @@ from akg_tui.core.phases import (
     Phase,
     Verdict,
 )
+from akg_tui.core.plan.lesson import RememberedKernel
 from akg_tui.core.plan.plan_document import cell, render_plan
 from akg_tui.core.sanitize import PATH_LENGTH, BadName, name_fault, one_line
 from akg_tui.core.summary import summarize
@@ -315,7 +316,7 @@ LEAVING = {
     "kept": lambda name: ev.PlanEdited(kept=name, sha256=""),
     "trace": lambda name: ev.SubagentStarted(subagent="s1", agent="", phase=Phase.PLAN, trace=name),
     "subagent": lambda name: ev.SubagentStarted(subagent=name, agent="", phase=Phase.PLAN),
-    "path": lambda name: ev.RememberedKernel(
+    "path": lambda name: RememberedKernel(
         run="", attempt=1, path=name, sha256="", over_seed=Interval(1.0, 1.0, 1.0, 0.95)
     ),
 }

@@ -23,6 +23,8 @@ COST = {"A": 4.0, "B": 2.0, "C": 1.0, "WRONG": 0.0}
 class FakeJudge:
     """Takes the kernel's `SPEED = "A"` for its speed; "WRONG" or none is a wrong kernel."""
 
+    yields = False
+
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self.on_progress = on_progress
         self.seen: list[str] = []

@@ -21,11 +21,13 @@ from msgspec.structs import replace
 
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Backend, Target, Task
+from akg_tui.evaluate import EvaluationCancelled, Judge
 from akg_tui.evaluate.targets.lease import (
     TOLD_S,
     Claim,
     Holder,
     Lease,
+    Taken,
     claim,
     held_leases,
     lease_of,
@@ -113,6 +115,40 @@ def test_a_lease_is_free_again_after_its_block_and_a_wait_can_be_ended(tmp_path:
         pass
     with free(Path("/dev/null/timing.lock"), wait=cancelled).held():
         pass
+
+
+def test_who_yields_neither_waits_nor_lets_others_wait(tmp_path: Path) -> None:
+    path = tmp_path / "timing.lock"
+
+    def waits(seconds: float) -> None:
+        raise AssertionError
+
+    mine = free(path, wait=waits)
+    mine.yields = True
+    with mine.held():
+        pass
+    with free(path).held(), pytest.raises(Taken), mine.held():
+        pass
+    with Path(f"{path}.next").open("w") as turn:  # another run waits for its turn
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        with pytest.raises(Taken), mine.held():
+            pass
+    with mine.held():
+        pass
+
+
+async def test_an_evaluation_that_yields_is_cancelled_while_another_run_times(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "timing.lock"
+    mine = Claim(str(path), "this run")
+    async with Judge(quick_task(), REFERENCE, tmp_path / "scratch", lease=mine) as judge:
+        judge.yields = True
+        with another_holds(path), pytest.raises(EvaluationCancelled):
+            await judge.evaluate(PLAIN)
+        found = await judge.evaluate(PLAIN)
+    assert found.outcome is Outcome.CORRECT
+    assert found.ratio is not None
 
 
 def test_who_holds_a_lease_is_told_while_its_process_lives(

@@ -296,11 +296,12 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        assert judge.pid is None
-        found = await judge.evaluate(PLAIN)
-        assert found.outcome is Outcome.CORRECT, found
+        assert not judge._ready
         third = judge.pid
         assert third not in {None, first, second}
+        found = await judge.evaluate(PLAIN)
+        assert found.outcome is Outcome.CORRECT, found
+        assert judge.pid == third
         assert third is not None
         running = {third} | tree(third)
     assert not running & process_watch.parents().keys()

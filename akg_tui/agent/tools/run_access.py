@@ -6,9 +6,9 @@ The run changes only through commands that core accepts; the kernel only through
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -60,7 +60,7 @@ class RunAccess(Protocol):
     def kernel(self, blob: str) -> KernelFiles: ...
 
     @property
-    def computing(self) -> asyncio.Lock:
+    def computing(self) -> AbstractAsyncContextManager[None]:
         """Held by a measurement or a script, because one disturbs the other."""
         ...
 

@@ -133,11 +133,16 @@ def recorded(
     call: ToolContext, kernel: KernelFiles, made_from: str, found: Measurement, sweep: int = 0
 ) -> str:
     """Journal a trial; return why it was refused, or ""."""
-    # The journal has machine and sandbox with the run's own measurements.
-    kept = replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
     blob = call.run.keep_kernel(kernel)
-    refused = call.run.send(cmd.RecordTrial(blob, made_from, kept, sweep))
+    refused = call.run.send(cmd.RecordTrial(blob, made_from, journaled(found), sweep))
     return refused.why if refused else ""
+
+
+def journaled(found: Measurement) -> Measurement:
+    """Return a brief measurement as the journal has it: machine and sandbox stand there with the
+    run's own measurements.
+    """
+    return replace(found, environment={}, sandbox=(), sandbox_missing=(), log_ratios=())
 
 
 @tool("domain_tool", (Phase.EDIT,), main_agent_only=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 
-from akg_tui.core.events import Lesson, MemoryRecalled, RememberedKernel
+from akg_tui.core.events import MemoryRecalled
 from akg_tui.core.kernel.knobs import Value, read_setting
+from akg_tui.core.plan.lesson import Lesson, RememberedKernel
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import ratio_text
 from akg_tui.core.verdict import percent

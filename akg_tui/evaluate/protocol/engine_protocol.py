@@ -44,6 +44,7 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     `verified`). A slow kernel that is timed is tried on some inputs first, and on the others before
     it is kept; on all at once if `whole`. `prior` are the log ratios of earlier measurements of the
     same kernel against the same incumbent (`Measurement.log_ratios`), which count in this one.
+    With `yields` it is cancelled where it would wait for the lease.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     warmups: int = 0
     verified: bool = True
     prior: tuple[float, ...] = ()
+    yields: bool = False
 
 
 class Race(Struct, frozen=True, tag=True, kw_only=True):

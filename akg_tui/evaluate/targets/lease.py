@@ -111,12 +111,16 @@ def _bytes_of(path: Path) -> bytes:
         return file.read(_RECORD_BYTES) if is_file else b""
 
 
+class Taken(Exception):
+    """Others hold the lease, or wait for it, and the work at hand yields to them."""
+
+
 class Lease:
     """A judge's lease; `waited_s` are the seconds that it has waited for others.
 
     Without a claim it is always free. While others hold it, `wait` is called again and again with
     the seconds to wait, and may raise. `tell` is called with the words for the holder of a long
-    wait, and with "" at its end.
+    wait, and with "" at its end. If it `yields`, it raises `Taken` and does not wait.
     """
 
     def __init__(
@@ -127,6 +131,7 @@ class Lease:
         self._session = session
         self.tell: Callable[[str], None] = lambda _: None
         self.waited_s = 0.0
+        self.yields = False
 
     @contextlib.contextmanager
     def held(self, workers: Iterable[int] = ()) -> Iterator[None]:
@@ -157,6 +162,8 @@ class Lease:
         begun, told = time.monotonic(), False
         try:
             while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
+                if self.yields:
+                    raise Taken
                 if not told and (now := time.monotonic()) > begun + TOLD_S:
                     self.waited_s += now - begun
                     begun = now
