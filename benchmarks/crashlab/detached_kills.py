@@ -98,6 +98,8 @@ def _until_at_rest(run: Path) -> None:
 
 
 def _end(pid: int, how: signal.Signals) -> None:
+    if not pid:  # the run was over, so its engine has ended
+        return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, how)
 
