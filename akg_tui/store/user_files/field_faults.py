@@ -94,13 +94,15 @@ def _in_struct(plain: object, kind: type[msgspec.Struct], at: Field) -> Iterator
 
 def _in_parts(plain: object, kind: Any, at: Field) -> Iterator[Fault]:
     origin, inner = get_origin(kind), get_args(kind)
-    parts: list[tuple[object, object, Any]] = []
+    parts: Iterator[tuple[object, object]] = iter(())
     if isinstance(plain, dict) and origin in (dict, Mapping):
-        parts = [(name, name, inner[0]) for name in plain]
-        parts += [(name, value, inner[1]) for name, value in plain.items()]
+        for name in plain:
+            if fault := fault_of(name, inner[0], (*at, str(name))):
+                yield fault
+        parts, of = iter(plain.items()), inner[1]
     elif isinstance(plain, list | tuple) and origin in (list, tuple):
-        parts = [(number, value, inner[0]) for number, value in enumerate(plain)]
-    for name, value, of in parts:
+        parts, of = enumerate(plain), inner[0]
+    for name, value in parts:
         if fault := fault_of(value, of, (*at, str(name))):
             yield fault
 
