@@ -84,7 +84,7 @@ def stated_agent(agent: Agent, said: Mapping[str, Any]) -> Agent:
     try:
         return convert(plain, Agent)
     except Unsound as unsound:
-        field, why = unsound.fault
+        field, why = unsound.faults[0]
         raise BadAgent(".".join(field), why) from None
 
 
@@ -143,7 +143,7 @@ def load_policy(path: Path) -> tuple[AutomationPolicy | None, list[str]]:
     try:
         policy = read_automation(plain)
     except Unsound as unsound:
-        raise source.bad(*unsound.fault) from None
+        raise source.bad(*unsound.faults[0]) from None
     if policy is None:
         return None, []
     at = (_WRAPPED,) if _WRAPPED in plain else ()
@@ -169,4 +169,4 @@ def read_automation(plain: Any) -> AutomationPolicy | None:
         return None if inner is None else convert(inner, AutomationPolicy)
     except Unsound as unsound:
         at = (_WRAPPED,) if wrapped else ()
-        raise Unsound(Fault((*at, *unsound.fault[0]), unsound.fault[1])) from None
+        raise Unsound([Fault((*at, *field), why) for field, why in unsound.faults]) from None

@@ -199,7 +199,7 @@ def _row(file: UserFile, number: int) -> Source:
     try:
         row = convert(file.plain["tasks"][number], _Row)
     except Unsound as unsound:
-        field, why = unsound.fault
+        field, why = unsound.faults[0]
         fault = str(file.bad((*at, *field), why))
         return Source(name=f"row-{number + 1}", path=str(path.absolute()), fault=fault)
     place_of = (path.parent / row.path).absolute()

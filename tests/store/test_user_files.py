@@ -14,7 +14,7 @@ from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Case, Policy, Task
 from akg_tui.store.errors import BadFile
-from akg_tui.store.user_files.field_faults import fault_of
+from akg_tui.store.user_files.field_faults import faults_of
 from akg_tui.store.user_files.reader import LOCATED, fault_at, settings_at, toml_file, yaml_line
 from akg_tui.view.controls.preferences import NAMES, Notify
 from akg_tui.view.controls.settings_file import config_file, keymap_file
@@ -91,18 +91,18 @@ def test_what_is_refused_has_a_fault_and_what_is_accepted_has_none(kind: type, p
     tried = 0
     for each in changed(plain):
         tried += 1
-        assert bool(fault_of(each, kind)) is not is_sound(each, kind), each
+        assert bool(faults_of(each, kind)) is not is_sound(each, kind), each
     assert tried > 50
 
 
-def test_a_sound_file_loads_no_tomlkit(tmp_path: Path) -> None:
+def test_a_sound_file_loads_neither_pydantic_nor_tomlkit(tmp_path: Path) -> None:
     (tmp_path / "task.toml").write_text('op = "a"\n[policy]\nmax_rounds = 3\n')
     script = (
         "import sys; from pathlib import Path\n"
         "from akg_tui.core.task import Task\n"
         "from akg_tui.store.user_files.reader import toml_at\n"
         f"print(toml_at(Path({str(tmp_path / 'task.toml')!r})).read(Task).op)\n"
-        "print([m for m in ('tomlkit', 'yaml') if m in sys.modules])"
+        "print([m for m in ('pydantic', 'tomlkit', 'yaml') if m in sys.modules])"
     )
     assert printed(script) == "a\n[]\n"
 

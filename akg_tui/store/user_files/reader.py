@@ -1,7 +1,8 @@
 """Files that users write, read into structs of msgspec; a fault names file, line and field.
 
-The structs alone describe a file, and msgspec reads it. Only for a file with a fault are other
-libraries loaded, so that they cost no start: tomlkit and PyYAML say on which line it is.
+The structs alone describe a file, and msgspec reads a sound one. Only for a file with a fault are
+other libraries loaded, so that they cost no start: pydantic, with models of the same structs, says
+what is wrong (`akg_tui.store.user_files.field_faults`); tomlkit and PyYAML say on which line.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ T = TypeVar("T")
 
 
 class Unsound(ValueError):
-    """Values that are not a struct's, for the first of their faults."""
+    """Values that are not a struct's; `faults` has at least one."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(f"{'.'.join(fault[0])}: {fault[1]}")
-        self.fault = fault
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("; ".join(f"{'.'.join(field)}: {why}" for field, why in faults))
+        self.faults = faults
 
 
 def convert(plain: object, kind: type[T]) -> T:
@@ -34,9 +35,9 @@ def convert(plain: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(plain, kind, strict=True)
     except msgspec.ValidationError as error:
-        from akg_tui.store.user_files.field_faults import fault_of
+        from akg_tui.store.user_files.field_faults import faults_of
 
-        raise Unsound(fault_of(plain, kind) or Fault((), str(error))) from None
+        raise Unsound(faults_of(plain, kind) or [Fault((), str(error))]) from None
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class UserFile:
         try:
             return convert(self.plain, kind)
         except Unsound as unsound:
-            raise self.bad(*unsound.fault) from None
+            raise self.bad(*unsound.faults[0]) from None
 
     def sound_part(self, kind: type[T]) -> tuple[T, list[BadFile]]:
         """Return the struct without the faulty fields, which have their defaults, and the faults.
@@ -71,9 +72,10 @@ class UserFile:
             try:
                 return convert(plain, kind), told
             except Unsound as unsound:
-                told.append(self.bad(*unsound.fault))
-                left = _without(plain, unsound.fault[0])
-                plain = left if left != plain else {}
+                told += [self.bad(*fault) for fault in unsound.faults]
+                for field, _ in unsound.faults:
+                    left = _without(plain, field)
+                    plain = left if left != plain else {}
 
 
 def _without(plain: Any, field: Field) -> Any:
