@@ -308,7 +308,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Literal["default", "off", "adaptive", "budget"] = "default"
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
     instructions: Annotated[str, Meta(max_length=8_000)] = ""
-    edit_format: EditFormat | EarlierFormat = "hashline"
+    edit_format: Literal[EditFormat, EarlierFormat] = "hashline"
     idle_work: bool = True
 
     @property
