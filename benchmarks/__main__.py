@@ -38,6 +38,7 @@ BENCHMARKS = {
     "overhead": Benchmark("judge.overhead", "overhead"),
     "rounds": Benchmark("judge.rounds", "overhead"),
     "side_by_side": Benchmark("judge.side_by_side", "overhead", is_long=True),
+    "idle": Benchmark("judge.idle", "overhead", is_long=True),
     "cpp_gate": Benchmark("cpp_gate", "edit_formats"),
     "fold": Benchmark("fold", "long_runs"),
     "attached": Benchmark("workbench.attached", "past"),
