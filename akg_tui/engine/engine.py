@@ -70,6 +70,9 @@ BASELINE_S = 8.0
 SLEPT_S = 1.0
 """The least sleep of the machine that is journaled."""
 
+TOLD_S = 0.1
+"""The least waits of an evaluation for the right to time that are journaled, in seconds."""
+
 OUT_OF_TIME = Measurement(
     outcome=Outcome.FAILED, failure=FailureKind.TIMEOUT, message="the time of the run was up"
 )
@@ -223,9 +226,10 @@ class Engine:
     def _queue(self, *, waits: bool) -> None:
         """Journal whether the judge waits, and the waits that were too short to be told."""
         ends = self.state.queued and not waits
-        before_s = 0.0 if ends else round(self._waited_s - self._journaled_wait_s, 3)
-        self._journaled_wait_s = self._waited_s
-        if ends or waits or before_s:
+        untold_s = self._waited_s - self._journaled_wait_s
+        if ends or waits or untold_s >= TOLD_S:
+            self._journaled_wait_s = self._waited_s
+            before_s = 0.0 if ends else round(untold_s, 3)
             self.send(cmd.Observe(ev.TimingQueued(waits=waits, before_s=before_s)))
 
     def _other_model(self, name: str) -> ChatModel:

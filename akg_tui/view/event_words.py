@@ -423,7 +423,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.TimingQueued: lambda e: EventWords(
         Said("waits: another run times on the device")
         if e.waits
-        else Said("waited {time} for others on the device", time=formatting.short_time(e.before_s))
+        else Said("waited {seconds} s for others on the device", seconds=f"{e.before_s:.1f}")
         if e.before_s
         else Said("times again on the device"),
         "muted",
