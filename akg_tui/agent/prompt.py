@@ -507,14 +507,19 @@ def idle_told(state: RunState, told: set[str]) -> str:
     """Return what the judge found while the model was waited for, without what `told` has."""
     new = [
         each
-        for each in state.idle_found
+        for each in state.idle
         if not _is_told(f"idle {each.purpose} {each.blob} {describe(each.setting, {})}", told)
     ]
-    settings = [each for each in new if each.purpose is Purpose.SETTING]
-    lines = [f"While you thought: {_settings(settings)}"] if settings else []
+    # A KEEP may have come since: what a setting did to the kernel before is still worth knowing.
+    by_kernel: dict[str | None, list[IdleMeasured]] = {}
+    for each in new:
+        if each.purpose is Purpose.SETTING:
+            by_kernel.setdefault(each.incumbent, []).append(each)
+    best = state.best.blob if state.best is not None else None
+    lines = [f"While you thought: {_settings(by_kernel[at], at == best)}" for at in by_kernel]
     for each in new:
         found, what = each.measurement, _IDLE.get(each.purpose)
-        if what and found.ratio is not None:
+        if what and found.ratio is not None and each in state.idle_found:
             lines.append(f"While you thought: {what} {percent(found.ratio)}.")
     return "\n".join(lines)
 
@@ -528,8 +533,8 @@ _IDLE = {
 }
 
 
-def _settings(found: Sequence[IdleMeasured]) -> str:
-    """Return the settings that the judge timed against the best kernel, the faster ones first."""
+def _settings(found: Sequence[IdleMeasured], of_best: bool) -> str:
+    """Return the settings of one kernel that the judge timed against it, the faster ones first."""
     faster_ones, others, failed = [], [], []
     for each in found:
         name, ratio = describe(each.setting, {}), each.measurement.ratio
@@ -539,11 +544,12 @@ def _settings(found: Sequence[IdleMeasured]) -> str:
             faster_ones.append(f"{name} {percent(ratio)}")
         else:
             others.append(name)
-    parts = [f"faster than the best kernel: {', '.join(faster_ones)}"] if faster_ones else []
+    kernel = "the best kernel" if of_best else "the kernel that was the best before"
+    parts = [f"faster than it: {', '.join(faster_ones)}"] if faster_ones else []
     parts += [f"not faster: {', '.join(others)}"] if others else []
     parts += [f"wrong or failed: {', '.join(failed)}"] if failed else []
-    take = " `set` of submit_kernel takes one." if faster_ones else ""
-    return f"other values of its knobs, {'; '.join(parts)}.{take}"
+    take = " `set` of submit_kernel takes one." if faster_ones and of_best else ""
+    return f"other values of the knobs of {kernel}, {'; '.join(parts)}.{take}"
 
 
 def _answer(question: Question) -> str:

@@ -64,7 +64,7 @@ TRIED: tuple[tuple[str, Value], ...] = (
     ("ROWS", 16), ("ROWS", 32), ("ROWS", 64), ("PASSES", 1),
 )  # fmt: skip
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
-_TOLD = re.compile(r"faster than the best kernel: ([^;\n]*)")
+_TOLD = re.compile(r"knobs of the best kernel, faster than it: ([^;\n]*)")
 
 
 class Thinker:

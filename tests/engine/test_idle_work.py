@@ -324,5 +324,13 @@ async def test_the_words_name_what_was_found(tmp_path: Path) -> None:
     words = idle_told(work.state, told)
     assert "While you thought: torch.compile against the reference: +50.0 %" in words
     assert idle_told(work.state, told) == ""
+    assert "other values of the knobs of the best kernel, not faster: SPEED" in words
+    best = work.state.best
+    assert best is not None
+    after_keep = replace(work.state, best=replace(best, blob="0" * 40))
+    words = idle_told(after_keep, set())
+    assert "knobs of the kernel that was the best before, not faster: SPEED" in words
+    assert "torch.compile" in words, "it is against the reference"
+    assert "against the seed" not in words, "it is of another kernel"
     lines = [line for each in found(work) for line in line_texts(each, "plain", str)]
     assert 'while the model thought, SPEED="B": correct, 2.00× the best' in lines[0]
