@@ -187,7 +187,7 @@ class Engine:
             describe=describe,
             open_model=self._other_model,
             recall=recall,
-            on_wait=self._idle.begin if isinstance(model, ServedModel) else lambda: None,
+            on_wait=self._use_the_wait,
         )
         self._open_model = open_model
         self._others: dict[str, ChatModel] = {}
@@ -618,6 +618,11 @@ class Engine:
             return
         measured = work.result() if in_time else OUT_OF_TIME
         self._must(cmd.FinishEval(measured))
+
+    def _use_the_wait(self) -> None:
+        """Let the judge work while the reply of a served model is waited for."""
+        if isinstance(self._model, ServedModel):
+            self._idle.begin()
 
     def _idle_work(self, interrupted: Mapping[fx.Measure, int]) -> fx.Measure | None:
         """Return what the judge may measure while the model's reply is waited for."""

@@ -39,7 +39,7 @@ LEAST = {Role.ROWS: 16}
 elements as that of rows: of one number a row, those of two rows would hardly differ."""
 
 
-SMALL = (2, 16, 128)
+SMALL = (2, 8, 16, 128)
 """The sizes from which others grow: a reference may refuse few heads, or narrow rows."""
 
 

@@ -187,7 +187,6 @@ def test_a_suite_from_elsewhere_reaches_no_server_and_no_file_of_the_user(
             "agents": ["m"],
             "base_url": sink.url,
             "api_key_file": str(tmp_path / "secret"),
-            "record": str(tmp_path / "tapes"),
         },
         "entries": [],
     }
@@ -196,7 +195,6 @@ def test_a_suite_from_elsewhere_reaches_no_server_and_no_file_of_the_user(
     opened.clear()
     line = refusal(capsys, "suite", "resume", tmp_path / "suite")
     assert f"what the agent reads go to {sink.url}" in line
-    assert f"the replies of the models are written below {tmp_path}/tapes" in line
     assert str(tmp_path / "secret") not in opened
     assert sink.touched == 0
 

@@ -104,9 +104,7 @@ def test_a_description_that_reaches_outside_is_refused(layout: Layout) -> None:
 
 def test_earlier_log_ratios_reach_the_judge_and_come_back_exactly() -> None:
     prior = (0.1, -1 / 3, 5e-324)
-    request = Evaluate(
-        number=1, task_sha256="", kernel=KernelFiles({"kernel.py": ""}), label="", prior=prior
-    )
+    request = Evaluate(number=1, kernel=KernelFiles({"kernel.py": ""}), label="", prior=prior)
     assert engine_protocol.decode_for_judge(engine_protocol.encode(request)) == request
     found = Measurement(outcome=Outcome.CORRECT, log_ratios=prior, undecided=True)
     answer = engine_protocol.encode(Result(1, found))

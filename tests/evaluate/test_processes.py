@@ -121,8 +121,7 @@ def test_a_time_out_in_each_stage_returns_what_was_reached(
 ) -> None:
     begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
     shared = Evaluations(begin, tmp_path, zygote, offered())
-    digest = begin.sha256()
-    request = Evaluate(number=1, kernel=files_of(PLAIN, "kernel.py"), label="", task_sha256=digest)
+    request = Evaluate(number=1, kernel=files_of(PLAIN, "kernel.py"), label="")
 
     def report(progress: Progress) -> None:
         if progress.stage == stage and progress.done >= steps:

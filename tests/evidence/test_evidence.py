@@ -80,7 +80,7 @@ def test_the_hot_loop_is_the_innermost_one_with_the_most_packed_instructions() -
 def test_a_listing_is_cut_at_its_bound() -> None:
     long = ["0000000000001000 <f>:", *(f"    {n:x}:\tnop" for n in range(4096, 14096))]
     long += ["    2710:\tret"]
-    (function,), _, cut = read_functions(long, int, "kernel.cpp")
+    (function,), cut = read_functions(long, int, "kernel.cpp")
     assert len(function.rows) == 4000
     assert cut == 6001
 

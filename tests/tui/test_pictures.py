@@ -49,7 +49,7 @@ def preferred(look: str) -> Preferences:
     return Preferences(theme=look, motion="reduced")
 
 
-FOUND = {"9": "hot loop", "0": "no counters"}  # what a pane shows once its evidence is there
+FOUND = {"9": "hot loop"}  # what a pane shows once its evidence is there
 SCENES: dict[str, tuple[Callable[[], FakeHandle], tuple[int, int], tuple[str, ...]]] = {
     "deck-80x24-ember": (under_evaluation, SMALL, ()),
     "deck-120x40-ember": (under_evaluation, USUAL, ()),

@@ -20,7 +20,7 @@ import textual
 import textual_serve.server
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate, Compositor
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
@@ -155,6 +155,9 @@ class Painted:
                 self.updates += 1
                 for y, first, last in update.spans:
                     self.cells |= {(x, y) for x in range(first, last)}
+            elif isinstance(update, LayoutUpdate):
+                region = update.region
+                self.cells |= {(x, y) for y in region.line_range for x in region.column_range}
             show(screen, update)
 
         stage.app._display = display  # type: ignore[method-assign]

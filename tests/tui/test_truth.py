@@ -341,7 +341,7 @@ async def test_a_stop_with_a_card_open_says_that_the_card_comes_first_until_it_i
 
 
 async def hinted(stage: Stage, text: str) -> None:
-    await stage.press("colon", *f"tell {text}", "enter")
+    await stage.press("colon", *f"hint {text}", "enter")
 
 
 async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> None:
