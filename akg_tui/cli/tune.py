@@ -97,6 +97,11 @@ def add_tune(add: Callable[..., Any]) -> None:
         action="store_true",
         help="with --detach: be the detached engine, for systemd and the like",
     )
+    resume.add_argument(
+        "--print-unit",
+        action="store_true",
+        help="print a systemd user unit that works on the run, and change nothing",
+    )
 
 
 def _workflow(text: str) -> str:
@@ -190,6 +195,8 @@ def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
+    if arguments.print_unit:
+        return _print_unit(arguments)
     if arguments.foreground and not arguments.detach:
         raise UsageError("--foreground is of --detach: give both")
 
@@ -227,6 +234,15 @@ def _is_headless(arguments: argparse.Namespace) -> bool:
 def _key_file(arguments: argparse.Namespace) -> str:
     given = getattr(arguments, "api_key_file", None)
     return str(given.expanduser().absolute()) if given else ""
+
+
+def _print_unit(arguments: argparse.Namespace) -> int:
+    from akg_tui.engine.detached import unit
+    from akg_tui.store.run_list import check_is_run
+
+    check_is_run(arguments.run_folder)
+    print(unit(arguments.run_folder, _engine_options(arguments)), end="")
+    return EXIT_OK
 
 
 def _engine_options(arguments: argparse.Namespace) -> tuple[str, ...]:

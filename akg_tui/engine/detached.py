@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from akg_tui.core.sanitize import SaidError, one_line
 from akg_tui.engine.attach import SOCKET, Attached, NotAttached
-from akg_tui.store.errors import writing
+from akg_tui.store.errors import StoreError, writing
 from akg_tui.store.filesystem import open_below, replace_file
 from akg_tui.store.run_list import find_runs
 from akg_tui.store.user_files.user_folders import state_folder
@@ -157,3 +157,36 @@ def _files() -> list[Path]:
             with contextlib.suppress(OSError):
                 found.append((path.stat().st_mtime, path))
     return [path for _, path in sorted(found, reverse=True)]
+
+
+def unit(run: Path, options: Sequence[str] = ()) -> str:
+    """Return a systemd user unit that works on a run whenever the machine is up, until it is over.
+
+    Raises `StoreError` if the path cannot stand in a unit.
+    """
+    words = engine_command(run, options)
+    if any(not word.isprintable() for word in words):
+        raise StoreError("{path}: such a name cannot stand in a unit", path=run)
+    return f"""\
+[Unit]
+Description=akg-tui: {_escaped(run.name)}
+
+[Service]
+ExecStart={" ".join(map(_quoted, words))}
+Restart=on-failure
+RestartPreventExitStatus=2
+SuccessExitStatus=130
+TimeoutStopSec=10
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%").replace("\\", "\\\\")
+
+
+def _quoted(word: str) -> str:
+    """Return a word of ExecStart=, as `man 5 systemd.service` quotes it."""
+    return '"' + _escaped(word).replace('"', '\\"').replace("$", "$$") + '"'

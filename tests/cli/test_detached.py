@@ -26,7 +26,7 @@ from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Task
 from akg_tui.engine import detached, run_service
 from akg_tui.engine.attach import Attached, NotAttached
-from akg_tui.engine.detached import known_runs, register, registered, withdraw
+from akg_tui.engine.detached import known_runs, register, registered, unit, withdraw
 from akg_tui.evaluate.targets.lease import Lease, claim
 from akg_tui.store.journal import read
 from akg_tui.store.lock import holder
@@ -428,6 +428,18 @@ def test_a_run_of_a_newer_version_is_told_in_one_line(
     with pytest.raises(detached.NotStarted, match="newer akg-tui"):
         detached.start(made.path)
     assert journal.read_bytes() == before
+
+
+def test_a_unit_names_the_engine_and_quotes_what_systemd_would_read(tmp_path: Path) -> None:
+    made = create(tmp_path / 'a "b" 100%')
+    made.close()
+    text = unit(made.path, ("--api-key-file", "/k"))
+    command = re.search("^ExecStart=(.*)$", text, re.M)
+    assert command is not None
+    words = shlex.split(command[1].replace("%%", "%"))
+    assert words[-2:] == ["--api-key-file", "/k"]
+    assert str(made.path) in words
+    assert "100%%" in text
 
 
 def documented_script() -> str:
