@@ -411,7 +411,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def idle_found(self) -> tuple[IdleMeasured, ...]:
-        """What was measured during waits for the model of torch.compile and the best kernel."""
+        """Measurements made during waits for the model, of torch.compile and of the best kernel."""
         best = self.best.blob if self.best is not None else ""
         return tuple(e for e in self.idle if best in (e.blob, e.incumbent) or not e.blob)
 

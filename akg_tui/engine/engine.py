@@ -91,7 +91,7 @@ class EngineBroken(RuntimeError):
 
 
 class Evaluator(Protocol):
-    """What the engine uses of a judge (`akg_tui.evaluate.Judge`)."""
+    """The part of a judge (`akg_tui.evaluate.Judge`) that the engine uses."""
 
     yields: bool
     """Whether a request is cancelled where it would wait for the right to time."""

@@ -1,8 +1,8 @@
 """Lets the judge work while a reply of the model is waited for; gives way to all other work.
 
 Owns the one measurement under way and, in memory, how often each was interrupted. Core says what to
-measure (`akg_tui.core.plan.idle_work`), the engine measures and journals. What was interrupted is
-not journaled, and so is made again.
+measure (`akg_tui.core.plan.idle_work`), the engine measures and journals. An interrupted
+measurement is not journaled, and so is made again.
 """
 
 from __future__ import annotations

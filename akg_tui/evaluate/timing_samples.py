@@ -124,7 +124,7 @@ def cluster_size(
 
 @dataclass(frozen=True)
 class Returned:
-    """What a call on an input returned, to be compared while no call is timed."""
+    """The result of a call on an input, to be compared while no call is timed."""
 
     given: VerificationInput
     results: list[torch.Tensor]

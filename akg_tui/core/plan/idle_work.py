@@ -1,4 +1,4 @@
-"""What the judge measures while a reply of the model is waited for, the most useful first.
+"""The measurements that the judge makes during a wait for the model, the most useful first.
 
 Pure. Nothing here decides or costs anything: a measurement that the run makes anyway is made
 earlier, and a faster setting of the best kernel's knobs is told to the model, which may submit it.

@@ -1,4 +1,4 @@
-"""What an earlier run found, as values of the event that recalls it.
+"""The findings of an earlier run, as values of the event that recalls it.
 
 Pure. The texts are untrusted, and no facts of this run.
 """
