@@ -20,10 +20,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from akg_tui.core.measurement import Outcome
+from akg_tui.core.measurement import PRECISE, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Task, Timing
 from akg_tui.core.verdict import decide_verdict
+from akg_tui.engine.engine import BASELINE_S
 from akg_tui.evaluate import Judge
 from benchmarks.judge.sessions import FAST, LINEAR, SESSIONS, Session, linear
 
@@ -59,7 +60,7 @@ async def hold(session: Session) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         async with Judge(Task(op=session.name), session.reference, Path(folder)) as judge:
             start = time.monotonic()
-            await judge.evaluate(session.seed, precise=0.02, within_s=8.0)
+            await judge.evaluate(session.seed, precise=PRECISE, within_s=BASELINE_S)
             baseline_s = time.monotonic() - start
             best, rounds, kept = session.seed, [], 0
             for at, (kernel, correct) in enumerate(session.rounds):
