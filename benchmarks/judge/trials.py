@@ -18,6 +18,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate.judge_client import Judge
+from akg_tui.evaluate.targets.lease import claim
 from benchmarks.judge import records
 from benchmarks.judge.kernels import KERNELS, Planted
 from benchmarks.judge.neighbour import neighbours
@@ -73,7 +74,10 @@ async def run_cell(
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="akg-bench-"))
         if len(done) >= trials:
             return done[:trials]
-        judge = Judge(task_of(planted), planted.reference, Path(scratch))
+        task = task_of(planted)
+        # In turns with the runs of this machine, whose figures it would disturb.
+        lease = claim(task, f"bench {bench}")
+        judge = Judge(task, planted.reference, Path(scratch), lease=lease)
         async with judge:
             fast = planted.kernel(0)
             extra = 3 * planted.rows if bench == REPEAT else 0
