@@ -110,6 +110,16 @@ async def test_a_large_space_is_searched_within_what_the_trials_left_pay_for(
         assert "all 5 trials of p1" in await caller.refused("try_kernel", text=WIDE)
 
 
+async def test_a_sweep_tells_of_its_busiest_race(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        judge: Any = caller.engine._judge
+        judge.race_noise = [(("drift",), 0.02), (("waits for a CPU",), 0.2), ((), 0.3)]
+        told = await caller.good("sweep_kernel", text=WIDE)
+        assert len(races(caller)) > 3
+        seen = "the smallest gain that would be seen: 20.0%"
+        assert told.startswith(f"the machine was busy: waits for a CPU; {seen}\nsweep 1 of p1")
+
+
 async def test_listed_settings_are_measured_and_a_search_goes_on_from_them(
     tmp_path: Path,
 ) -> None:

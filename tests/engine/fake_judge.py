@@ -32,6 +32,8 @@ class FakeJudge:
         self.asked: list[tuple[bool, str, int]] = []
         """Of each probe: verified, another reference, the device."""
         self.races: list[int] = []
+        self.race_noise: list[tuple[tuple[str, ...], float]] = []
+        """What disturbed the next races, and the smallest gain that would be seen in each."""
         self.closed = False
         self.compiled = 0
         """How often the compiled reference was measured."""
@@ -118,8 +120,11 @@ class FakeJudge:
         self.races.append(len(kernels))
         costs = [_cost(each) for each in kernels]
         groups = {cost: at + 1 for at, cost in enumerate(sorted(set(costs)))}
+        noise, detectable = self.race_noise.pop(0) if self.race_noise else ((), None)
         return RaceOutcome(
-            tuple(Racer(cost, _interval(costs[0] / cost), 4, groups[cost]) for cost in costs)
+            tuple(Racer(cost, _interval(costs[0] / cost), 4, groups[cost]) for cost in costs),
+            noise,
+            detectable,
         )
 
     async def close(self) -> None:

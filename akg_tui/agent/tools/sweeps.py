@@ -50,7 +50,7 @@ from akg_tui.core.kernel.knobs import (
     setting_key,
     with_setting,
 )
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import SWEPT_A_TRIAL, check_trial, next_sweep, trials_left
 from akg_tui.core.verdict import busy_line, percent
@@ -213,7 +213,8 @@ class _Sweep:
         self._most = most
         self._swept: list[Swept] = []
         self._ended = ""
-        self._busy = ""
+        self._noisiest = RaceOutcome()
+        """The busy race in which the smallest gain that would be seen was the largest."""
         trials = -(-(most + 1) // SWEPT_A_TRIAL)
         self._until = time.monotonic() + trials * call.run.state.task.policy.trial_s
 
@@ -314,7 +315,8 @@ class _Sweep:
         if outcome.message:
             self._ended = f"the settings were not timed: {outcome.message}"
             return
-        self._busy = busy_line(outcome.noise, outcome.detectable)
+        if outcome.noise and (outcome.detectable or 0.0) >= (self._noisiest.detectable or 0.0):
+            self._noisiest = outcome
         groups = dict(zip(first, (racer.group for racer in outcome.racers), strict=False))
         self._swept = [replace(each, group=groups.get(each.kernel, 0)) for each in self._swept]
         for (setting, kernel, found), racer in zip(
@@ -355,8 +357,8 @@ class _Sweep:
         rows = [head, *map(self._row, ranked)]
         if any(each.group for each in ranked):
             rows.insert(1, "settings of one group cannot be told apart")
-        if self._busy:
-            rows.insert(0, self._busy)
+        if busy := busy_line(self._noisiest.noise, self._noisiest.detectable):
+            rows.insert(0, busy)
         return [*rows, f"it ended early: {self._ended}"] if self._ended else rows
 
     def _row(self, one: Swept) -> str:
