@@ -1,1 +1,0 @@
-"""What follows from a GPU's code alone: its instructions and its resources."""
