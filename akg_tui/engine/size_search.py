@@ -181,6 +181,10 @@ class SizeSearch:
             raise ReferenceRefused(Fault(reason="its needs were not told"), self._filename)
         return found
 
+    def forget_slow(self) -> None:
+        """Ask again, also after sizes for which questions took too long."""
+        self._slow.clear()
+
     @property
     def fit_limit(self) -> float:
         """The bytes of tensors that are sought where `limit` allows more."""
@@ -328,7 +332,7 @@ class SizeSearch:
     def _grown(self, values: Values) -> dict[str, int | float] | None:
         """Return sizes that fit in bytes and time, grown from small ones by real calls."""
         start = self._start(values)
-        self._slow.clear()
+        self.forget_slow()
 
         def cost(needs: Needs) -> float:
             return max((needs.call_s or 0.0) / FIT_CALL_S, needs.held / self.fit_limit)

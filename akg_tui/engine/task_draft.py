@@ -81,7 +81,7 @@ class Draft:
         self.tolerance = None if problem.check or problem.absolute else problem.tolerance
         self.size = self.bound = 0.0
         """Those of `sizing.needs.Answer`, of the last examination."""
-        self.free: tuple[int | str, ...] = (*problem.free_inputs, *wanted.free_inputs)
+        self.free = wanted.free_inputs
         self.inputs: dict[str, tuple[str, ...]] = {}
         self.contract: tuple[str, ...] = ()
         """How the model is called, where that is not with tensors one by one."""

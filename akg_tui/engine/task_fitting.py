@@ -5,13 +5,13 @@ Decides by the figures of `size_search`; each decision is told in one line.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 
 from akg_tui.engine.size_search import FIT_CALL_S, HOPELESS_SHARE, SizeSearch, is_too_large
 from akg_tui.engine.task_draft import Draft
 from akg_tui.evaluate.targets.cpu import caches
 from akg_tui.problems.input_groups import FUNCTIONS
+from akg_tui.problems.kernelbench import DRAWN
 from akg_tui.problems.module_text import with_named_numbers
 from akg_tui.sizing.needs import Needs
 from akg_tui.sizing.size_probe import ReferenceRefused
@@ -31,6 +31,7 @@ class TaskFitting:
     def fit(self) -> None:
         """Leave out cases that do not fit, or find the sizes of the task without cases."""
         self._fit_cases()
+        self._search.forget_slow()
         if not self._draft.cases:
             self._fit_memory()
             self._fit_time()
@@ -60,8 +61,11 @@ class TaskFitting:
     def _does_not_fit(self, values: Mapping[str, int | float]) -> tuple[str, Needs | None]:
         """Return why a case does not fit, or "", and its needs."""
         search, needs = self._search, None
-        with contextlib.suppress(ReferenceRefused):  # a real call shows better why
+        try:
             needs = search.needs(values)
+        except ReferenceRefused as error:
+            if is_too_large(error) and not search.is_faked:
+                return _need(None), None  # that was a real call, which else shows better why
         try:
             if needs is None or needs.held <= search.limit:
                 needs = search.measured(values)
@@ -154,7 +158,7 @@ class TaskFitting:
 
     def _name_numbers(self) -> bool:
         """Make sizes of the numbers in the functions that draw inputs; return whether any are."""
-        functions = ("get_inputs", "get_init_inputs", *FUNCTIONS)
+        functions = ("get_inputs", "get_init_inputs", DRAWN, *FUNCTIONS)
         reference, named = with_named_numbers(self._draft.problem.reference, functions)
         if named:
             told = f"numbers of get_inputs() got names: {', '.join(named)}"

@@ -14,8 +14,7 @@ from akg_tui.problems.case_lists import numeric_cases
 from akg_tui.problems.json_files import Line, check_version, positive, read_yaml
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import ON_THE_CPU, bound_by, on_the_cpu, without
-from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem
-from akg_tui.problems.wrapped_models import FLATTENED, flattened
+from akg_tui.problems.problem import Problem
 from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
@@ -92,9 +91,7 @@ def read(path: Path) -> Problem:
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := on_the_cpu(text)):
         kept_out.append(ON_THE_CPU)
-    written, overwritten = _written(module)
-    copies = "".join(_COPY.format(place=place) for place in written)
-    _check_stated(reference_path, module, listed[0])
+    copies = "".join(_COPY.format(place=place) for place in _written(module))
     names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
     cases, told = numeric_cases(
         [{names.get(key, key): each[key] for key in each if key != "seed"} for each in listed]
@@ -103,17 +100,10 @@ def read(path: Path) -> Problem:
     reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
         where=where, sizes=sizes, arguments=arguments, copies=copies
     )  # fmt: skip
-    named = _named(module)
-    reference, was_nested = flattened(reference, named)
-    checked = has_check and not was_nested
-    if checked:
+    if has_check:
         reference += _CHECK
-    elif has_check:
-        kept_out.append(NOT_TAKEN_OVER)
     elif any(isinstance(each, ast.FunctionDef) and _checks(each) for each in module.body):
         kept_out.append(f"{OWN_CHECK}, which compares element by element: the judge does so too")
-    # The places of inputs after a dictionary depend on how many keys it has.
-    overwritten = [place for place in overwritten if place < min(named, default=place + 1)]
     check_reference(reference_path, reference.encode())
     if plain.get("ranking_by"):
         kept_out.append(f"ranking_by: {plain['ranking_by']}")
@@ -126,14 +116,12 @@ def read(path: Path) -> Problem:
         changed=(
             "the harness's imports were replaced, and Model calls ref_kernel(data)",
             "a seed is drawn at every call instead of the one in task.yml",
-            *([FLATTENED] if was_nested else []),
         ),
         kept_out=tuple(kept_out),
         cases=cases,
         tolerance=stated.get("rtol"),
         absolute=stated.get("atol"),
-        check=f"{REFERENCE}:check" if checked else "",
-        free_inputs=tuple(overwritten),
+        check=f"{REFERENCE}:check" if has_check else "",
     )
 
 
@@ -173,33 +161,26 @@ def _tolerances(module: ast.Module) -> dict[str, float]:
     return found
 
 
-def _written(module: ast.Module) -> tuple[list[int], list[int]]:
-    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows.
-
-    Second, the places of those that are only assigned to, as memory for a result is, or never read.
-    """
-    kernel, parameter, places = _unpacked(module)
-    assigned: set[str] = set()
+def _written(module: ast.Module) -> list[int]:
+    """Return the places in `data` of the values to which `ref_kernel` writes, where it shows."""
+    kernel, places = _unpacked(module)
     changed: set[str] = set()
     for node in ast.walk(kernel):
         match node:
             case ast.AugAssign(target=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
                 changed.add(name)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
-                assigned.add(name)
+                changed.add(name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
                 if attr.endswith("_") and not attr.startswith("_"):
                     changed.add(name)
             case ast.keyword(arg="out", value=ast.Name(id=name)):
-                assigned.add(name)
-    written = sorted(places[name] for name in (assigned | changed) & places.keys())
-    unread = {name for name in places if name != parameter and not _reads(kernel, name)}
-    free = (assigned - changed) & places.keys() | unread
-    return written, sorted(places[name] for name in free)
+                changed.add(name)
+    return sorted(places[name] for name in changed & places.keys())
 
 
-def _unpacked(module: ast.Module) -> tuple[ast.FunctionDef, str, dict[str, int]]:
-    """Return `ref_kernel`, its parameter, and the places in that of the names it unpacks it to."""
+def _unpacked(module: ast.Module) -> tuple[ast.FunctionDef, dict[str, int]]:
+    """Return `ref_kernel`, and the places in its parameter of the names it unpacks that to."""
     kernel = next(
         s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "ref_kernel"
     )
@@ -209,35 +190,8 @@ def _unpacked(module: ast.Module) -> tuple[ast.FunctionDef, str, dict[str, int]]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)):
                 if name == parameter:
                     found = {n.id: i for i, n in enumerate(names) if isinstance(n, ast.Name)}
-                    return kernel, parameter, found
-    return kernel, parameter, {parameter: 0}
-
-
-def _named(module: ast.Module) -> set[int]:
-    """Return the places in `data` of the dictionaries: `ref_kernel` reads them as `d["x"]`."""
-    kernel, _, places = _unpacked(module)
-    found = set()
-    for node in ast.walk(kernel):
-        match node:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
-                found |= {places[name]} if name in places else set()
-    return found
-
-
-def _reads(kernel: ast.FunctionDef, name: str) -> bool:
-    """Return whether a function reads a name that it unpacked before it binds it anew."""
-    bound = [
-        (each.end_lineno or 0, each.end_col_offset or 0, False)
-        for each in ast.walk(kernel)
-        if isinstance(each, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
-    ]
-    read = [
-        (each.lineno, each.col_offset, True)
-        for each in ast.walk(kernel)
-        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
-    ]
-    return min([*bound, *read], default=(0, 0, False))[2]
+                    return kernel, found
+    return kernel, {parameter: 0}
 
 
 def _on_its_own(path: Path, module: ast.Module, text: str) -> str:
@@ -269,18 +223,6 @@ def _checks(statement: ast.stmt) -> bool:
     """Return whether a statement is, or makes, a comparison of results by the harness."""
     compares = isinstance(statement, ast.Assign | ast.Expr) or OWN_CHECK in bound_by(statement)
     return compares and _compares(statement)
-
-
-def _check_stated(path: Path, module: ast.Module, case: dict[str, Any]) -> None:
-    """Refuse a `generate_input` that needs more than the cases state, such as a GPU's number."""
-    for statement in module.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "generate_input":
-            arguments = statement.args
-            required = [*arguments.posonlyargs, *arguments.args]
-            required = required[: len(required) - len(arguments.defaults)]
-            if lacking := [each.arg for each in required if each.arg not in case]:
-                message = f"needs {', '.join(lacking)}, which {TASK} does not state"
-                raise BadTask(path, statement.lineno, "generate_input", message)
 
 
 def _arguments(

@@ -9,9 +9,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-Statement = ast.stmt
-
+from operator import itemgetter
 
 ON_THE_CPU = "tensors are on the CPU, not on a GPU"
 
@@ -90,7 +88,7 @@ def _union(nodes: Iterable[ast.AST]) -> set[str]:
     return names
 
 
-def needed_for(module: ast.Module, wanted: set[str]) -> list[Statement]:
+def needed_for(module: ast.Module, wanted: set[str]) -> list[ast.stmt]:
     """Return the top-level statements that the names `wanted` need, and those with effects.
 
     A call at the top level, such as `torch.set_default_dtype(…)`, is kept: it may change what
@@ -108,7 +106,7 @@ def needed_for(module: ast.Module, wanted: set[str]) -> list[Statement]:
             return [module.body[index] for index in sorted(kept)]
 
 
-def _has_effect(statement: Statement) -> bool:
+def _has_effect(statement: ast.stmt) -> bool:
     match statement:
         case ast.Expr(value=ast.Constant()):
             return False
@@ -123,7 +121,7 @@ def _has_effect(statement: Statement) -> bool:
     return False
 
 
-def without(source: str, dropped: Callable[[Statement], bool]) -> str:
+def without(source: str, dropped: Callable[[ast.stmt], bool]) -> str:
     """Return a module's text without some top-level statements and the comments above them."""
     body = ast.parse(source).body
     lines = source.split("\n")
@@ -140,47 +138,69 @@ def without(source: str, dropped: Callable[[Statement], bool]) -> str:
     return re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
 
 
-def _first(statement: Statement) -> int:
+def _first(statement: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+Edit = tuple[int, int, int, str]
+"""A line, the columns in bytes where a part of it begins and ends, and the part's new text."""
+
+
+def _edited(source: str, edits: Iterable[Edit]) -> str:
+    """Return a text with some parts of its lines replaced."""
+    lines = source.encode().split(b"\n")
+    for number, start, end, new in sorted(edits, reverse=True):
+        line = lines[number - 1]
+        lines[number - 1] = line[:start] + new.encode() + line[end:]
+    return b"\n".join(lines).decode()
+
+
+def _whole(node: ast.expr, new: str) -> Edit:
+    """Return the edit that replaces an expression of one line."""
+    return node.lineno, node.col_offset, node.end_col_offset or 0, new
+
+
+def _text_of(node: ast.expr, lines: Sequence[bytes]) -> str:
+    """Return the text of an expression of one line; of a part of an f-string another one."""
+    return lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace")
+
+
+def _functions(source: str, names: Collection[str]) -> list[ast.FunctionDef]:
+    """Return the functions of a module that have these names."""
+    body = ast.parse(source).body
+    return [each for each in body if isinstance(each, ast.FunctionDef) and each.name in names]
 
 
 def renamed(source: str, old: str, new: str) -> str:
     """Return a module's text with a top-level name replaced wherever the code uses it."""
     lines = source.encode().split(b"\n")
-    places: list[tuple[int, int]] = []
+    edits: list[Edit] = []
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Name(id=name) if name == old:
-                places.append((node.lineno, node.col_offset))
+                edits.append(_whole(node, new))
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if name == old:
                 line = lines[node.lineno - 1]
                 head = re.compile(rb"(class|def)\s+(" + old.encode() + rb")\b")
                 if found := head.search(line, node.col_offset):
-                    places.append((node.lineno, found.start(2)))
-    for number, column in sorted(places, reverse=True):
-        line = lines[number - 1]
-        lines[number - 1] = line[:column] + new.encode() + line[column + len(old.encode()) :]
-    return b"\n".join(lines).decode()
+                    edits.append((node.lineno, found.start(2), found.end(2), new))
+    return _edited(source, edits)
 
 
 def on_the_cpu(source: str) -> str:
     """Return a module's text with the CPU in place of a GPU: in its strings and `.cuda()` calls."""
     lines = source.encode().split(b"\n")
-    places: list[tuple[int, int, int, bytes]] = []
+    edits: list[Edit] = []
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Constant(value=str() as text) if _CUDA.fullmatch(text):
-                at, start, end = node.lineno - 1, node.col_offset, node.end_col_offset or 0
-                # A part of an f-string has the place of the whole.
-                if lines[at][start:end].strip(b"\"'") == text.encode():
-                    places.append((at, start, end, b"'cpu'"))
+                if _text_of(node, lines).strip("\"'") == text:
+                    edits.append(_whole(node, "'cpu'"))
             case ast.Call(func=ast.Attribute(attr="cuda") as called, args=[], keywords=[]):
                 end = called.end_col_offset or 0
-                places.append(((called.end_lineno or 0) - 1, end - len("cuda"), end, b"cpu"))
-    for at, start, end, new in sorted(places, reverse=True):
-        lines[at] = lines[at][:start] + new + lines[at][end:]
-    return b"\n".join(lines).decode()
+                edits.append((called.end_lineno or 0, end - len("cuda"), end, "cpu"))
+    return _edited(source, edits)
 
 
 UNSEEDED = "get_inputs() seeds no generator: inputs are drawn anew at every call"
@@ -188,17 +208,14 @@ UNSEEDED = "get_inputs() seeds no generator: inputs are drawn anew at every call
 
 def unseeded(source: str, functions: Collection[str]) -> str:
     """Return a module's text in which some functions do not seed torch's generator."""
-    lines = source.encode().split(b"\n")
-    for function in ast.parse(source).body:
-        if isinstance(function, ast.FunctionDef) and function.name in functions:
-            for node in ast.walk(function):
-                match node:
-                    case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name, value=owner))):
-                        whole = node.lineno == node.end_lineno and "torch" in used_by(owner)
-                        if whole and name in ("manual_seed", "manual_seed_all"):
-                            at, end = node.lineno - 1, node.end_col_offset or 0
-                            lines[at] = lines[at][: node.col_offset] + b"pass" + lines[at][end:]
-    return b"\n".join(lines).decode()
+    edits: list[Edit] = []
+    for node in (node for function in _functions(source, functions) for node in ast.walk(function)):
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name, value=owner)) as call):
+                whole = node.lineno == node.end_lineno and "torch" in used_by(owner)
+                if whole and name in ("manual_seed", "manual_seed_all"):
+                    edits.append(_whole(call, "pass"))
+    return _edited(source, edits)
 
 
 def exchanging(module: ast.Module) -> int | None:
@@ -227,18 +244,15 @@ def _is_distributed(name: str) -> bool:
 
 def with_normal_draws(source: str) -> str:
     """Return a module's text whose `get_inputs` draws normal numbers instead of `torch.rand`'s."""
-    lines = source.encode().split(b"\n")
-    places: list[tuple[int, int]] = []
-    for function in ast.parse(source).body:
-        if isinstance(function, ast.FunctionDef) and function.name == "get_inputs":
-            for node in ast.walk(function):
-                match node:
-                    case ast.Attribute(value=ast.Name(id="torch"), attr="rand" | "rand_like"):
-                        end = node.end_col_offset or 0
-                        places.append(((node.end_lineno or 0) - 1, end - len(node.attr) + 4))
-    for at, column in sorted(places, reverse=True):
-        lines[at] = lines[at][:column] + b"n" + lines[at][column:]
-    return b"\n".join(lines).decode()
+    edits: list[Edit] = []
+    for function in _functions(source, ("get_inputs",)):
+        for node in ast.walk(function):
+            match node:
+                case ast.Attribute(value=ast.Name(id="torch"), attr="rand" | "rand_like" as name):
+                    end = node.end_col_offset or 0
+                    new = name.replace("rand", "randn")
+                    edits.append((node.end_lineno or 0, end - len(name), end, new))
+    return _edited(source, edits)
 
 
 LEAST_NAMED = 16
@@ -251,28 +265,23 @@ def with_named_numbers(source: str, functions: Collection[str]) -> tuple[str, di
     Equal numbers get one name, `SIZE_4096`: they are mostly one dimension of several tensors. Also
     returns the names and their values.
     """
-    module = ast.parse(source)
-    bound = {name for statement in module.body for name in bound_by(statement)}
+    bound = {name for statement in ast.parse(source).body for name in bound_by(statement)}
     lines = source.encode().split(b"\n")
-    places: list[tuple[int, int, int, bytes]] = []
+    edits: list[Edit] = []
     named: dict[str, int] = {}
-    for function in module.body:
-        if isinstance(function, ast.FunctionDef) and function.name in functions:
-            for node in ast.walk(function):
-                match node:
-                    case ast.Constant(value=int() as value) if value >= LEAST_NAMED:
-                        name = f"SIZE_{value}"
-                        at, start, end = node.lineno - 1, node.col_offset, node.end_col_offset or 0
-                        # A number of another base, or a part of an f-string, stays.
-                        if name not in bound and lines[at][start:end] == str(value).encode():
-                            places.append((at, start, end, name.encode()))
-                            named[name] = value
-    for at, start, end, new in sorted(places, reverse=True):
-        lines[at] = lines[at][:start] + new + lines[at][end:]
-    text = b"\n".join(lines).decode().rstrip("\n")
+    for node in (node for function in _functions(source, functions) for node in ast.walk(function)):
+        match node:
+            case ast.Constant(value=int() as value) if value >= LEAST_NAMED:
+                name = f"SIZE_{value}"
+                # A number of another base, or a part of an f-string, stays.
+                if name not in bound and _text_of(node, lines) == str(value):
+                    edits.append(_whole(node, name))
+                    named[name] = value
     if not named:
         return source, {}
-    added = "".join(f"{name} = {value}\n" for name, value in sorted(named.items(), key=_value))
+    text = _edited(source, edits).rstrip("\n")
+    values = sorted(named.items(), key=itemgetter(1))
+    added = "".join(f"{name} = {value}\n" for name, value in values)
     return f"{text}\n\n\n# Added by `akg-tui new`: numbers of the functions above.\n{added}", named
 
 
@@ -283,8 +292,7 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
     the code states a size of its inputs again. One below `LEAST_NAMED` must have an alike name.
     Of two names in a function that state the number, those with an initial of its name count.
     """
-    lines = source.encode().split(b"\n")
-    places: list[tuple[int, int, int, bytes]] = []
+    edits: list[Edit] = []
     size_of = {name: size for size, name in names.items()}
     for function in ast.parse(source).body:
         if not isinstance(function, ast.FunctionDef):
@@ -310,25 +318,17 @@ def with_numbers_of_the_module(source: str, names: Mapping[int, str]) -> str:
             for own, node in alike or found:
                 if {own, name} & arguments:
                     continue
+                alike_enough = size_of[name] >= LEAST_NAMED or own.lower() == name.lower()
                 if own == name:
-                    old, new = (node.col_offset, node.end_col_offset), "pass"
-                elif stored[name] or (size_of[name] < LEAST_NAMED and own.lower() != name.lower()):
-                    continue
-                else:
-                    old, new = (node.value.col_offset, node.value.end_col_offset), name
-                places.append((node.lineno - 1, old[0], old[1] or 0, new.encode()))
-    for at, start, end, text in sorted(places, reverse=True):
-        lines[at] = lines[at][:start] + text + lines[at][end:]
-    return b"\n".join(lines).decode()
+                    edits.append((node.lineno, node.col_offset, node.end_col_offset or 0, "pass"))
+                elif not stored[name] and alike_enough:
+                    edits.append(_whole(node.value, name))
+    return _edited(source, edits)
 
 
 def _has_initial(own: str, name: str) -> bool:
     """Return whether a local name begins as a word of `name`: E for num_experts."""
     return own[0].lower() in {word[0] for word in name.lower().split("_") if word}
-
-
-def _value(named: tuple[str, int]) -> int:
-    return named[1]
 
 
 SEVERAL_RESULTS = ("eig", "eigh", "qr", "svd", "svd_lowrank", "pca_lowrank")

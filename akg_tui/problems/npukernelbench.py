@@ -18,7 +18,6 @@ from akg_tui.problems.case_lists import groups
 from akg_tui.problems.kernelbench import op_of
 from akg_tui.problems.module_text import bound_by, needed_for, renamed, without
 from akg_tui.problems.problem import NOT_TAKEN_OVER, Problem
-from akg_tui.problems.wrapped_models import FLATTENED, flattened
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
@@ -70,8 +69,7 @@ def read(path: Path) -> Problem:
         inputs = renamed(inputs, old, new)
     listed = "".join(f"    {row!r},\n" for row in rows)
     cases, told = groups(len(rows))
-    joined = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
-    reference, was_nested = flattened(joined)
+    reference = f"{model}\n\n{inputs.strip()}\n{_TAIL.format(listed=listed)}"
     check_reference(folder / MODULE, reference.encode())
     origin = folder.parent if folder.name == "validation" else folder
     kept_out = ["what is compiled for the NPU (question/, answer/) is not used", *told]
@@ -83,10 +81,7 @@ def read(path: Path) -> Problem:
         op=op_of(origin.name),
         reference=reference,
         filename=f"{MODULE} (as made)",
-        changed=(
-            f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",
-            *([FLATTENED] if was_nested else []),
-        ),
+        changed=(f"{MODULE}, {INPUTS} and the rows of {CASES} were joined, without {NPU}",),
         kept_out=tuple(kept_out),
         cases=cases,
     )

@@ -49,8 +49,6 @@ class Problem:
     """What the problem tolerates of a value (`tolerance`), and of any value beside that."""
     check: str = ""
     """The problem's own check of results, as `check` of [correctness]."""
-    free_inputs: tuple[int, ...] = ()
-    """Positions of inputs that a kernel may ignore, such as memory for the result."""
     min_gain: float | None = None
     max_rounds: int | None = None
     dsl: str = ""

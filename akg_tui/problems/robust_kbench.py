@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,26 +44,24 @@ def read(path: Path) -> Problem:
     kept_out: list[str] = []
     inputs = _parameters(found, module, "get_inputs", config["input"] | config["shared"])
     init = _parameters(found, module, "Model", config["init"] | config["shared"])
-    in_order = _in_order(module, init)
-    init |= _defaults(found, config_path, module, [each for each in in_order if each not in init])
     taken = {name for statement in module.body for name in bound_by(statement)}
     names = {name: _free(name.upper(), taken) for name in [*inputs, *init]}
     values = {names[n]: value for given in (inputs, init) for n, value in given.items()}
     lines = [f"{name} = {value!r}" for name, value in values.items()]
     made = renamed(text, "get_inputs", "draw_inputs").rstrip("\n")
-    pairs = {key: ", ".join(f"{n}={names[n]}" for n in given) for key, given in
-             (("inputs", inputs), ("init", init))}  # fmt: skip
-    order = ", ".join(names[n] for n in in_order)
+    passed, settings = (
+        ", ".join(f"{name}={names[name]}" for name in given) for given in (inputs, init)
+    )
     tail = "\n".join(
         [
             "\n\n# Added by `akg-tui new`: one of the configurations of " + config_path.name + ".",
             *lines,
             "\n\ndef get_inputs():",
             '    """Return the inputs of the configuration."""',
-            f"    return list(draw_inputs({pairs['inputs']}))",
+            f"    return list(draw_inputs({passed}))",
             "\n\ndef get_init_inputs():",
             '    """Return the constructor\'s arguments in the configuration."""',
-            f"    return [{order}]\n",
+            f"    return dict({settings})\n",
         ]
     )
     check_reference(found, (made + tail).encode())
@@ -145,32 +142,6 @@ def _arguments(module: ast.Module, name: str) -> ast.arguments | None:
                         return each.args
                 return ast.arguments([], [], None, [], [], None, [])
     return None
-
-
-def _in_order(module: ast.Module, init: dict[str, Any]) -> list[str]:
-    """Return the constructor's settings in the order of its parameters, up to the last given."""
-    arguments = _arguments(module, "Model")
-    names = [each.arg for each in arguments.args][1:] if arguments else []
-    given = [name for name in names if name in init]
-    return names[: names.index(given[-1]) + 1] if given else []
-
-
-def _defaults(
-    path: Path, config_path: Path, module: ast.Module, names: Sequence[str]
-) -> dict[str, Any]:
-    """Return the constructor's own values of settings that the configuration leaves out."""
-    arguments = _arguments(module, "Model")
-    known = arguments.args[-len(arguments.defaults) :] if arguments and arguments.defaults else []
-    values = arguments.defaults if arguments else []
-    written = {each.arg: value for each, value in zip(known, values, strict=True)}
-    found: dict[str, Any] = {}
-    for name in names:
-        try:
-            found[name] = ast.literal_eval(written[name])
-        except (KeyError, ValueError):
-            message = f"has no value in {config_path.name}, and a later parameter has"
-            raise BadTask(path, None, f"Model.{name}", message) from None
-    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -38,7 +38,6 @@ from akg_tui.store.errors import BadTask
 from akg_tui.store.filesystem import is_file
 from akg_tui.store.task_folder import check_reference, op_named
 
-NAMES = ("flashinfer", "sol-execbench")
 NEWEST = 1
 DEFINITION, WORKLOAD = "definition.json", "workload.jsonl"
 PARENTS = 4
@@ -356,28 +355,25 @@ def _drawn(
     known, parts = index_inputs.drawn(plain), []
     scales, matrices = _scales_of_8_bits(plain), _matrices(plain)
     for name, spec in plain["inputs"].items():
-        if spec.get("shape") is not None and spec.get("dtype") not in PASSED:
-            message = f"dtype {spec.get('dtype')} can't be passed to a kernel in this version"
-            raise BadTask(path, line(name), f"inputs.{name}", message)
-        kind = given.get(name, {}).get("type", "custom" if custom else "")
-        if kind == "custom" and custom:
+        shape, dtype, source = spec.get("shape"), spec.get("dtype"), given.get(name, {})
+        undefined = [e for e in map(str, shape or ()) if e not in axes and not e.isdigit()]
+        why = ""
+        if shape is not None and dtype not in PASSED:
+            why = f"dtype {dtype} can't be passed to a kernel in this version"
+        elif custom and source.get("type", "custom") == "custom":
             parts.append(f"custom[{json.dumps(name)}]")
+        elif shape is None:
+            value = source.get("value")
+            why = "" if isinstance(value, int | float) else "is a number that no workload gives"
+            parts.append(repr(value))
+        elif undefined:
+            why = f"has an axis that is not defined: {undefined[0]}"
         elif name in known:
-            _check_shape(path, name, spec, line, axes)
             parts.append(known[name])
         else:
-            scaled, added = name in scales, matrices.get(name, "")
-            one = _one_drawn(
-                path,
-                name,
-                spec,
-                line,
-                given=given.get(name, {}),
-                axes=axes,
-                scaled=scaled,
-                added=added,
-            )
-            parts.append(one)
+            parts.append(_tensor(name, spec, scaled=name in scales, added=matrices.get(name, "")))
+        if why:
+            raise BadTask(path, line(name), f"inputs.{name}", why)
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
     if not custom:
         return index_inputs.preparation(plain) + body
@@ -389,31 +385,14 @@ def _drawn(
     return f'    custom = {custom}({{{values}}}, torch.device("cpu"))\n{body}'
 
 
-def _one_drawn(
-    path: Path,
-    name: str,
-    spec: dict[str, Any],
-    line: Line,
-    *,
-    given: dict[str, Any],
-    axes: Mapping[str, str],
-    scaled: bool,
-    added: str,
-) -> str:
-    """Return the code of one input.
+def _tensor(name: str, spec: dict[str, Any], *, scaled: bool, added: str) -> str:
+    """Return the code that draws a tensor.
 
     `scaled`: it is a scale of numbers in 8 bits. `added`: the products with a matrix of weights
     that one result adds, or "".
     """
-    field = f"inputs.{name}"
-    shape, dtype = (spec.get(key) for key in ("shape", "dtype"))
-    if shape is None:
-        value = given.get("value")
-        if not isinstance(value, int | float):
-            raise BadTask(path, line(name), field, "is a number that no workload gives")
-        return repr(value)
-    known = _check_shape(path, name, spec, line, axes)
-    size = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    dtype, extents = spec["dtype"], [str(each) for each in spec["shape"]]
+    size = f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
     if dtype in FLOAT8:
         return f"torch.randn({size}).to(torch.{dtype})"
     if scaled:
@@ -454,17 +433,6 @@ def _scales_of_8_bits(plain: dict[str, Any]) -> list[str]:
         return []
     wide = (n for n, s in inputs.items() if s.get("dtype") in FLOATS and s.get("shape") is not None)
     return [name for name in wide if "scale" in name and inputs[name]["dtype"] not in FLOAT8]
-
-
-def _check_shape(
-    path: Path, name: str, spec: dict[str, Any], line: Line, axes: Mapping[str, str]
-) -> list[str]:
-    """Return an input's axes and extents; raises `BadTask` for an axis that is not defined."""
-    known = [str(each) for each in spec["shape"]]
-    if unknown := [each for each in known if each not in axes and not each.isdigit()]:
-        message = f"has an axis that is not defined: {unknown[0]}"
-        raise BadTask(path, line(name), f"inputs.{name}", message)
-    return known
 
 
 def _reference(

@@ -1,74 +1,22 @@
 """A `Model` or `get_inputs()` around the problem's own, where `new` can't use that as it is.
 
-Two readers pass the tensors of lists and dictionaries one by one; each input must change the
-results by more than the tolerance. The wrapper is appended to the text of the reference; the
-problem's own `Model` or `get_inputs()` gets another name.
+A task needs a `Model`, and each input must change the results by more than the tolerance. The
+wrapper is appended to the text of the reference; the problem's own `get_inputs()` gets another
+name.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from akg_tui.problems.module_text import renamed, used_by
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import bound_names, parse_python
 
-LISTS = ("list", "List", "tuple", "Tuple", "Sequence")
-"""Annotations of several values."""
-
-DICTIONARIES = ("dict", "Dict", "Mapping")
-"""Annotations of values by name."""
-
 ALL_TENSORS = "tensors"
 """The place of all tensors that have no factor of their own."""
-
-FLATTENED = (
-    "a list of tensors is passed as its length and then its tensors, a dictionary of tensors as "
-    "the list of its keys and then its values"
-)
-
-_FLATTENING = '''
-
-# Added by `akg-tui new`: {flattened}.
-_NESTED = {places}
-
-
-def _grouped(values):
-    """Return the arguments of forward() with their lists and dictionaries."""
-    values, arguments = list(values), []
-    while values:
-        value = values.pop(0)
-        if len(arguments) in _NESTED and isinstance(value, int):
-            value, values = values[:value], values[value:]
-        elif len(arguments) in _NESTED and isinstance(value, list):
-            value, values = dict(zip(value, values)), values[len(value) :]
-        arguments.append(value)
-    return arguments
-
-
-class Model(NestedModel):
-    """Takes the tensors of lists and dictionaries one by one."""
-
-    def forward(self, *values):
-        return super().forward(*_grouped(values))
-
-
-def get_inputs():
-    """Return the inputs, those of lists and dictionaries one by one."""
-    flat = []
-    for place, value in enumerate(draw_nested()):
-        if place not in _NESTED or value is None:
-            flat.append(value)
-        elif not isinstance(value, dict):
-            flat += [len(value), *value]
-        elif any(hasattr(each, "clone") for each in value.values()):
-            flat += [list(value), *value.values()]
-        else:
-            flat.append(value)
-    return flat
-'''
 
 _SCALING = '''
 
@@ -80,11 +28,20 @@ def get_inputs():
     """Return the inputs, some of them multiplied by a factor."""
     inputs = list(draw_unscaled())
     for place, value in enumerate(inputs):
-        is_tensor = hasattr(value, "is_floating_point") and value.is_floating_point()
-        factor = _FACTORS.get(place, _FACTORS.get({all_tensors!r}, 1) if is_tensor else 1)
-        if factor != 1 and (is_tensor or isinstance(value, float)):
-            inputs[place] = value * factor
+        is_float = isinstance(value, float)
+        factor = _FACTORS.get(place, 1 if is_float else _FACTORS.get({all_tensors!r}, 1))
+        inputs[place] = value * factor if is_float else _scaled(value, factor)
     return inputs
+
+
+def _scaled(value, factor):
+    """Return a value, a list or a dictionary with its tensors of floats multiplied."""
+    if isinstance(value, list):
+        return [_scaled(each, factor) for each in value]
+    if isinstance(value, dict):
+        return {{key: _scaled(each, factor) for key, each in value.items()}}
+    is_tensor = hasattr(value, "is_floating_point") and value.is_floating_point()
+    return value * factor if is_tensor and factor != 1 else value
 '''
 
 
@@ -165,20 +122,6 @@ def _passed(arguments: ast.arguments) -> str:
     return ", ".join(passed)
 
 
-def flattened(reference: str, places: Collection[int] = ()) -> tuple[str, bool]:
-    """Return a reference that takes no lists or dictionaries of tensors, and if that is a change.
-
-    The parameters are those that the annotations of `Model.forward` tell, and `places`.
-    """
-    nested = tuple(sorted({*places, *_places(ast.parse(reference))}))
-    if not nested:
-        return reference, False
-    inner = renamed(renamed(reference, "Model", "NestedModel"), "get_inputs", "draw_nested")
-    # A set: the elements of a tuple would be sizes of the reference.
-    added = _FLATTENING.format(flattened=FLATTENED, places=set(nested))
-    return inner.rstrip("\n") + "\n" + added, True
-
-
 def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, float]) -> str:
     """Return a reference whose `get_inputs()` multiplies floats and tensors of them, by place.
 
@@ -189,14 +132,13 @@ def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, flo
 
 
 def place_of(reference: str, parameter: str) -> int | None:
-    """Return the place of a parameter of `Model.forward`; None if it is not found."""
+    """Return the place of a parameter of `Model.forward`, or of a part of one such as `table[0]`.
+
+    None if it is not found.
+    """
     names = [each.arg for each in _parameters(ast.parse(reference))]
-    return names.index(parameter) if parameter in names else None
-
-
-def _places(module: ast.Module) -> tuple[int, ...]:
-    """Return the places of the parameters of `Model.forward` that hold several tensors."""
-    return tuple(i for i, each in enumerate(_parameters(module)) if _holds_tensors(each))
+    name = parameter.partition("[")[0]
+    return names.index(name) if name in names else None
 
 
 def _parameters(module: ast.Module) -> list[ast.arg]:
@@ -207,13 +149,3 @@ def _parameters(module: ast.Module) -> list[ast.arg]:
                 if isinstance(each, ast.FunctionDef) and each.name == "forward":
                     return [*each.args.posonlyargs, *each.args.args][1:]
     return []
-
-
-def _holds_tensors(argument: ast.arg) -> bool:
-    for node in ast.walk(argument):
-        match node:
-            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
-                held = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(inner)}
-                if name in (*LISTS, *DICTIONARIES) and "Tensor" in held:
-                    return True
-    return False

@@ -107,9 +107,7 @@ def test_a_name_that_is_no_number_of_the_file_is_refused(
     assert says in str(refused.value)
 
 
-def test_a_task_with_an_unknown_constant_names_file_field_and_the_constants(
-    tmp_path: Path,
-) -> None:
+def test_a_task_with_an_unknown_constant_names_file_field_and_the_constants(tmp_path: Path) -> None:
     folder = make_task(tmp_path / "task")
     (folder / "reference.py").write_text(REFERENCE + "\nrows, columns = 4, 8\n")
     with (folder / "task.toml").open("a") as file:

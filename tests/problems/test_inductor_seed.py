@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from akg_tui.cli import main
 from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.engine.task_draft import NewTask
 from akg_tui.engine.task_making import make_task
@@ -75,20 +73,12 @@ def made(probe: SizeProbe | None, folder: Path, origin: Path, **wanted: Any) -> 
 
 
 def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
-    generator: SizeProbe,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    generator: SizeProbe, tmp_path: Path
 ) -> None:
-    running = contextlib.nullcontext(generator)
-    monkeypatch.setattr("akg_tui.engine.task_making.SizeProbe", lambda *_, **__: running)
-    path, folder = tmp_path / "p.py", tmp_path / "task"
+    path = tmp_path / "p.py"
     path.write_text(PROBLEM)
-    assert main(["new", str(folder), "--from", str(path), "--seed", "inductor"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-3] == "the first kernel is correct"
-    assert lines[-1] == f"tune it with: akg-tui tune {folder}"
-    kernel = (folder / "kernel.py").read_text()
+    task = made(generator, tmp_path / "task", path)
+    kernel = task.kernel.text
     head = kernel.splitlines()[:2]
     assert head[0] == "# The first kernel: what torch.compile generates for p.py, as one file."
     assert torch.__version__ in head[1]
@@ -103,7 +93,7 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone.py")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert 'dsl = "cpp"' in (folder / "task.toml").read_text()
+    assert task.task.target.dsl == "cpp"
 
 
 NESTED = """import torch

@@ -28,17 +28,16 @@ from tests.problems.conftest import KERNELBENCH, SETS
 
 TASK = Task(op="x", target=Target(dsl="torch"))
 MIB = 1 << 20
-# The last one looks at its values; an LSTM takes seconds, being run step by step.
-FAKED = [path for path in KERNELBENCH if path.stem not in ("22_lstm", "24_normalize_by_largest")]
+FAKED = [path for path in KERNELBENCH if path.stem != "24_normalize_by_largest"]
+"""Those that do not look at values."""
+
 QUESTIONS: tuple[Question, ...] = ("estimate", "measure", "examine")
 
 BYTES = {
     "1_matmul_square": 2 * 4096 * 4096 * 4,
-    "2_matmul_tall": (32768 + 16) * 1024 * 4,
     "4_softmax": 4096 * 393216 * 4,
     "12_masked_cumsum": 32768 * 32768 * 5,
     "13_cross_entropy": 32768 * 4096 * 4 + 32768 * 8,
-    "15_attention": 3 * 32 * 32 * 512 * 1024 * 4,
 }
 """The bytes of the inputs of some of the files."""
 
@@ -281,11 +280,10 @@ def get_init_inputs():
 """
 
 
-def test_a_refused_reference_leaves_no_memory_in_the_sizing_process() -> None:
-    with SizeProbe(TASK) as running:
-        with pytest.raises(ReferenceRefused):
-            running.ask("examine", TASK, UNDECIDED, "relu.py")
-        status = Path(f"/proc/{running.pid}/status").read_text()
+def test_a_refused_reference_leaves_no_memory_in_the_sizing_process(probe: SizeProbe) -> None:
+    with pytest.raises(ReferenceRefused):
+        probe.ask("examine", TASK, UNDECIDED, "relu.py")
+    status = Path(f"/proc/{probe.pid}/status").read_text()
     shared = int(status.partition("RssShmem:")[2].split()[0])  # KiB
     assert shared < 4 * 1024  # one input
 
@@ -380,6 +378,26 @@ def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(
     made = make_task(task, lambda line: None, probe)
     assert made.task.reference.constants.keys() == {"rows"}
     assert made.task.reference.constants["rows"] >= 16
+
+
+def test_cases_that_take_too_long_leave_a_task_of_the_sizes_as_stated(
+    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(size_search.LONGEST_S, "measure", 1.0)
+    deck = tmp_path / "deck"
+    deck.mkdir()
+    (deck / "problem.yaml").write_text("name: one_by_one\n")
+    (deck / "reference.py").write_text(ONE_BY_ONE)
+    shapes = [{"rows": rows} for rows in (1 << 14, 1 << 20, 1 << 21)]
+    (deck / "shapes.py").write_text(f"SHAPES = {shapes}\n")
+    told: list[str] = []
+    task = NewTask(folder=tmp_path / "task", origin=deck, fit=True, own_seed=False)
+    made = make_task(task, told.append, probe)
+    left = [line for line in told if " is left out: " in line]
+    assert len(left) == 3
+    assert "a call needs more memory or time than it may use" in left[1]
+    assert made.task.cases == ()
+    assert 16 <= made.task.reference.constants["rows"] < 1 << 14
 
 
 def test_a_seed_keeps_the_comments_of_the_model_and_what_it_needs() -> None:

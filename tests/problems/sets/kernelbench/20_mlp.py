@@ -24,9 +24,9 @@ class Model(nn.Module):
 
 # Test code
 batch_size = 128
-input_size = 16384
-layer_sizes = [16384, 16384]
-output_size = 8192
+input_size = 4096
+layer_sizes = [8192, 4096]
+output_size = 2048
 
 
 def get_inputs():
