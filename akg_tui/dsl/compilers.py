@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from akg_tui.dsl.cuda_calls import (
     EPILOGUE,
     BadDeclaration,
-    CudaError,
     CudaLibrary,
     Function,
     read_functions,
@@ -36,17 +35,6 @@ from akg_tui.dsl.cuda_calls import (
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = [
-    "CompileError",
-    "CompilerMissing",
-    "CudaError",
-    "CudaLibrary",
-    "compile_ascendc",
-    "compile_cpp",
-    "compile_cuda",
-    "pointer",
-]  # fmt: skip
 
 OUTPUT_LIMIT = 16_384
 """Maximum number of characters of compiler output in an error."""

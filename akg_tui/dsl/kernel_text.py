@@ -9,6 +9,7 @@ import ast
 from dataclasses import dataclass
 
 from akg_tui.core.kernel.kernel_files import Kernel, files_of
+from akg_tui.store.task_folder import bound_names
 
 
 @dataclass(frozen=True)
@@ -151,31 +152,6 @@ def _fault(source: str, entry: str) -> str | None:
             line = next((node.lineno for node in level if hasattr(node, "lineno")), 1)
             return f"line {line}: the code is nested deeper than {DEPTH_LIMIT} levels"
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if entry and entry not in _bound_names(tree.body):
+    if entry and entry not in bound_names(tree.body):
         return f"line 1: the file defines no class {entry}"
     return None
-
-
-def _bound_names(body: list[ast.stmt]) -> set[str]:
-    names: set[str] = set()
-    for statement in body:
-        match statement:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                names.add(name)
-            case ast.Assign(targets=targets):
-                names.update(target.id for target in targets if isinstance(target, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                names.add(name)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names.update(alias.asname or alias.name for alias in aliases)
-            case ast.If(body=inner, orelse=other):
-                names |= _bound_names(inner) | _bound_names(other)
-            case ast.Try(body=inner, handlers=handlers, orelse=other):
-                names |= _bound_names(inner) | _bound_names(other)
-                for handler in handlers:
-                    names |= _bound_names(handler.body)
-            case ast.With(body=inner):
-                names |= _bound_names(inner)
-            case _:
-                continue
-    return names

@@ -39,47 +39,12 @@ class Toolchain(Struct, frozen=True, kw_only=True):
     own: dict[str, str] = {}
 
 
-_HIVMC = """#!/bin/sh
-# Stands in for CANN's last step, which is in no registry: keeps the program that it is given.
-for word in "$@"; do
-    case "$word" in
-        --version) echo "hivmc 0.1.0"; exit 0 ;;
-        *.hivm.opt.mlir) cp "$word" "$AKG_HIVM_KEPT" || exit 1 ;;
-    esac
-done
-"""
-
+_LISTED = Path(__file__).with_suffix(".toml").read_bytes()
 TOOLCHAINS = {
     each.name: each
-    for each in (
-        Toolchain(
-            name="ascend",
-            about="Triton for Ascend and bishengir-compile, for compile reports",
-            pins=("triton-ascend==3.2.0", "pybind11==3.1.0", "ascendnpu-ir==1.2.0"),
-            programs=("ascendnpuir/bin", "triton/backends/ascend"),
-            needed=("bishengir-compile", "triton-adapter-opt", "hivmc"),
-            megabytes=215,
-            pythons=(11, 10),
-            own={"hivmc": _HIVMC},
-        ),
-        Toolchain(
-            name="cuda",
-            about="nvcc and its assembler and disassemblers, to compile CUDA without a GPU",
-            pins=(
-                "nvidia-cuda-nvcc==13.5.37",
-                "nvidia-nvvm==13.5.37",
-                "nvidia-cuda-crt==13.5.37",
-                "nvidia-cuda-runtime==13.5.37",
-                "nvidia-cuda-cccl==13.3.5.0.6",
-                "nvidia-cuda-cuobjdump==13.5.37",
-                "nvidia-cuda-nvdisasm==13.5.37",
-            ),
-            programs=("nvidia/cu13/bin",),
-            needed=("nvcc", "ptxas", "cuobjdump", "nvdisasm"),
-            megabytes=135,
-        ),
-    )
+    for each in msgspec.toml.decode(_LISTED, type=dict[str, list[Toolchain]])["toolchain"]
 }
+"""The toolchains by name."""
 
 
 class Installed(Struct, frozen=True):

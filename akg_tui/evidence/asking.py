@@ -119,11 +119,7 @@ async def profile(task: Task, reference: str, kernel: Kernel) -> Profile:
     environment = target.environment(task.timing.threads) | language.environment(target.name)
     async with _timing_alone(task):
         module = "akg_tui.evidence.profile_process"
-        answer = await _confined(module, task, request, environment)
-    try:
-        found = msgspec.json.decode(answer, type=Profiled)
-    except msgspec.MsgspecError:
-        raise Lost("the process that profiled the kernel ended without an answer") from None
+        found = await _confined(module, task, request, environment, Profiled)
     if found.profile is None:
         raise Lost(found.why)
     return found.profile
@@ -181,11 +177,7 @@ async def _inspected(task: Task, reference: str, kernel: Kernel, *, idle: bool) 
     target, language = adapters(task)
     environment = target.environment(task.timing.threads) | language.environment(target.name)
     module = "akg_tui.evidence.kernel_process"
-    answer = await _confined(module, task, request, environment, idle=idle)
-    try:
-        found = msgspec.json.decode(answer, type=KernelFindings)
-    except msgspec.MsgspecError:
-        raise Lost("the process that read the kernel ended without an answer") from None
+    found = await _confined(module, task, request, environment, KernelFindings, idle=idle)
     if not found.is_sound:
         raise Lost("the process that read the kernel answered with what cannot be")
     return found
@@ -217,11 +209,7 @@ async def compile_report(
     # As on a GPU: with the variable of Triton's interpreter nothing can be compiled.
     environment = target.environment(task.timing.threads) | language.environment("cuda")
     module = f"akg_tui.evidence.{adapters(task)[1].report_process}"
-    answer = await _confined(module, task, request, environment, idle=idle)
-    try:
-        found = msgspec.json.decode(answer, type=CompileReport)
-    except msgspec.MsgspecError:
-        raise Lost("the process that compiled the kernel ended without an answer") from None
+    found = await _confined(module, task, request, environment, CompileReport, idle=idle)
     files = files_of(kernel, task.files.kernel)
     found = replace(found, files=files.before if len(files.texts) > 1 else {})
     if toolchain:
@@ -243,8 +231,14 @@ def _named(task: Task, reference: str, kernel: Kernel, case: Case | None = None)
 
 
 async def _confined(
-    module: str, task: Task, request: Request, environment: dict[str, str], *, idle: bool = False
-) -> bytes:
+    module: str,
+    task: Task,
+    request: Request,
+    environment: dict[str, str],
+    kind: type[T],
+    *,
+    idle: bool = False,
+) -> T:
     """Return the answer of a process of ours that runs a kernel under its protections."""
     limits = task.timing
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -260,7 +254,11 @@ async def _confined(
             *(["--idle"] if idle else []),
             *(["--require"] if task.sandbox.require else []),
         ]
-        return await _answer(words, environment, msgspec.json.encode(request), limit_s)
+        answer = await _answer(words, environment, msgspec.json.encode(request), limit_s)
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.MsgspecError:
+        raise Lost("the process that read the kernel ended without an answer") from None
 
 
 async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:

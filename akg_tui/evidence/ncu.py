@@ -1,9 +1,8 @@
 """What Nsight Compute (`ncu --csv`) counts of a kernel's launches, in ten lines on what binds it.
 
-A fixed set of metrics, by the names of the "Kernel Profiling Guide" and the "Nvprof Transition
-Guide" of its manual, which lists the reasons of stalls as `smsp__warp_issue_stalled_*`. Version
-2025.3 has all of them on an H100. Values come from a process that ran a kernel: they decide
-nothing.
+A fixed set of metrics, `ncu.toml`, by the names of the "Kernel Profiling Guide" and the "Nvprof
+Transition Guide" of its manual. Version 2025.3 has all of them on an H100. Values come from a
+process that ran a kernel: they decide nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import csv
 import math
 import shutil
 import statistics
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -32,56 +32,12 @@ INSTALLED = "/opt/nvidia/nsight-compute"
 FILE = "ncu.csv"
 MOST_ROWS = 200_000
 DURATION = "gpu__time_duration.sum"
-UNITS = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "multiprocessors",
-    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": "tensor cores",
-    "l1tex__throughput.avg.pct_of_peak_sustained_active": "L1 and shared memory",
-    "lts__throughput.avg.pct_of_peak_sustained_elapsed": "L2",
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory",
-}
-"""The share of its peak that a unit reaches, in percent."""
-
-SHARES = {
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
-    "l1tex__t_sector_hit_rate.pct": "hits in L1",
-    "lts__t_sector_hit_rate.pct": "hits in L2",
-}
-FACTS = {
-    "launch__registers_per_thread": "registers",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "bank conflicts",
-}
-LIMITS = {
-    "launch__occupancy_limit_registers": "registers",
-    "launch__occupancy_limit_shared_mem": "shared memory",
-    "launch__occupancy_limit_warps": "threads",
-    "launch__occupancy_limit_blocks": "blocks",
-}
-"""The blocks that fit on a multiprocessor, by what limits them."""
-
-_STALLED = "smsp__warp_issue_stalled_{}_per_warp_active.pct"
+_TOLD: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+UNITS, SHARES, FACTS, LIMITS = (_TOLD[name] for name in ("units", "shares", "facts", "limits"))
 STALLS = {
-    _STALLED.format(name): words
-    for name, words in {
-        "long_scoreboard": "waits for global or local memory",
-        "short_scoreboard": "waits for shared memory or special functions",
-        "barrier": "waits at barriers",
-        "membar": "waits at memory fences",
-        "wait": "fixed latency between instructions",
-        "math_pipe_throttle": "arithmetic pipe is full",
-        "lg_throttle": "queue for global memory is full",
-        "mio_throttle": "queue for shared memory is full",
-        "tex_throttle": "queue for textures is full",
-        "no_instruction": "waits for instructions",
-        "not_selected": "ready, another warp was chosen",
-        "dispatch_stall": "dispatcher is busy",
-        "branch_resolving": "waits for a branch",
-        "imc_miss": "waits for constants",
-        "drain": "waits for stores at the end",
-        "sleeping": "sleeps",
-    }.items()
+    f"smsp__warp_issue_stalled_{name}_per_warp_active.pct": words
+    for name, words in _TOLD["stalls"].items()
 }
-"""Why a warp issues nothing, as share of the time in which warps are there, in percent."""
-
 METRICS = (DURATION, *UNITS, *SHARES, *FACTS, *LIMITS, *STALLS)
 TOLD_STALLS = 2
 LEAST_STALL = 0.1

@@ -36,9 +36,7 @@ def _lab_device(lost: Path, watched: Path) -> Iterator[None]:
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def judges(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Judges]:
+async def judges(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judges]:
     """Yield a judge for each task."""
     async with AsyncExitStack() as running:
         judges = {

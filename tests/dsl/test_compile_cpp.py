@@ -54,26 +54,13 @@ def _objects(cache: Path) -> list[Path]:
     return sorted(cache.rglob("*.so"))
 
 
-def test_a_compiled_function_answers_a_call() -> None:
-    assert _answer("-DVALUE=42") == 42
-
-
-def test_flags_are_the_same_as_a_string_or_as_a_sequence(counted: Path) -> None:
+def test_each_source_and_its_flags_are_compiled_once(counted: Path, cache: Path) -> None:
     assert _answer("-O1 '-DVALUE=(40 + 2)'") == 42
     assert _answer(("-O1", "-DVALUE=(40 + 2)")) == 42
-    assert counted.read_text().count("run") == 1
-
-
-def test_the_second_time_nothing_is_compiled(counted: Path, cache: Path) -> None:
-    assert _answer("-DVALUE=1") == _answer("-DVALUE=1") == 1
-    assert counted.read_text().count("run") == 1
-    assert len(_objects(cache)) == 1
-
-
-def test_other_flags_or_another_source_are_compiled_anew(counted: Path) -> None:
-    assert [_answer(f"-DVALUE={value}") for value in (1, 2)] == [1, 2]
+    assert counted.read_text().count("run") == len(_objects(cache)) == 1
+    assert [_answer(f"-DVALUE={value}") for value in (1, 2, 1)] == [1, 2, 1]
     assert compilers.compile_cpp(ANSWER + "// more\n", "-DVALUE=1").answer() == 1
-    assert counted.read_text().count("run") == 3
+    assert counted.read_text().count("run") == 4
 
 
 def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,19 +74,14 @@ def test_native_code_is_kept_apart_for_each_cpu(monkeypatch: pytest.MonkeyPatch)
     assert plain_here == plain_there
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "not an object"])
+@pytest.mark.parametrize("damage", ["truncated", "altered"])
 def test_a_damaged_object_in_the_cache_is_built_again(cache: Path, damage: str) -> None:
     # Another process fills the cache: this one must not have the object mapped already.
     _in_processes(1, "-DVALUE=7")
     (path,) = _objects(cache)
     whole = path.read_bytes()
-    broken = {
-        "truncated": whole[: len(whole) // 3],
-        "empty": b"",
-        "altered": whole[:-1] + bytes([whole[-1] ^ 1]),
-        "not an object": b"#!/bin/sh\n",
-    }[damage]
-    path.write_bytes(broken)
+    altered = whole[:-1] + bytes([whole[-1] ^ 1])
+    path.write_bytes(altered if damage == "altered" else whole[: len(whole) // 3])
     assert _answer("-DVALUE=7") == 7
     assert all(compilers._digest(found) == found.stem for found in _objects(cache))
 
@@ -178,35 +160,26 @@ def test_a_symbol_that_is_nowhere_is_a_compile_error() -> None:
         compilers.compile_cpp('extern "C" int nowhere(); extern "C" int f() { return nowhere(); }')
 
 
-def test_without_a_compiler_the_message_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("PATH", "", r"apt install g\+\+.*dnf install gcc-c\+\+.*CXX"),
+        ("CXX", "no-such-compiler", "CXX names 'no-such-compiler'"),
+        ("CXX", "false", r"false does not run as a C\+\+ compiler"),
+    ],
+)
+def test_without_a_compiler_the_message_names_it_or_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
 ) -> None:
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", "linux")
-    with pytest.raises(
-        compilers.CompilerMissing, match=r"apt install g\+\+.*dnf install gcc-c\+\+.*CXX"
-    ):
-        compilers.compile_cpp(ANSWER, "-DVALUE=1")
-
-
-def test_a_wrong_cxx_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(compilers.CompilerMissing, match=r"CXX names 'no-such-compiler'"):
-        compilers.compile_cpp(ANSWER, "-DVALUE=1")
-
-
-def test_cxx_that_is_no_compiler_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "false")
-    with pytest.raises(compilers.CompilerMissing, match=r"false does not run as a C\+\+ compiler"):
+    with pytest.raises(compilers.CompilerMissing, match=says):
         compilers.compile_cpp(ANSWER, "-DVALUE=1")
 
 
 def test_importing_the_module_does_not_import_torch() -> None:
-    code = "import sys, akg_tui.dsl, akg_tui.resources; sys.exit('torch' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(compilers.__file__).parents[2])}
-    assert (
-        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
-    )
+    code = "import sys, akg_tui.dsl, akg_tui.resources; print('torch' in sys.modules)"
+    assert printed(code) == "False\n"
 
 
 def test_a_kernel_reads_and_writes_tensors_through_pointers() -> None:
@@ -216,20 +189,19 @@ def test_a_kernel_reads_and_writes_tensors_through_pointers() -> None:
     assert torch.equal(x, 2 * torch.arange(5.0))
 
 
-def test_a_strided_tensor_is_refused_with_its_shape_and_stride() -> None:
-    with pytest.raises(
-        ValueError, match=r"weight: is not contiguous \(shape \(4, 3\), stride \(1, 4\)\)"
-    ):
-        compilers.pointer(torch.zeros(3, 4).T, name="weight")
-
-
-def test_another_type_or_device_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"x: is torch.float64, expected torch.float32"):
-        compilers.pointer(torch.zeros(2, dtype=torch.float64), torch.float32, name="x")
-    with pytest.raises(TypeError, match="x: expected a tensor, got list"):
-        compilers.pointer([1.0], name="x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="x: is on meta"):
-        compilers.pointer(torch.zeros(2, device="meta"), name="x")
+@pytest.mark.parametrize(
+    ("tensor", "says"),
+    [
+        (torch.zeros(3, 4).T, r"x: is not contiguous \(shape \(4, 3\), stride \(1, 4\)\)"),
+        (torch.zeros(2, dtype=torch.float64), "x: is torch.float64, expected torch.float32"),
+        ([1.0], "x: expected a tensor, got list"),
+        (torch.zeros(2, device="meta"), "x: is on meta"),
+    ],
+    ids=["strides", "dtype", "list", "device"],
+)
+def test_what_would_be_misread_is_refused(tensor: torch.Tensor, says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        compilers.pointer(tensor, torch.float32, name="x")
 
 
 def test_a_fast_math_kernel_leaves_the_arithmetic_of_its_process_alone(cache: Path) -> None:

@@ -100,40 +100,34 @@ def test_a_file_that_is_no_kernel_is_told_why(source: str, says: str) -> None:
     assert says in fault
 
 
-PIECES = [
-    "x",
-    "ModelNew",
-    "torch.nn",
-    "(",
-    ")",
-    ":",
-    "\n",
-    "    ",
-    "lambda ",
-    "\0",
-    "'",
-    '"""',
-    "é",
-    "漢",
-]
-PIECES += [
-    "\ud800",
-    "\u202e",
-    "9" * 5000,
-    "[0]" * 200,
-    ".b" * 200,
-    "not " * 200,
-    "def f(x):\n" * 50,
-]
-PIECES += [
-    "import reference\n",
-    "torch.nn.Module.forward = eval\n",
-    "f'{x}'",
-    "{**x}",
-    "*x, ",
-    "@",
-    "\\",
-]
+PIECES = (
+    *(
+        "x",
+        "ModelNew",
+        "torch.nn",
+        "(",
+        ")",
+        ":",
+        "\n",
+        "    ",
+        "lambda ",
+        "\0",
+        "'",
+        '"""',
+        "é",
+        "漢",
+    ),
+    *("\ud800", "\u202e", "9" * 5000, "[0]" * 200, ".b" * 200, "not " * 200, "def f(x):\n" * 50),
+    *(
+        "import reference\n",
+        "torch.nn.Module.forward = eval\n",
+        "f'{x}'",
+        "{**x}",
+        "*x, ",
+        "@",
+        "\\",
+    ),
+)
 
 
 def mutated(source: str, rng: random.Random) -> str:

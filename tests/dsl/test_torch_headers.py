@@ -143,15 +143,6 @@ def test_a_name_of_the_frontend_needs_the_whole_header(text: str, narrow: bool) 
 
 
 @needs_gcc
-def test_what_a_text_names_is_missing_until_it_is_precompiled(headers: TorchHeaders) -> None:
-    text = KERNEL.format(flags="FLAGS")
-    assert headers.missing(text) == [("-O3", "-march=native")]
-    assert compiled(headers, ("-O3", "-march=native"))
-    assert headers.missing(text) == []
-    assert len(headers.kept()) == 1
-
-
-@needs_gcc
 def test_a_header_that_has_changed_is_precompiled_anew(
     headers: TorchHeaders, tmp_path: Path
 ) -> None:
@@ -217,6 +208,7 @@ def test_what_was_not_used_for_longest_is_removed_first(
     ("flags", "found"),
     [
         ("['-O2', '-Wall', '-DBLOCK=4']", [("-O2",)]),
+        ("FLAGS", [("-O3", "-march=native")]),
         ("['-O3', '-DNDEBUG', '-ffast-math', '-fopenmp']",
          [("-O3", "-DNDEBUG", "-ffast-math", "-fopenmp")]),
         ("None", []),

@@ -53,10 +53,7 @@ def launch(compiled: Compiled, *, line: int = 3, launches: int = 1) -> Launch:
         ([launch(TOO_MUCH), launch(REFUSED, launches=0)], f"rows cannot run on sm_90: {NO_ROOM}"),
         ([launch(FINE, line=9), launch(TOO_MUCH)], f"rows cannot run on sm_90: {NO_ROOM}"),
         ([launch(ROOMY)], ""),
-        (
-            [launch(GREEDY)],
-            f"rows cannot run on sm_90: {NO_BLOCK}",
-        ),
+        ([launch(GREEDY)], f"rows cannot run on sm_90: {NO_BLOCK}"),
         ([launch(FINE), launch(BY_RUNTIME)], "rows cannot run on sm_90: a size is 0"),
         ([], ""),
     ],
@@ -112,9 +109,9 @@ async def test_what_cannot_run_fails_before_a_device_is_used(
 
     async def answer(
         module: str, task: Task, request: CompileFor, *_: object, **__: object
-    ) -> bytes:
+    ) -> CompileReport:
         assert request.arches == ("sm_90",)
-        return msgspec.json.encode(answers.pop(0))
+        return answers.pop(0)
 
     monkeypatch.setattr(asking, "_confined", answer)
     judge = Judge(TASK, kernels.REFERENCE, tmp_path, gate=compile_gate.refusal)
@@ -132,7 +129,7 @@ async def test_what_cannot_run_fails_before_a_device_is_used(
 async def test_a_lost_compiler_or_an_unknown_arch_refuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lost(*_: object, **__: object) -> bytes:
+    async def lost(*_: object, **__: object) -> CompileReport:
         raise asking.Lost("it took longer than 90 s")
 
     monkeypatch.setattr(asking, "_confined", lost)
@@ -148,13 +145,12 @@ async def test_an_evaluation_is_cancelled_while_its_kernel_is_compiled(
 ) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
-    async def compiling(*_: object, **__: object) -> bytes:
+    async def compiling(*_: object, **__: object) -> None:
         began.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
-        return b""
 
     monkeypatch.setattr(asking, "_confined", compiling)
     judge = Judge(TASK, kernels.REFERENCE, tmp_path, gate=compile_gate.refusal)

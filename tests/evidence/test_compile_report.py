@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-import msgspec
 import pytest
 
 from akg_tui.core.measurement import Measurement, Outcome
@@ -12,13 +11,7 @@ from akg_tui.core.task import Target, Task
 from akg_tui.dsl.gpu_arches import ARCHES, Occupancy, occupancy
 from akg_tui.evidence import asking, compile_report, page
 from akg_tui.evidence.compile_report import Compiled, CompileFor, CompileReport, Launch
-from akg_tui.evidence.ptx import (
-    Instructions,
-    Resources,
-    ptxas_remarks,
-    read_ptx,
-    read_ptxas,
-)
+from akg_tui.evidence.ptx import Instructions, Resources, ptxas_remarks, read_ptx, read_ptxas
 from tests.evaluate.triton_kernels import REFERENCE
 
 PTX = """
@@ -167,11 +160,11 @@ async def test_the_agents_profile_of_a_triton_kernel_has_the_report(
 
     async def answer(
         module: str, task: Task, request: CompileFor, *_: object, **__: object
-    ) -> bytes:
+    ) -> CompileReport:
         requests.append(request)
         if "lost" in str(request.kernel):
             raise asking.Lost("it took longer than 90 s")
-        return msgspec.json.encode(CompileReport(compiler="Triton 3"))
+        return CompileReport(compiler="Triton 3")
 
     async def no_roofs(*_: object) -> tuple[()]:
         return ()
