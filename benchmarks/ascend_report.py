@@ -16,7 +16,7 @@ from akg_tui.dsl import toolchains
 from akg_tui.evidence import asking, compile_report
 from akg_tui.resources import sample, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
-from tests.evidence import hybrid_mask_steps
+from benchmarks import hybrid_mask_steps
 
 Facts = dict[str, Any]
 

@@ -21,8 +21,9 @@ from akg_tui.evidence.ascend import handover, lowering, program_report
 from akg_tui.evidence.compile_report import Compiled, CompileReport, Launch
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
+from benchmarks import hybrid_mask_steps
 from tests.evaluate.triton_kernels import REFERENCE
-from tests.evidence import hybrid_mask_steps, recorded_hivm
+from tests.evidence import recorded_hivm
 
 NPU = "Ascend910B1"
 TASK = Task(op="softmax", target=Target(backend="cpu", dsl="triton", arch=NPU))
@@ -74,7 +75,7 @@ def check_that_each_finding_shows(programs: list[str]) -> None:
 
 
 def test_each_finding_of_the_seed_shows_in_the_report() -> None:
-    programs = [hybrid_mask_steps.recorded(step) for step in hybrid_mask_steps.STEPS]
+    programs = [recorded_hivm.texts()[f"step_{step}"] for step in hybrid_mask_steps.STEPS]
     check_that_each_finding_shows(programs)
 
 

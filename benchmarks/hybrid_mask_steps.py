@@ -3,24 +3,14 @@
 Three findings, one after the other: accesses that lie next to one another are merged and a branch
 that is always taken is dropped; the mask is made once from `torch.ones` and `triu`, and not in each
 program from `arange`s; what of the mask's work changes nothing is dropped. Step 0 is the seed, each
-further step has one finding more. `STEPS` are the settings of the kernel's constants, and
-`recorded` has the programs in HIVM for Ascend910B1, by triton-ascend 3.2.0 and ascendnpu-ir 1.2.0.
+further step has one finding more. `tests/evidence/recorded_hivm.zip` has their programs in HIVM for
+Ascend910B1, by triton-ascend 3.2.0 and ascendnpu-ir 1.2.0.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from zipfile import ZipFile
-
-ARCHIVE = Path(__file__).with_suffix(".zip")
 FINDINGS = ("MERGED", "TRIU", "LEAN")
 STEPS = range(len(FINDINGS) + 1)
-
-
-def recorded(step: int) -> str:
-    """Return the program of a step in HIVM."""
-    with ZipFile(ARCHIVE) as archive:
-        return archive.read(f"step_{step}.mlir").decode()
 
 
 def kernel(step: int) -> str:
