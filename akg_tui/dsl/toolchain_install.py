@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from akg_tui.dsl.toolchains import (
-    CHECK_S,
     MARK,
     TOOLCHAINS,
     Installed,
@@ -26,6 +25,7 @@ from akg_tui.dsl.toolchains import (
     home,
     installed,
     program_in,
+    ran,
 )
 
 _UNREACHABLE = ("Retrying (", "Max retries exceeded", "Failed to establish", "Could not fetch URL")
@@ -128,9 +128,8 @@ def _python_for(toolchain: Toolchain) -> str:
 
 def _asked(python: str, what: str) -> str:
     """Return the value of an expression on sys and platform in an interpreter, or ""."""
-    words = [python, "-I", "-c", f"import platform, sys; print({what})"]
     try:
-        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=CHECK_S)
+        done = ran(python, "-I", "-c", f"import platform, sys; print({what})")
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
@@ -187,14 +186,7 @@ def _check(toolchain: Toolchain, at: Path) -> None:
         if path is None:
             raise ToolchainError(f"{toolchain.name} has no program {program}")
         try:
-            done = subprocess.run(
-                [str(path), "--version"],
-                check=False,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=CHECK_S,
-            )
+            done = ran(str(path), "--version")
         except (OSError, subprocess.SubprocessError) as error:
             raise ToolchainError(f"{program} does not run: {error}") from None
         if done.returncode:

@@ -104,6 +104,13 @@ def program_in(toolchain: Toolchain, at: Path, program: str) -> Path | None:
     return None
 
 
+def ran(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program for at most `CHECK_S`; return what it printed. Raises as subprocess.run."""
+    return subprocess.run(
+        words, check=False, capture_output=True, text=True, errors="replace", timeout=CHECK_S
+    )
+
+
 def ascend_arches() -> tuple[str, ...]:
     """Return the NPUs that the compiler of `ascend` itself compiles for, as it lists them.
 
@@ -113,17 +120,10 @@ def ascend_arches() -> tuple[str, ...]:
     if compiler is None:
         return ()
     try:
-        done = subprocess.run(
-            [str(compiler), "--help"],
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CHECK_S,
-        )
+        said = ran(str(compiler), "--help").stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    found = re.findall(r"^\s+=(Ascend[\w-]+)\s", done.stdout, re.M)
+    found = re.findall(r"^\s+=(Ascend[\w-]+)\s", said, re.M)
     return tuple(each for each in found if not re.match(r"Ascend(?:950|910_95)", each))
 
 

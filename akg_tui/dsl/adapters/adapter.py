@@ -17,7 +17,6 @@ from typing import Literal
 from akg_tui.core.task import Task
 from akg_tui.dsl import compilers
 
-# These folders are readable in any case.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 
 
@@ -136,11 +135,11 @@ class Dsl:
         if not command:
             return ()
         compiler = Path(command[0])
-        real = compiler.resolve()
-        if any(real.is_relative_to(parent) for parent in SYSTEM):
+        folder = compiler.resolve().parent
+        if not outside_system(folder):
             return ()
-        in_bin = real.parent.name == "bin"
-        return (str(real.parent.parent if in_bin else real.parent), str(compiler.parent))
+        whole = folder.parent if folder.name == "bin" else folder
+        return (str(whole), str(compiler.parent))
 
     def toolchain_lacking(self) -> bool:
         """Return whether the compiler is missing, found out without trusting a kernel."""
@@ -155,6 +154,15 @@ class Dsl:
                 "build", str(error), error, error.output, error.language, error.line, error.source
             )
         return None
+
+
+def outside_system(*folders: Path) -> tuple[str, ...]:
+    """Return the folders that are not below the system's, which are readable in any case."""
+    return tuple(
+        str(folder)
+        for folder in folders
+        if not any(folder.is_relative_to(parent) for parent in SYSTEM)
+    )
 
 
 _COMPILE = (

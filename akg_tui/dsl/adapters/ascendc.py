@@ -11,12 +11,7 @@ from pathlib import Path
 
 from akg_tui.core.task import Task
 from akg_tui.dsl import compilers
-from akg_tui.dsl.adapters.adapter import (
-    SYSTEM,
-    UNKNOWN,
-    Dsl,
-    version_told,
-)
+from akg_tui.dsl.adapters.adapter import UNKNOWN, Dsl, outside_system, version_told
 
 _COMPILE = (
     "`from akg_tui.dsl import compile_ascendc`: "
@@ -70,10 +65,7 @@ class AscendC(Dsl):
         path = compilers.find_bisheng()
         homes = [compilers.cann_home(), Path(path).parent if path else None]
         real = [home.resolve() for home in homes if home is not None and home.is_dir()]
-        outside = [
-            str(home) for home in real if not any(home.is_relative_to(each) for each in SYSTEM)
-        ]
-        return (*super().readable(), *outside)
+        return (*super().readable(), *outside_system(*real))
 
     def toolchain_lacking(self) -> bool:
         """Return whether bisheng is missing."""

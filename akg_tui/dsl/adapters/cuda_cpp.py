@@ -11,12 +11,7 @@ from pathlib import Path
 
 from akg_tui.core.task import Task
 from akg_tui.dsl import compilers
-from akg_tui.dsl.adapters.adapter import (
-    SYSTEM,
-    UNKNOWN,
-    Dsl,
-    version_told,
-)
+from akg_tui.dsl.adapters.adapter import UNKNOWN, Dsl, outside_system, version_told
 from akg_tui.dsl.gpu_arches import is_ascend
 from akg_tui.dsl.toolchains import toolchain_program
 
@@ -114,10 +109,8 @@ class CudaCpp(Dsl):
         path = find_nvcc()
         if not path:
             return super().readable()
-        root = Path(path).resolve().parents[1]
-        if any(root.is_relative_to(parent) for parent in SYSTEM):
-            return super().readable()
-        return (*super().readable(), str(root), str(Path(path).parent))
+        found = outside_system(Path(path).resolve().parents[1])
+        return (*super().readable(), *found, *([str(Path(path).parent)] if found else []))
 
     def toolchain_lacking(self) -> bool:
         """Return whether nvcc or the host's compiler, which it calls, is missing."""
