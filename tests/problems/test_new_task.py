@@ -619,13 +619,6 @@ def get_init_inputs():
 """
 
 
-def test_random_weights_and_inputs_of_integers_and_booleans_are_no_fault(
-    probe: SizeProbe, tmp_path: Path
-) -> None:
-    task, _ = made(probe, tmp_path / "task", PLAIN)
-    assert task.reference == PLAIN
-
-
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

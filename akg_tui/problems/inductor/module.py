@@ -130,24 +130,7 @@ def own_functions(tree: ast.Module) -> Iterator[tuple[str, str, list[ast.expr]]]
 
 
 def written(generated: Generated, language: Language, model: str, origin: str) -> str:
-    """Return the kernel.
-
-    Parameters
-    ----------
-    generated
-        The module of Inductor, and how it is called.
-    language
-        The functions of the module.
-    model
-        What the reference's `Model` needs, as the text of a module.
-    origin
-        The reference's name, for the comment at the top.
-
-    Raises
-    ------
-    NoSeed
-        If a part of the module has no counterpart outside of `torch._inductor`.
-    """
+    """Return the kernel, as `seed.kernel_of` does, with the functions of a language."""
     tree = parsed(generated.module)
     names = _names(generated)
     constants = {
