@@ -119,20 +119,16 @@ def read(path: Path, label: str = "MultiKernelBench") -> Problem:
 
 def _cases_beside(path: Path, module: ast.Module) -> Path | None:
     """Return the file of cases: the one that the module names, or one with the module's name."""
-    texts = [n.value for n in ast.walk(module) if isinstance(n, ast.Constant)]
-    named = [t for t in texts if isinstance(t, str) and t.endswith(SUFFIXES) and "/" not in t]
-    for name in [*named, *(path.stem + suffix for suffix in SUFFIXES)]:
-        found = path.with_name(name) if name not in SUFFIXES else path
-        if found.suffix in SUFFIXES and is_file(found):
-            return found
-        if name in named and name not in SUFFIXES:
-            line = next(
-                n.lineno
-                for n in ast.walk(module)
-                if isinstance(n, ast.Constant) and n.value == name
-            )
-            raise BadTask(path, line, "", f"reads {name}, which is not beside it")
-    return None
+    for node in ast.walk(module):
+        match node:
+            case ast.Constant(value=str() as name) if name.endswith(SUFFIXES):
+                if "/" in name or name in SUFFIXES:
+                    continue
+                if not is_file(found := path.with_name(name)):
+                    raise BadTask(path, node.lineno, "", f"reads {name}, which is not beside it")
+                return found
+    beside = (path.with_suffix(suffix) for suffix in SUFFIXES)
+    return next((each for each in beside if is_file(each)), None)
 
 
 def _listed(module: ast.Module, function: str) -> int:

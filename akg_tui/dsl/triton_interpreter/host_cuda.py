@@ -115,7 +115,20 @@ _PROPERTIES: dict[Any, Any] = {
 """The properties of a tensor as the files of a task read them."""
 
 
-class Stream:
+class _Done:
+    """Work of the host, which is done when it is asked about."""
+
+    def query(self) -> bool:
+        """Return that nothing is left to do."""
+        return True
+
+    def _nothing(self, *_: Any) -> None:
+        pass
+
+    synchronize = wait = wait_stream = wait_event = _nothing
+
+
+class Stream(_Done):
     """A stream of the host, on which all work is done at once."""
 
     cuda_stream = device_index = 0
@@ -129,27 +142,18 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def query(self) -> bool:
-        """Return that nothing is left to do."""
-        return True
-
     def record_event(self, event: Any = None) -> Any:
         """Return the event, recorded."""
         event = event or Event()
         event.record()
         return event
 
-    def _nothing(self, *_: Any) -> None:
-        pass
 
-    synchronize = wait_stream = wait_event = _nothing
-
-
-class Event:
+class Event(_Done):
     """An event of the host, which has happened when it is recorded."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        self._at = time.perf_counter()
+        self.record()
 
     def record(self, *_: Any) -> None:
         """Note the time."""
@@ -158,15 +162,6 @@ class Event:
     def elapsed_time(self, other: Event) -> float:
         """Return the milliseconds to another event."""
         return (other._at - self._at) * 1e3
-
-    def query(self) -> bool:
-        """Return that it has happened."""
-        return True
-
-    def _nothing(self, *_: Any) -> None:
-        pass
-
-    synchronize = wait = _nothing
 
 
 def _capability(*_: Any) -> tuple[int, int]:
