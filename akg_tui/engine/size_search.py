@@ -253,7 +253,9 @@ class SizeSearch:
         if self.is_faked:
             # Not by a call of many seconds; where the count errs, the real calls correct it.
             current = self._shrunk(current, _work, 10 * FIT_CALL_S) or current
-        needs = self.measured(current)
+        # Where they are not faked, the needs are those of a real call.
+        call = self.measured if self.is_faked else self.needs
+        needs = call(current)
         for _ in range(ATTEMPTS):
             if needs.call_s is None or needs.call_s <= FIT_CALL_S:
                 break
@@ -265,7 +267,7 @@ class SizeSearch:
             found = found or self._shrunk(current, _work, work * 0.9)
             if found is None:
                 break
-            current, needs = found, self.measured(found)
+            current, needs = found, call(found)
         return current, needs
 
     def smaller(self, values: Values) -> dict[str, int | float] | None:
@@ -350,7 +352,11 @@ class SizeSearch:
             self._roles[key] = {}
             with contextlib.suppress(ReferenceRefused):
                 whole = self._ask("shapes", values)
-                self._roles[key] = {n: self._role(values, n, start[n], whole) for n in start}
+                self._roles[key] = {
+                    name: self._role(values, name, size, whole)
+                    for name, size in start.items()
+                    if size > 1
+                }
         return self._roles[key]
 
     def _role(self, values: Values, name: str, size: int, whole: Needs) -> Role:
