@@ -93,6 +93,7 @@ def test_a_file_that_binds_model_new_may_be_a_kernel(source: str) -> None:
         ("if a: pass\n" + "elif b: pass\n" * 300, "the code is nested deeper"),
         ("def f(): pass\n" * 20_000, "syntax nodes"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_file_that_is_no_kernel_is_told_why(source: str, says: str) -> None:
     fault = syntax_fault(source)

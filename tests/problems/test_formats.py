@@ -938,12 +938,6 @@ DECK, GREY = "decks/03_row_gate/", "gpu_mode/grey_py/reference.py"
         (DECK + "problem.yaml", "0.02", "1" + "0" * 400, "problem.yaml:5: tolerance: is 100000000"),
         (DECK + "reference.py", "def get_inputs", "def inputs", "reference.py:1: get_inputs: is m"),
         (GREY, "import make_match", "import set_seed, make", "py:1: set_seed: is imported from u"),
-        (
-            GREY,
-            "size: int, seed",
-            "rank: int, size: int, seed",
-            "py:11: generate_input: needs rank",
-        ),
     ],
 )
 def test_a_problem_with_a_fault_is_refused_with_its_line(
