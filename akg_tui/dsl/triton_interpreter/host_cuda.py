@@ -166,7 +166,8 @@ class Event(_Done):
 
 def _capability(*_: Any) -> tuple[int, int]:
     """Return the compute capability of the first target."""
-    return divmod(driver.active.targets[0].arch, 10)
+    arch: int = driver.active.targets[0].arch
+    return divmod(arch, 10)
 
 
 def _properties(*_: Any) -> SimpleNamespace:
