@@ -26,7 +26,7 @@ from textual.events import Key, Paste, Resize
 from textual.geometry import Offset, Region, Size
 from textual.message_pump import MessagePump
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import Screen, SystemModalScreen
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -241,11 +241,32 @@ class AppInternals(App[T]):
             # No screen yet: the first screen is parsed with these colours.
             self.stylesheet.set_variables(self.get_css_variables())
             return
-        super().refresh_css(animate)
-        for screen in self.screen_stack:
-            # Textual misses a screen of the system, such as the command palette.
-            if isinstance(screen, SystemModalScreen):
-                self.stylesheet.update(screen, animate=animate)
+        self.run_worker(self._put_on_theme(animate))
+
+    async def _put_on_theme(self, animate: bool) -> None:
+        """Do Textual's `refresh_css`; between its parts keys are read and nothing is painted.
+
+        Textual reads all rules on the event loop, and applies them to the screens below a modal
+        screen of its own, such as the command palette, twice, and to that screen not at all.
+        """
+        variables = self.get_css_variables()
+        stylesheet = self.stylesheet.copy()
+        stylesheet.set_variables(variables)
+        await asyncio.to_thread(stylesheet.parse)
+        if variables != self.get_css_variables():
+            return  # another theme was chosen, and is read too
+        if stylesheet.source != self.stylesheet.source:  # a screen was opened that brings rules
+            await self._put_on_theme(animate)
+            return
+        self.stylesheet = stylesheet
+        with self.batch_update():
+            for screen in list(self.screen_stack):
+                await asyncio.sleep(0)
+                if self.stylesheet is not stylesheet:
+                    return
+                stylesheet.update(screen, animate=animate)
+            stylesheet.update_nodes([self])
+        self.screen.refresh(layout=True)
 
 
 class LinesView(ScrollView):

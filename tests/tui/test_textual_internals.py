@@ -283,6 +283,17 @@ async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alp
                 assert cells(list(strip)) == cells(theirs)
 
 
+async def test_of_two_themes_in_a_row_the_last_is_on_every_screen() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.press("ctrl+p")
+        stage.app.appearance.apply_theme("paper")
+        stage.app.appearance.apply_theme("tide")
+        await stage.pilot.pause()
+        await stage.pull()
+        wanted = Color.parse(stage.app.appearance.themes["tide"].palette["ground"])
+        assert [each.styles.background for each in stage.app.screen_stack[:2]] == [wanted] * 2
+
+
 def scrolled_kernel() -> FakeHandle:
     lines = "".join(f"    y{n} = x[{n}]\n" for n in range(700))
     return FakeHandle(kernel=f"class ModelNew:\n{lines}")
