@@ -19,15 +19,13 @@ from akg_tui.evidence.compile_report import MOST_LINES, CompileReport
 from akg_tui.evidence.compiler_remarks import condensed
 from akg_tui.evidence.findings import CodeFunction, CompilerRemark, KernelFindings, Loop
 from akg_tui.evidence.ncu import Profile
-from akg_tui.evidence.roof import Roof
+from akg_tui.evidence.roof import NEAR, Roof
 
 MOST_REMARKS = 24
 MOST_CODE = 40
 MOST_OTHER_LOOPS = 6
 DISAGREES = 1.2
 """How many times as long as the judge's a profiler's time may be: profiling has a cost."""
-NEAR = 0.3
-"""The share of a limit from which on the limit is what binds."""
 
 Fields = dict[str, object]
 
@@ -150,13 +148,8 @@ def binding_words(roof: Roof, milliseconds: float | None = None, *, busy: bool =
         return f"{side}, by its bytes and operations; how near cannot be told on a busy machine"
     why = "it waits, repeats work or has overhead"
     if roof.functions:
-        why = f"{uncounted(roof)} takes more operations than are counted, or {why}"
+        why = f"{roof.uncounted} takes more operations than are counted, or {why}"
     return f"neither side yet, then {side}: {why}"
-
-
-def uncounted(roof: Roof) -> str:
-    """Return the names of the functions that take more operations than are counted."""
-    return one_line(", ".join(roof.functions), 80)
 
 
 def loop_facts(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> Fields:

@@ -7,12 +7,19 @@ takes at least max(B / bandwidth, F / peak); the larger side binds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from akg_tui.evaluate.targets.roofline import Level, level_for
-from akg_tui.evidence.findings import CaseWork
-from akg_tui.evidence.machine_rates import Rates
+from akg_tui.core.sanitize import one_line
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.targets.roofline import Level
+    from akg_tui.evidence.findings import CaseWork
+    from akg_tui.evidence.machine_rates import Rates
+
+NEAR = 0.3
+"""The share of a limit from which on the limit is what binds."""
 
 
 class Roof(Struct, frozen=True):
@@ -42,6 +49,8 @@ class Roof(Struct, frozen=True):
         slower. The peak is the rate of multiply-adds of float64, or else of float32:
         dot products of int8 and bfloat16 can be faster.
         """
+        from akg_tui.evaluate.targets.roofline import level_for  # no screen needs the judge
+
         if work.unknown:
             return Roof(work.case, unknown=work.unknown)
         level, bandwidth = "", 0.0
@@ -92,6 +101,11 @@ class Roof(Struct, frozen=True):
         if not self.least_s:
             return ""
         return "memory" if self.memory_s >= self.compute_s else "arithmetic"
+
+    @property
+    def uncounted(self) -> str:
+        """The names of the functions that take more operations than are counted."""
+        return one_line(", ".join(self.functions), 80)
 
     def share(self, milliseconds: float | None) -> float | None:
         """Return which part of the limit that binds a call of this time reaches."""

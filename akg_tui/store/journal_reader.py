@@ -12,7 +12,7 @@ import weakref
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import BinaryIO, overload
 
@@ -90,19 +90,16 @@ class Pages(Sequence[Record]):
 
         Returns the line of the last, which is read now. Raises `JournalDamaged` if there are fewer.
         """
-        last: list[bytes] = []
-        length = 0
-        for number, line in enumerate(islice(file, count)):
-            if number % self._page == 0:
-                self._starts.append(length)
-                last = []
-            last.append(line)
-            length += len(line)
-        first = count - len(last) + 1
-        page = reread(self._path, b"".join(last), first, self._starts[-1] if last else 0)
+        starts = accumulate(map(len, islice(file, count)), initial=0)
+        self._starts.extend(islice(starts, 0, count, self._page))
+        start = self._starts[-1]
+        file.seek(start)
+        first = self._page * (len(self._starts) - 1) + 1
+        last = list(islice(file, count - first + 1))
+        page = reread(self._path, b"".join(last), first, start)
         if not page or page[-1].seq != count:
             raise JournalDamaged(self._path, count, "it is not there")
-        self._open, self._count, self._length = page, count, length
+        self._open, self._count, self._length = page, count, start + sum(map(len, last))
         return last[-1]
 
     def _keep(self, number: int, page: list[Record]) -> None:

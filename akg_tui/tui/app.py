@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.actions import parse
@@ -94,7 +94,8 @@ class WorkbenchApp(GuardedApp, Inked):
         Returns seconds since the epoch.
     """
 
-    CSS_PATH = "styles/app.tcss"
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["styles/app.tcss", "styles/deck.tcss"]
+    """Those of the deck too: Textual parses all rules anew for a screen that brings rules."""
     NEEDED_WORKERS = frozenset({OPENING, LISTING, CLOSING})
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"
@@ -175,7 +176,6 @@ class WorkbenchApp(GuardedApp, Inked):
 
         self.time_travel = TimeTravel(self, self, self._deck_in_front)
         self._collaborators += (self.time_travel, RunActions(self, self))
-        self.appearance.faults += self.appearance.read_all_themes()
         self.clock.start()
         if self._open_run is not None:
             self.run_worker(self._open(self._open_run), name=OPENING)
@@ -188,16 +188,16 @@ class WorkbenchApp(GuardedApp, Inked):
         self._runs = Runs(folder)
         await self.push_screen(self._runs)
         self.call_after_refresh(self._settle)
-        self._tell_faults()
 
     def _settle(self) -> None:
-        """Freeze the objects alive now, so that the garbage collector skips them."""
-        if not self.is_headless:
-            garbage_collection.settle()
-
-    def _tell_faults(self) -> None:
+        """Do what the first frame of a screen need not wait for; then freeze the objects alive now,
+        so that the garbage collector skips them.
+        """
+        self.appearance.read_all_themes()
         if faults := self.appearance.faults:
             self.say("; ".join(map(retold, faults)))
+        if not self.is_headless:
+            garbage_collection.settle()
 
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""
@@ -208,6 +208,9 @@ class WorkbenchApp(GuardedApp, Inked):
 
     async def _open(self, open_run: Callable[[], Awaitable[RunHandle]]) -> None:
         opening = asyncio.ensure_future(open_run())
+        await asyncio.sleep(0)
+        from akg_tui.tui.screens.deck import Deck  # while the run is read
+
         await asyncio.wait([opening])
         self._opening = None
         if error := opening.exception():
@@ -224,7 +227,6 @@ class WorkbenchApp(GuardedApp, Inked):
             leaves = tr("{key} leaves", key=way_to("app.quit"))
             self._announce((trouble, "log.error"), (leaves, "muted"))
             return
-        from akg_tui.tui.screens.deck import Deck
         from akg_tui.view.status import server_told
 
         self._handle = opening.result()
@@ -241,7 +243,6 @@ class WorkbenchApp(GuardedApp, Inked):
         self._work_on()
         if not self._only_watched() and (server := server_told(self._handle.state)):
             self.say(server)  # the header may have no room for it
-        self._tell_faults()
         if self._past_first:
             await self.time_travel.enter()
 

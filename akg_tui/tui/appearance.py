@@ -91,6 +91,7 @@ class Appearance:
         self._open_line = open_line
         self.wanted = preferences() if wanted is None else wanted
         self._previewed = ""
+        self._all_themes_read = False
         self.filters: list[LineFilter] = []
         faults = list(self.wanted.faults)
         self._asked_theme = theme or self.wanted.theme or DEFAULT
@@ -135,15 +136,17 @@ class Appearance:
                 self.runs_sort = value
         return []
 
-    def read_all_themes(self) -> list[str]:
-        """Read all themes; the first frame needed only one. Return the faults."""
-        faults = self._read_themes()
+    def read_all_themes(self) -> None:
+        """Read all themes, unless that was done: the first screen needs only one."""
+        if self._all_themes_read:
+            return
+        self._all_themes_read = True
+        self.faults += self._read_themes()
         if self._asked_theme not in self.themes:
             known = ", ".join(sorted(self.themes))
-            faults.append(f"there is no theme {self._asked_theme}; there are: {known}")
+            self.faults.append(f"there is no theme {self._asked_theme}; there are: {known}")
         elif self.themes[self._asked_theme] != self.inks.theme:
             self.apply_theme(self._asked_theme)  # a file whose `name` differs from its file name
-        return faults
 
     def _read_themes(self) -> list[str]:
         """Read all themes again; keep the theme in use even if its file is gone or bad."""
@@ -242,6 +245,7 @@ class Appearance:
         """Return the values that are allowed for an argument now."""
         match argument.choices:
             case (kind,) if kind == THEMES:
+                self.read_all_themes()
                 return sorted(self.themes)
             case (kind,) if kind == KEYMAPS:
                 return km.names(folders(config_folder()))

@@ -21,7 +21,7 @@ from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
 KEPT = 200  # newest subagents that are stored
-MOST = 2_000  # records read by one call, so that a call never blocks the screen
+MOST = 500  # records read by one call, so that a call never blocks the screen
 
 
 @dataclass

@@ -19,7 +19,6 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import Said, one_line, split_clean
 from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
 from akg_tui.core.task import CompileBaseline
-from akg_tui.dsl.compiled_reference import LIMITS_S, USUAL_S
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import Joined, Text, counted
@@ -160,6 +159,8 @@ _PURPOSE: dict[ev.Purpose, Text] = {
 def _evaluation_begun(event: ev.EvalStarted) -> EventWords | None:
     if event.purpose not in ev.COMPILED:
         return None
+    from akg_tui.dsl.compiled_reference import LIMITS_S, USUAL_S  # the first screen has no compiler
+
     baseline: CompileBaseline = "compile"
     if event.purpose is ev.Purpose.MAX_AUTOTUNE:
         baseline = "max-autotune"

@@ -24,7 +24,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutc
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.trial_budget import check_trial, trials_left
 from akg_tui.core.verdict import busy_line
-from akg_tui.evidence.page import NEAR
+from akg_tui.evidence.roof import NEAR
 from akg_tui.hashline.document import Document
 from akg_tui.store.errors import HistoryError
 

@@ -71,7 +71,6 @@ _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AU
 class Deck(AnsweringScreen):
     """All panes of one run, the card of the open question, and the input lines."""
 
-    CSS_PATH = "../styles/deck.tcss"
     where: Where = "deck"
     PAINTS_AFTER_RESIZE = True
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from akg_tui.core.measurement import Interval
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import CasesOverSeed, Ratios, candidate_of, ratios_of
-from akg_tui.evidence.page import NEAR, uncounted
-from akg_tui.evidence.roof import Roof
+from akg_tui.evidence.roof import NEAR, Roof
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import LIVE, VERDICT
 from akg_tui.view.language import retold, tr
@@ -221,7 +220,7 @@ def _table(view: LimitsView, room: int) -> list[Line]:
             if roof.functions:
                 far = tr("far from the limit: {functions} takes more operations than are counted, "
                          "or it waits, repeats work or has overhead",
-                         functions=uncounted(roof))  # fmt: skip
+                         functions=roof.uncounted)  # fmt: skip
             rows += hang(far, room - 2, (("  ", "text"),), "note")
     return rows
 
