@@ -5,8 +5,6 @@ BIN := .venv/bin
 DEMO := .venv/.demo
 DEV := .venv/.dev
 SOURCES := pyproject.toml constraints.txt install.py
-# Compiled once, not in each of the processes that the tests start: ten seconds a worker.
-export PYTHONDONTWRITEBYTECODE =
 # The Python of an environment that is there stays.
 INSTALL = $(if $(wildcard $(BIN)/pip),$(BIN)/python,$(PYTHON)) install.py
 

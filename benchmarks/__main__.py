@@ -83,6 +83,8 @@ class _Tee(io.StringIO):
 
 def main() -> int:
     os.environ.setdefault("AKG_TUI_MEMORY", "off")  # each run begins with nothing
+    # Programs start from bytecode, as from their second start on where they are installed.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     words = sys.argv[1:]
     if words and words[0] in BENCHMARKS and (len(words) == 1 or words[1] not in BENCHMARKS):
         return 0 if _run(words[0], words[1:]) else 1

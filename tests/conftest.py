@@ -10,6 +10,7 @@ import importlib
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,9 @@ settings.load_profile("fixed")
 # Read once, when Triton is first imported, which torch may do in any test. No judge sees it:
 # the environment of its processes is made anew.
 os.environ["TRITON_INTERPRET"] = "1"
+# Compiled once, not in each of the processes that the tests start: half a second each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What a test finds must not reach the user's own memory, nor another test.
 os.environ["AKG_TUI_MEMORY"] = "off"
 # The judge's draws: of a process that serves many tests, and (below) of each test's own.
