@@ -1,7 +1,7 @@
 """Syntax colour for a kernel file, as spans: the file is parsed as a whole and coloured on access.
 
-Used by the screen and the report. Holds the tree-sitter queries: a later pattern overrides an
-earlier one. Import it only off the start-up path.
+Used by the screen and the report. The tree-sitter queries are in `queries/`. Import it only off the
+start-up path.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
 from akg_tui.syntax.grammars import BOM, Grammar, edited, grammar_of, language, parse_patiently
@@ -24,6 +25,7 @@ Line = tuple[Span, ...]
 
 _SYNTAX = ("keyword", "string", "number", "comment", "function", "type", "operator", "preproc")
 ROLES = ("text", *(f"syn.{role}" for role in _SYNTAX))
+QUERIES = Path(__file__).parent / "queries"
 _BLOCK = 8  # lines coloured at once: a screenful then costs little more than its own lines
 _KEPT_BLOCKS = 512
 _MOST_STRINGS = 200
@@ -189,8 +191,8 @@ _CODES = {role: code for code, role in enumerate(("text", *_SYNTAX))}
 def _query(grammar: Grammar) -> Query:
     from tree_sitter import Query
 
-    known = language(grammar)
-    rules, words = QUERIES[grammar]
+    known, words = language(grammar), _WORDS[grammar]
+    rules = (QUERIES / ("python.scm" if grammar == "python" else "cpp.scm")).read_text("utf-8")
     # A version of a grammar can lack a keyword of its language.
     listed = [
         " ".join(f'"{each}"' for each in group.split() if known.id_for_node_kind(each, False))
@@ -211,32 +213,6 @@ _PYTHON_WORDS: Final = {
         ">>= | |= ~ @ @= ( ) [ ] { } , . : ;"
     ),
 }
-
-_PYTHON: Final = r"""
-(comment) @comment
-(string) @string
-(interpolation) @text
-[(integer) (float)] @number
-[(true) (false) (none)] @keyword
-["is not" "not in"] @keyword
-(call function: (identifier) @function)
-(call function: (attribute attribute: (identifier) @function))
-(identifier) @builtin
-(keyword_argument name: (identifier) @text)
-(attribute attribute: (identifier) @text)
-(call function: (attribute attribute: (identifier) @function))
-(type (identifier) @type)
-(type (attribute) @type)
-(class_definition name: (identifier) @type)
-(function_definition name: (identifier) @function)
-(decorator "@" @function)
-(decorator (identifier) @function)
-(decorator (attribute) @function)
-(decorator (attribute attribute: (identifier) @function))
-(module . (expression_statement . (string) @comment .))
-(module . (comment) . (expression_statement . (string) @comment .))
-(block . (expression_statement . (string) @comment .))
-"""
 
 BUILTINS: Final = frozenset(
     (
@@ -266,27 +242,5 @@ _CPP_WORDS: Final = {
     "preproc": "#include #define #if #ifdef #ifndef #else #elif #elifdef #elifndef #endif",
 }
 
-_CPP_QUERY: Final = r"""
-(comment) @comment
-[(string_literal) (raw_string_literal) (char_literal) (system_lib_string)] @string
-(number_literal) @number
-[(true) (false) (this) (null)] @keyword
-[(primitive_type) (sized_type_specifier) (type_identifier) (auto)] @type
-(preproc_directive) @preproc
-(preproc_arg) @preproc
-(preproc_def name: (identifier) @preproc)
-(preproc_function_def name: (identifier) @preproc)
-(call_expression function: (identifier) @function)
-(call_expression function: (field_expression field: (field_identifier) @function))
-(call_expression function: (qualified_identifier name: (identifier) @function))
-(template_function name: (identifier) @function)
-(function_declarator declarator: (identifier) @function)
-(function_declarator declarator: (field_identifier) @function)
-(function_declarator declarator: (qualified_identifier name: (identifier) @function))
-"""
-
-QUERIES: Final[dict[Grammar, tuple[str, dict[str, str]]]] = {
-    "python": (_PYTHON, _PYTHON_WORDS),
-    "cpp": (_CPP_QUERY, _CPP_WORDS),
-    "cuda": (_CPP_QUERY, _CPP_WORDS),
-}
+_WORDS: Final = {"python": _PYTHON_WORDS, "cpp": _CPP_WORDS, "cuda": _CPP_WORDS}
+"""The keywords and signs of each grammar, by their roles."""
