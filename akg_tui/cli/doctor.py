@@ -1,4 +1,4 @@
-"""The commands `doctor` (this machine, a model's server, or a run), `salvage` and `toolchain`.
+"""The commands `doctor` (this machine, a model's server, or a run) and `toolchain`.
 
 The checks themselves are in `akg_tui.cli.machine_checks` and `akg_tui.store.checkup`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import add_api
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_doctor(add: Callable[..., Any]) -> None:
-    """Declare `doctor` and `salvage`; `add` creates a command."""
+    """Declare `doctor`; `add` creates a command."""
     doctor = add("doctor", _doctor, "check this machine, or the run RUN; read-only")
     doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
     doctor.add_argument("--json", action="store_true", help="one JSON object a check")
@@ -28,11 +27,6 @@ def add_doctor(add: Callable[..., Any]) -> None:
     doctor.add_argument("--model", metavar="M", help="model id at that server")
     add_api(doctor)
     doctor.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
-
-    salvage = add("salvage", _salvage, "make a new run from the sound part of a damaged run")
-    salvage.add_argument("run_folder", type=Path, metavar="RUN")
-    salvage.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new run")
-    salvage.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def add_toolchain(add: Callable[..., Any]) -> None:
@@ -122,25 +116,6 @@ def _lines(check: Check, *, color: bool) -> list[str]:
     if check.mend:
         lines.append(f"  {'':<11} → {one_line(check.mend)}")
     return lines
-
-
-def _salvage(arguments: argparse.Namespace) -> int:
-    import msgspec
-
-    from akg_tui.store.salvage import salvage
-
-    if not arguments.out.name:
-        raise UsageError(f"--out {arguments.out}: expected the name of a new folder")
-    saved = salvage(arguments.run_folder, arguments.out)
-    if arguments.json:
-        print(msgspec.json.encode(saved).decode())
-        return EXIT_OK
-    best = "none yet" if saved.best is None else f"attempt {saved.best}"
-    print(f"saved {saved.events} events, {saved.rounds} settled rounds, best: {best}")
-    for line in saved.told or ("nothing was lost",):
-        print(f"  {line}")
-    print(f"made {saved.path}; go on with: akg-tui resume {quote(str(saved.path))}")
-    return EXIT_OK
 
 
 def _add_toolchain(arguments: argparse.Namespace) -> int:

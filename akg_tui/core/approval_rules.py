@@ -1,8 +1,8 @@
 """Approval rules: a person's answer "always" approves all later requests of one scope.
 
 Pure. Defines the scope of a rule, as values and in words, and the start and end of a rule: a
-person's answer starts it; a person's command, a gate that is set again, a fork or a salvage ends
-it. The agent has no command here.
+person's answer starts it; a person's command, a gate that is set again or a fork ends it. The
+agent has no command here.
 """
 
 from __future__ import annotations

@@ -605,7 +605,7 @@ class PlanChange(Struct, frozen=True):
 
 
 class PlanEditAdopted(Event, frozen=True):
-    """A person adopted the hand edit stored as `kept`; one event, so that no crash splits it."""
+    """Of earlier versions: a person adopted the hand edit stored as `kept`, by one event."""
 
     projected = by_a_person = True
     kept: str
@@ -710,6 +710,7 @@ class Forked(Event, frozen=True):
     """The run was forked: all earlier events are the parent's, up to the parent's event `seq`.
 
     `hash` is the digest of the parent's line `seq`, in the form that its next line would contain.
+    `lost` are attempts of which the parent had no kernel's text any more.
     """
 
     by_a_person = at_rest = True
@@ -720,6 +721,7 @@ class Forked(Event, frozen=True):
     seq: int
     hash: str
     version: str
+    lost: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("run_id", self.run_id)
@@ -811,7 +813,7 @@ class PlanEdited(Event, frozen=True):
 
 
 class RunSalvaged(Event, frozen=True):
-    """The run was copied from the damaged run `source`, which was not changed.
+    """Of earlier versions: the run was copied from the damaged run `source`, which was not changed.
 
     `lost` are the attempts without a kernel's text, `commits` the changed commits of the others
     (by attempt), and `best` the attempt that replaces a lost incumbent.

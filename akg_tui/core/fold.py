@@ -555,9 +555,7 @@ def _plan_edit_adopted(state: RunState, event: ev.PlanEditAdopted, at: float) ->
     for planned in change.edited:
         state = reworded(state, planned)
     state = moved(state, change.dropped, ItemState.DROPPED, reason="dropped by a person in PLAN.md")
-    if change.order:
-        state = ordered(state, change.order)
-    return replace(state, adopted=(*state.adopted, event.kept))
+    return ordered(state, change.order) if change.order else state
 
 
 def _replan_forced(state: RunState, event: ev.ReplanForced, at: float) -> RunState:
@@ -702,8 +700,11 @@ def _run_reopened(state: RunState, event: ev.RunReopened, at: float) -> RunState
 
 def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
     """Keep the parent's history, but reset its pause, demands, stop reasons and plan edits."""
+    lost = event.lost
     return replace(
         all_ended(state, "a fork begins without rules"),
+        attempts=tuple(replace(a, lost=a.lost or a.number in lost) for a in state.attempts),
+        former=tuple(each for each in state.former if each.attempt not in lost),
         run_id=event.run_id,
         forked=event,
         started_at=at,
@@ -720,7 +721,6 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
         call_refused="",
         visits_failed=0,
         plan_edits=(),
-        adopted=(),
     )
 
 

@@ -68,7 +68,7 @@ def check_run(run: Path) -> list[Check]:
     try:
         state = fold_journal(run / JOURNAL, inspected.records)
     except JournalDamaged as error:
-        return [*found, bad("rules", str(error), _salvage(run))]
+        return [*found, bad("rules", str(error), _fork(run))]
     except StoreError as error:
         return [*found, bad("rules", str(error), "nothing can be saved: begin a new run")]
     found.append(ok("rules", f"folds to phase {state.phase}, {state.settled} rounds settled"))
@@ -76,8 +76,8 @@ def check_run(run: Path) -> list[Check]:
     return [*found, _work(run, state), _task(run, state)]
 
 
-def _salvage(run: Path) -> str:
-    return f"save what is sound with: akg-tui salvage {quote(str(run))} --out DIR"
+def _fork(run: Path) -> str:
+    return f"go on from its last sound round with: akg-tui fork {quote(str(run))}"
 
 
 def _lock(run: Path) -> Check:
@@ -93,7 +93,7 @@ def _journal(run: Path, inspected: Inspected) -> Check:
         after = len(inspected.data) - inspected.length
         told = f"{inspected.fault}; {count} before it are sound, {after} bytes are not"
         newer = isinstance(inspected.fault, JournalTooNew)
-        return bad("journal", told, "update akg-tui" if newer else _salvage(run))
+        return bad("journal", told, "update akg-tui" if newer else _fork(run))
     if torn := len(inspected.data) - inspected.length:
         told = f"{count}, then {torn} bytes at byte {inspected.length} that are no whole event"
         mend = "a write was cut off; the next resume takes them away"
@@ -110,7 +110,7 @@ def _history(run: Path, state: RunState) -> list[Check]:
     except (HistoryError, OSError) as error:
         if (path / "objects").is_dir() and not (path / "HEAD").exists():
             return [warn("history", "HEAD is gone, so the objects cannot be looked at", _REDONE)]
-        return [bad("history", str(error), _salvage(run))]
+        return [bad("history", str(error), f"begin a new run from the kernel in {run / WORK}")]
     found = ok("history", "the repository opens, without a stale lock")
     if names := ", ".join([*left, *broken]):
         found = warn("history", f"left behind or without content: {names}", _REDONE)
@@ -128,11 +128,11 @@ def _objects(run: Path, history: History, state: RunState) -> Check:
             text = "" if history.holds(attempt.blob) else ", its kernel's text too"
             lost.append(f"attempt {attempt.number}, {attempt.verdict}: {error}{text}")
     if lost:
-        return bad("objects", "; ".join(lost), _salvage(run))
+        return bad("objects", "; ".join(lost), _fork(run))
     count = f"{len(state.attempts) - len(gone)} attempts"
     if gone:
         numbers = ", ".join(str(attempt.number) for attempt in gone)
-        return warn("objects", f"{count} are whole; lost before this run was salvaged: {numbers}")
+        return warn("objects", f"{count} are whole; lost before this run was made: {numbers}")
     return ok("objects", f"{count}: every commit, tree and kernel is whole")
 
 

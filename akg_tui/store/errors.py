@@ -27,7 +27,7 @@ class JournalDamaged(StoreError):
     """
 
     fault = "the journal is damaged"
-    remedy = "nothing was changed; to save what is sound: akg-tui salvage {run} --out DIR"
+    remedy = "nothing was changed; its last sound round goes on with: akg-tui fork {run}"
 
     def __init__(self, path: Path, line: int, what: str, offset: int | None = None) -> None:
         at = (

@@ -202,16 +202,6 @@ class History:
         told = [f"{name}: {one_line(value)}" for name, value in trailers.items() if value]
         return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
-    def message_and_time(self, commit: str) -> tuple[str, float]:
-        """Return a commit's message and time in seconds since the epoch. Raises `HistoryError`."""
-        _, data = self._read(commit)
-        head, _, message = data.partition(b"\n\n")
-        signed = head.rpartition(b"\ncommitter ")[2].split()
-        try:
-            return message.decode(errors="replace"), float(signed[-2])
-        except (IndexError, ValueError) as error:
-            raise HistoryError(f"{self.path}: {commit} has no time") from error
-
     def _set(self, name: str, commit: str) -> None:
         if self._refs.get(name) == commit:
             return

@@ -1,4 +1,4 @@
-"""`akg-tui doctor` and `akg-tui salvage` as people and scripts call them."""
+"""`akg-tui doctor`, and `akg-tui fork` of a damaged run, as people and scripts call them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_damaged_run_is_told_with_its_place_and_a_way_out_and_as_json(
     lines, _ = told()
     (journal,) = [line for line in lines if line.startswith("✘ journal")]
     assert "event 21, byte " in journal
-    assert any(f"→ save what is sound with: akg-tui salvage {run} --out DIR" in x for x in lines)
+    assert any(f"→ go on from its last sound round with: akg-tui fork {run}" in x for x in lines)
     assert main(["doctor", str(run), "--json"]) == 1
     found = [json.loads(line) for line in told()[0]]
     assert {line["type"] for line in found[:-1]} == {"check"}
@@ -81,35 +81,33 @@ def test_a_damaged_run_is_told_with_its_place_and_a_way_out_and_as_json(
     assert found[-1]["bad"] == sum(line.get("health") == "bad" for line in found)
 
 
-async def test_what_is_no_run_is_exit_code_2(tmp_path: Path, told: Told) -> None:
-    for words in (["doctor", str(tmp_path)], ["salvage", str(tmp_path), "--out", "x"]):
-        assert main(words) == 2
-        lines, errors = told()
-        assert lines == []
-        assert errors.count("\n") == 1
-        assert "is not a run" in errors
+def test_what_is_no_run_is_exit_code_2(tmp_path: Path, told: Told) -> None:
+    assert main(["doctor", str(tmp_path)]) == 2
+    lines, errors = told()
+    assert lines == []
+    assert errors.count("\n") == 1
+    assert "is not a run" in errors
 
 
-async def test_a_salvaged_run_resumes_and_is_sound(run: Path, told: Told, tmp_path: Path) -> None:
+async def test_a_fork_of_a_damaged_run_resumes_and_is_sound(run: Path, told: Told) -> None:
     damage(run)
-    out = tmp_path / "saved"
-    assert main(["salvage", str(run), "--out", str(out)]) == 0
+    assert main(["fork", str(run)]) == 0
     lines, _ = told()
-    assert lines[0].startswith("saved 20 events, ")
-    assert "  the journal ends before event 21: its checksum is wrong" in lines
-    assert lines[-1] == f"made {out}; go on with: akg-tui resume {out}"
-    work = engine(RunFolder.open(out))
+    made = run.with_name(f"{run.name}-r0")
+    assert lines == [
+        f"forked {run} at the end of round 0: {made}",
+        f"the journal of {run} is damaged behind that: its checksum is wrong",
+        f"go on with: akg-tui resume {made}",
+    ]
+    work = engine(RunFolder.open(made))
     await work.run()
-    assert work.state.settled == 4
-    assert work.state.ok
+    assert (work.state.settled, work.state.ok) == (4, True)
     await work.close()
-    assert main(["doctor", str(out)]) == 0
+    assert main(["doctor", str(made)]) == 0
     told()
-    assert main(["salvage", str(run), "--out", str(out)]) == 2
-    assert "is there already" in told()[1]
-    assert main(["salvage", str(run), "--out", str(tmp_path / "json"), "--json"]) == 0
+    assert main(["fork", str(run), "--json"]) == 0
     (line,) = told()[0]
-    assert json.loads(line)["events"] == 20
+    assert json.loads(line)["damage"] == "its checksum is wrong"
 
 
 def test_the_machine_is_checked_without_loading_torch() -> None:

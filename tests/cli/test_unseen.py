@@ -28,13 +28,10 @@ COMMANDS = [
     ["attach", LONG],
     ["fork", LONG, "--round", "1"],
     ["undo", LONG],
-    ["adopt", LONG],
     ["rules", LONG],
     ["usage", LONG],
     ["view", LONG],
     ["doctor", LONG],
-    ["salvage", LONG, "--out", "saved"],
-    ["salvage", ".", "--out", LONG],
     ["serve", LONG],
     ["new", LONG, "--reference", "reference.py", "--kernel", "kernel.py"],
 ]

@@ -45,7 +45,7 @@ def test_zero_bytes_in_the_middle_are_refused_with_their_place(played: RunFolder
     with pytest.raises(JournalDamaged, match=f"event 3, byte {third}: it has zero bytes") as told:
         RunFolder.open(played.path)
     assert told.value.offset == third
-    assert f"akg-tui salvage {played.path} --out DIR" in str(told.value)
+    assert f"akg-tui fork {played.path}" in str(told.value)
 
 
 def empty(file: Path) -> None:

@@ -30,7 +30,6 @@ from akg_tui.store.journal_format import NO_LINE, digest
 from akg_tui.store.run_at_rest import TRASH, discard_run
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
-from akg_tui.store.salvage import salvage
 from akg_tui.store.task_folder import TaskFolder
 from tests.store import scripted
 
@@ -80,7 +79,6 @@ COMMANDS = (
     ("fork", "--round", "1"),
     ("report",),
     ("show",),
-    ("salvage", "--out", "saved"),
 )
 
 
@@ -96,14 +94,12 @@ def test_a_journal_that_names_a_file_outside_is_refused_by_every_command(
     forge(played.path, 1, attack)
     before = everything(tmp_path)
     for command, *more in COMMANDS:
-        words = [str(tmp_path / word) if word == "saved" else word for word in more]
-        assert main([command, str(played.path), *words]) == 2, command
+        assert main([command, str(played.path), *more]) == 2, command
         told = capsys.readouterr()
         assert told.out == ""
         assert told.err.count("\n") == 1, told.err
-        if command != "salvage":
-            assert "at event 1, byte 0: task.files.editable: '" in told.err, told.err
-            assert "leaves the folder" in told.err
+        assert "at event 1, byte 0: task.files.editable: '" in told.err, told.err
+        assert "leaves the folder" in told.err
     assert everything(tmp_path) == before
 
 
@@ -119,8 +115,8 @@ LATER = {
 
 
 @pytest.mark.parametrize("which", LATER)
-def test_a_later_event_is_named_too_and_the_sound_part_can_be_saved(
-    played: RunFolder, tmp_path: Path, which: str
+def test_a_later_event_is_named_too_and_the_sound_part_can_be_forked(
+    played: RunFolder, which: str
 ) -> None:
     number = len(played.records) - 1
 
@@ -131,8 +127,7 @@ def test_a_later_event_is_named_too_and_the_sound_part_can_be_saved(
     forge(played.path, number, attack)
     with pytest.raises(StoreError, match=rf"at event {number}, byte \d+: {which.split('.')[1]}: "):
         read_state(played.path)
-    saved = salvage(played.path, tmp_path / "saved")
-    assert saved.events <= number - 1
+    assert fork_run(played.path).origin.seq < number
 
 
 def rewritten(run: Path, number: int, line: Callable[[Payload], bytes]) -> None:
@@ -224,7 +219,6 @@ def test_a_link_in_a_run_is_refused_before_anything_is_written(
     for act in (
         lambda: RunFolder.open(played.path),
         lambda: fork_run(played.path, 1),
-        lambda: salvage(played.path, tmp_path / "saved"),
     ):
         with pytest.raises(StoreError):
             act()

@@ -1,4 +1,4 @@
-"""A run whose kernel lies in several files: on disk, in git, in forks, salvages and after kills."""
+"""A run whose kernel lies in several files: on disk, in git, in forks and after kills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from akg_tui.store.fork import fork_run
 from akg_tui.store.history import History
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
-from akg_tui.store.salvage import salvage
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.store import scripted
 from tests.store.test_run_folder import git
@@ -83,7 +82,7 @@ def test_a_mixed_work_tree_is_told_and_made_whole(run: RunFolder) -> None:
     assert work(run.path) == candidate(4).texts
 
 
-def test_a_fork_and_a_salvage_have_all_files(run: RunFolder, tmp_path: Path) -> None:
+def test_a_fork_has_all_files(run: RunFolder) -> None:
     made = fork_run(run.path, 2, clock=scripted.Clock(2e9))
     assert work(made.path) == candidate(1).texts
     assert git(made.path, "show", "best:scale.cpp") == b"int f() { return 1; }"
@@ -91,20 +90,11 @@ def test_a_fork_and_a_salvage_have_all_files(run: RunFolder, tmp_path: Path) -> 
     oid = git(run.path, "rev-parse", f"{last.commit}:scale.cpp").decode().strip()
     (run.path / "history.git" / "objects" / oid[:2] / oid[2:]).unlink()
     assert Health.BAD in {check.health for check in check_run(run.path)}
-    saved = salvage(run.path, tmp_path / "saved")
-    assert saved.lost == (last.number,), "an attempt that lacks a file is lost, not cut short"
-    assert work(tmp_path / "saved") == candidate(4).texts
+    made = fork_run(run.path, clock=scripted.Clock(2e9))
+    assert made.origin.lost == (last.number,), "an attempt that lacks a file is lost, not cut short"
+    assert work(made.path) == candidate(4).texts
     with pytest.raises(HistoryError):
         RunFolder.open(run.path, clock=scripted.Clock(2e9))
-
-
-def test_the_kernel_of_a_lost_object_is_found_in_the_work_tree(
-    run: RunFolder, tmp_path: Path
-) -> None:
-    oid = git(run.path, "rev-parse", "best:unroll.h").decode().strip()
-    (run.path / "history.git" / "objects" / oid[:2] / oid[2:]).unlink()
-    saved = salvage(run.path, tmp_path / "saved")
-    assert (saved.lost, saved.best) == ((), 4)
 
 
 def test_a_writer_that_dies_between_the_files_leaves_no_id(
