@@ -30,7 +30,7 @@ from akg_tui.store.reference_constants import (
     constants,
     with_gradients,
 )
-from akg_tui.store.task_folder import TASK_FILE, check_kernel, file_text, task_text
+from akg_tui.store.task_folder import TASK_FILE, NewToml, check_kernel, file_text
 from akg_tui.store.task_toml import parse_task
 
 Tell = Callable[[str], None]
@@ -209,8 +209,8 @@ class Draft:
         problem = self.problem
         given = {"min_gain": problem.min_gain, "max_rounds": problem.max_rounds}
         own = [problem.kernel_name, *dict(problem.beside)]
-        return task_text(
-            problem.op,
+        return NewToml(
+            op=problem.op,
             backend=self.wanted.backend,
             dsl=self.dsl,
             arch=self.wanted.arch or one_line(problem.arch, 100),
@@ -225,7 +225,7 @@ class Draft:
             editable=own if self.is_own else ["kernel.py"],
             workflow=WRITE_THEN_TUNE.name if self.wanted.unwritten else None,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
-        )
+        ).text()
 
     @property
     def remarks(self) -> list[str]:

@@ -13,7 +13,7 @@ import re
 import stat
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -391,7 +391,8 @@ def write_task(
     """
     reference_text, kernel_text = _source(reference, check_reference), _source(kernel, check_kernel)
     check_arch(folder, arch)
-    toml = task_text(op_named(folder.resolve().name), backend=backend, dsl=dsl, arch=arch)
+    op = op_named(folder.resolve().name)
+    toml = NewToml(op=op, backend=backend, dsl=dsl, arch=arch).text()
     return write_texts(folder, {"reference.py": reference_text, "kernel.py": kernel_text}, toml)
 
 
@@ -456,74 +457,45 @@ def op_named(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name)[:64] or "kernel"
 
 
-def task_text(
-    op: str,
-    *,
-    backend: str,
-    dsl: str,
-    arch: str,
-    constants: Mapping[str, int | float] | None = None,
-    gradients: Sequence[str] = (),
-    cases: Sequence[Case] = (),
-    tolerance: float | None = None,
-    check: str = "",
-    free_inputs: Sequence[int | str] = (),
-    inputs: Mapping[str, Sequence[str]] | None = None,
-    remarks: Sequence[str] = (),
-    editable: Sequence[str] = ("kernel.py",),
-    min_gain: float = 0.01,
-    max_rounds: int = 20,
-    workflow: str | None = None,
-) -> str:
-    """Return the text of task.toml, with the settings that a person most often changes."""
-    # A JSON string of printable characters is a TOML string.
-    op, backend, dsl, arch = (json.dumps(s, ensure_ascii=False) for s in (op, backend, dsl, arch))
-    values = (constants or {}).items()
-    changed = "".join(f"{_toml_key(name)} = {value!r}\n" for name, value in values)
-    if changed:
-        changed = f"\n[reference.constants]  # instead of the numbers in the file\n{changed}"
-    if gradients:
-        told = "# the results: gradients of the loss of forward"
-        changed = f"\n[reference]\ngradients = {json.dumps(gradients)}  {told}\n{changed}"
-    for case in cases:
-        sizes = ", ".join(f"{_toml_key(name)} = {value!r}" for name, value in case.sizes.items())
-        changed += f'\n[[cases]]\nname = "{case.name}"\nsizes = {{ {sizes} }}\n'
-    rules = f"tolerance = {tolerance!r}\n" if tolerance is not None else ""
-    rules += f'check = "{check}"  # judges results, which are not unique\n' if check else ""
-    if free_inputs:
-        rules += f"free_inputs = {json.dumps(free_inputs)}  # a kernel may ignore them\n"
-    rules = "".join(f"# {remark}\n" for remark in remarks) + rules
-    rules = f"\n[correctness]\n{rules}" if rules else ""
-    if inputs:
-        rules += '\n[correctness.inputs]  # what the judge keeps of inputs; "any": nothing\n'
-    for name, words in (inputs or {}).items():
-        rules += f"{_toml_key(name)} = {json.dumps(words[0] if len(words) == 1 else words)}\n"
-    names, tuned = json.dumps(editable[0], ensure_ascii=False), "the only file that is tuned"
-    if len(editable) > 1:
-        names, tuned = json.dumps(editable, ensure_ascii=False), "the judge loads the first"
-    phases = f'workflow = "{workflow}"\n' if workflow else ""
-    # On a CPU max-autotune only tries other code for matrix products.
-    baselines = '"eager", "compile"' + (', "max-autotune"' if backend == '"cuda"' else "")
-    return f"""op = {op}
-{phases}baselines = [{baselines}]  # measured once a run; compile takes half a minute or more
+@dataclass(frozen=True, kw_only=True)
+class NewToml:
+    """The settings in the task.toml of a new task: those that a person most often changes."""
 
-[files]
-reference = "reference.py"
-editable = {names}  # {tuned}
-{changed}
-[target]
-backend = {backend}
-dsl = {dsl}
-arch = {arch}
-{rules}
-[timing]
-threads = 1
-min_gain = {min_gain!r}   # a KEEP is faster by more than this, beyond doubt
-budget_s = 20.0   # for one comparison with the incumbent
+    op: str
+    backend: str
+    dsl: str
+    arch: str
+    constants: Mapping[str, int | float] = field(default_factory=dict)
+    gradients: Sequence[str] = ()
+    cases: Sequence[Case] = ()
+    tolerance: float | None = None
+    check: str = ""
+    free_inputs: Sequence[int | str] = ()
+    inputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    editable: Sequence[str] = ("kernel.py",)
+    min_gain: float = 0.01
+    max_rounds: int = 20
+    workflow: str | None = None
 
-[policy]
-max_rounds = {max_rounds}
-"""
+    def text(self) -> str:
+        """Return the text of the file."""
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent),
+            autoescape=False,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters |= {"quoted": _quoted, "key": _toml_key}
+        return environment.get_template("task.toml.j2").render(vars(self)) + "\n"
+
+
+def _quoted(value: object) -> str:
+    """Return a text of printable characters, or a list of them, as TOML, which has JSON's form."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _read(path: Path) -> bytes:
@@ -547,7 +519,7 @@ def _source(path: Path, check: Check) -> str:
 
 def _toml_key(name: str) -> str:
     plain = name.isascii() and name.isidentifier()
-    return name if plain else json.dumps(name, ensure_ascii=False)
+    return name if plain else _quoted(name)
 
 
 def file_text(path: Path) -> str:

@@ -10,7 +10,7 @@ from akg_tui.agent.prompt import system_text
 from akg_tui.core.task import ReferenceChanges, Task
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import UnknownConstant, constants, with_constants
-from akg_tui.store.task_folder import load_task, task_text
+from akg_tui.store.task_folder import NewToml, load_task
 from akg_tui.store.task_toml import parse_task
 from tests.engine.runs import REFERENCE, make_task
 
@@ -130,14 +130,14 @@ def test_a_constant_that_is_no_number_is_refused_with_its_line() -> None:
 
 def test_constants_of_any_name_are_written_and_read_again() -> None:
     values: dict[str, int | float] = {"rows": 8, "größe": 3, "eps": 1e-05, "shape[1]": 2}
-    text = task_text("x", backend="cpu", dsl="torch", arch="", constants=values)
+    text = NewToml(op="x", backend="cpu", dsl="torch", arch="", constants=values).text()
     assert parse_task(Path("task.toml"), text).reference.constants == values
 
 
 def test_a_new_task_wants_torch_compile_measured_and_other_baselines_are_refused() -> None:
-    text = task_text("x", backend="cpu", dsl="torch", arch="")
+    text = NewToml(op="x", backend="cpu", dsl="torch", arch="").text()
     assert parse_task(Path("task.toml"), text).baselines == ("eager", "compile")
-    gpu = task_text("x", backend="cuda", dsl="triton", arch="")
+    gpu = NewToml(op="x", backend="cuda", dsl="triton", arch="").text()
     assert parse_task(Path("task.toml"), gpu).baselines == ("eager", "compile", "max-autotune")
     with pytest.raises(BadTask) as refused:
         parse_task(Path("task.toml"), text.replace('"compile"]', '"jit"]'))
