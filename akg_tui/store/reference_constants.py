@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 
 from akg_tui.core.task import Case, Task
 
@@ -97,32 +98,8 @@ def with_constants(source: str, values: Mapping[str, Number]) -> str:
     return b"".join(lines).decode()
 
 
-_GRADIENTS = '''
-
-# Added, as `gradients` in task.toml says: the results are the gradients of forward's loss.
-LossModel = Model
-
-
-class Model(LossModel):
-    """Returns the gradients of the loss that forward() of LossModel returns."""
-
-    def forward(self, {parameters}):
-        import torch
-
-        given, weights, wanted = {{{given}}}, dict(self.named_parameters()), []
-        for name in {names}:
-            if name in given:
-                given[name] = given[name].detach().requires_grad_()
-            elif name not in weights:
-                raise TypeError(f"gradients: {{name}} is no parameter of forward and no weight")
-            wanted.append(given[name] if name in given else weights[name])
-        with torch.enable_grad():
-            loss = super().forward({passed})
-            if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-                raise TypeError("gradients in task.toml: forward() must return a loss, one number")
-            found = torch.autograd.grad(loss.sum(), wanted)
-        return found if len(found) > 1 else found[0]
-'''
+_GRADIENTS = Path(__file__).with_name("loss_gradients.py.txt")
+"""The template of the class whose results are the gradients."""
 
 
 class UnknownGradient(ValueError):
@@ -149,7 +126,7 @@ def with_gradients(source: str, names: Sequence[str]) -> str:
     passed += [f"{name}=given[{name!r}]" for name in named]
     arguments.args = arguments.args[1:] if not arguments.posonlyargs else arguments.args
     arguments.posonlyargs = arguments.posonlyargs[1:]
-    return source.rstrip("\n") + "\n" + _GRADIENTS.format(
+    return source.rstrip("\n") + "\n\n\n" + _GRADIENTS.read_text("utf-8").format(
         parameters=ast.unparse(arguments),
         given=", ".join(f"{name!r}: {name}" for name in [*own[1:], *named]),
         names=tuple(names),
