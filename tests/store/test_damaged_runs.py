@@ -147,7 +147,7 @@ def test_a_sound_prefix_of_any_length_goes_on_and_ends_the_same(played: RunFolde
         assert scripted.outcome(finished(made.path)) == scripted.outcome(played)
         assert sound(made.path)
     assert rounds == sorted(rounds)
-    assert rounds[-1] == 6
+    assert {0, 5} <= {*rounds}
 
 
 def test_a_lost_kernel_that_is_not_the_best_costs_only_itself(played: RunFolder) -> None:
