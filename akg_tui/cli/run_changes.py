@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from akg_tui.cli.run_options import natural
 from akg_tui.cli.usage_error import EXIT_OK, print_json
 
 
@@ -17,7 +18,7 @@ def add_run_changes(add: Callable[..., Any]) -> None:
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
     fork.add_argument(
         "--round",
-        type=_round,
+        type=natural,
         metavar="N",
         help="0 is the accepted baseline; default: the last round, of a damaged run the last sound",
     )
@@ -28,13 +29,6 @@ def add_run_changes(add: Callable[..., Any]) -> None:
     for command in (fork, undo):
         command.add_argument("run_folder", type=Path, metavar="RUN")
         command.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _round(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
 
 
 def _fork(arguments: argparse.Namespace) -> int:

@@ -87,6 +87,13 @@ def positive(text: str) -> int:
     return value
 
 
+def natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
 def positive_float(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):

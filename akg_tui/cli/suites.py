@@ -13,6 +13,7 @@ from akg_tui.cli.new_task import INDUCTOR_SEED, NAMED_SEEDS
 from akg_tui.cli.run_options import (
     add_limits,
     add_trust,
+    natural,
     options_at_fault,
     positive,
     stated_limits,
@@ -88,20 +89,13 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--retries",
-        type=_retries,
+        type=natural,
         default=2,
         metavar="N",
         help="for a run that the machine or the model's server stopped (default: 2)",
     )
     add_limits(command)
     _add_working(command)
-
-
-def _retries(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
 
 
 def _add_working(command: argparse.ArgumentParser) -> None:
@@ -155,7 +149,7 @@ def suite_settings(arguments: argparse.Namespace, agents: tuple[str, ...]) -> Se
 
     key_file = arguments.api_key_file
     return Settings(
-        words=tuple(_absolute(word) for word in arguments.words),
+        words=tuple(str(Path(word).expanduser().absolute()) for word in arguments.words),
         agents=agents,
         base_url=arguments.base_url,
         api_key_file=str(key_file.expanduser().absolute()) if key_file else "",
@@ -165,10 +159,6 @@ def suite_settings(arguments: argparse.Namespace, agents: tuple[str, ...]) -> Se
         seed=arguments.seed or (INDUCTOR_SEED if SWEEP in agents else ""),
         retries=arguments.retries,
     )
-
-
-def _absolute(word: str) -> str:
-    return str(Path(word).expanduser().absolute())
 
 
 def _check_agents(settings: Settings) -> None:

@@ -77,21 +77,23 @@ def default_answer(asked: Question | ev.QuestionAsked) -> ev.QuestionAnswered:
     return ev.QuestionAnswered(question=number, answer=asked.default, source=source)
 
 
+def _opened(state: RunState, number: int) -> Question:
+    """Return the open question, if it has this number."""
+    if state.question is None or state.question.number != number:
+        raise Refusal("question {n} is not open", n=number)
+    return state.question
+
+
 def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Made:
-    open_question = state.question
-    if open_question is None or open_question.number != command.question:
-        raise Refusal("question {n} is not open", n=command.question)
+    asked = _opened(state, command.question)
     answer = command.answer.strip()
     if not 1 <= len(answer) <= MAX_TEXT:
         raise Refusal("an answer has 1 to {n} characters", n=MAX_TEXT)
-    return ev.QuestionAnswered(question=open_question.number, answer=answer, source="user")
+    return ev.QuestionAnswered(question=asked.number, answer=answer, source="user")
 
 
 def _hold(state: RunState, command: cmd.HoldQuestion, now: float) -> Made:
-    open_question = state.question
-    if open_question is None or open_question.number != command.question:
-        raise Refusal("question {n} is not open", n=command.question)
-    if open_question.until is None:
+    if _opened(state, command.question).until is None:
         raise Refusal("question {n} waits until it is answered already", n=command.question)
     return ev.QuestionHeld(question=command.question)
 

@@ -80,11 +80,8 @@ OUT_OF_TIME = Measurement(
 
 
 def suspended_s() -> float:
-    """Return the seconds that this machine was suspended since it started; 0.0 if unknown."""
-    with_sleep = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
-    if with_sleep is None:
-        return 0.0
-    return time.clock_gettime(with_sleep) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    """Return the seconds that this machine was suspended since it started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class EngineBroken(RuntimeError):
@@ -120,9 +117,9 @@ class Evaluator(Protocol):
         timed: bool,
         samples: int,
         warmups: int,
-        verified: bool,
-        reference: str,
-        device: int,
+        verified: bool = True,
+        reference: str = "",
+        device: int = 0,
         limit_s: float,
     ) -> Measurement: ...
 
@@ -576,9 +573,6 @@ class Engine:
                 timed=True,
                 samples=SAMPLES,
                 warmups=WARMUPS,
-                verified=True,
-                reference="",
-                device=0,
                 limit_s=self.state.task.policy.trial_s,
             )
         # A candidate needs a verdict; the measurements at begin and end of a run need a figure.

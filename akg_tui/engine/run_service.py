@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -311,7 +311,7 @@ def resume(
     from akg_tui.agent.tools.registry import TASK, task_files
 
     run = open_trusted(path, trust=trust, allowed=allowed)
-    try:
+    with _closed_unless_done(run):
         task = run.state.task
         _check_tools(task_files(run.path / TASK, task), task.agent)
         limits = limits or Limits()
@@ -319,10 +319,16 @@ def resume(
             check_target(task, run.path / TASK)
         check_sandbox(task, required=require_sandbox)
         _change(run, limits, mode)
-    except BaseException:
-        run.close()
-        raise
     return run
+
+
+@contextlib.contextmanager
+def _closed_unless_done(run: RunFolder) -> Iterator[None]:
+    """Close the run if the block fails."""
+    with contextlib.ExitStack() as failed:
+        failed.callback(run.close)
+        yield
+        failed.pop_all()
 
 
 def open_trusted(
@@ -332,16 +338,13 @@ def open_trusted(
     from akg_tui.store.run_folder import RunFolder
 
     run = RunFolder.open(path)
-    try:
+    with _closed_unless_done(run):
         acts = _acts_of_run(run)
         insist(path, tuple(act for act in acts if act not in allowed), trust=trust)
         run.allowed = allowed | frozenset(acts)
         server = run.state.task.agent.base_url
         if server and may_have_own_key(path, server):
             run.allowed |= {Act("own-key", server)}
-    except BaseException:
-        run.close()
-        raise
     return run
 
 
@@ -520,25 +523,26 @@ def engine_for(
     from akg_tui.store.run_folder import TASK
 
     task = run.state.task
-    if missing := tuple(act for act in _acts_of_run(run) if act not in run.allowed):
-        run.close()
-        raise Untrusted(run.path, missing)
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
-    if task.agent.model == MCP and driver is None:
-        run.close()
-        raise RunFault("driver", DRIVEN, run.path)
     searches = task.agent.model == SWEEP and driver is None
-    files = context_listing(run.path / TASK)
-    rules = "" if searches else system_text(task, run.reference, files)
-    host = Host(tools={"write_report": write_report(run.path)})
-    recall, learner = memory_of_runs() if memory else (None, None)
-
     opened = partial(model_of, allowed=run.allowed)
-    try:
+    with _closed_unless_done(run):
+        if missing := tuple(act for act in _acts_of_run(run) if act not in run.allowed):
+            raise Untrusted(run.path, missing)
+        if task.agent.model == MCP and driver is None:
+            raise RunFault("driver", DRIVEN, run.path)
+        files = context_listing(run.path / TASK)
+        rules = "" if searches else system_text(task, run.reference, files)
+        host = Host(tools={"write_report": write_report(run.path)})
+        recall, learner = memory_of_runs() if memory else (None, None)
+        try:
+            model = driver or opened(task)
+        except KeyMissing as error:
+            raise RunFault("key", str(error), task.agent.model) from error
         engine = Engine(
             run,
-            driver or opened(task),
+            model,
             partial(_judge, run),
             context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
@@ -550,14 +554,8 @@ def engine_for(
             learner=learner,
             inspect=evidence,
         )
-        engine.resume_options = ("--api-key-file", key_file) if key_file else ()
-        return engine
-    except KeyMissing as error:
-        run.close()
-        raise RunFault("key", str(error), task.agent.model) from error
-    except RunFault:
-        run.close()
-        raise
+    engine.resume_options = ("--api-key-file", key_file) if key_file else ()
+    return engine
 
 
 def model_of(task: Task, allowed: frozenset[Act]) -> ChatModel:

@@ -7,7 +7,7 @@ files are information only: nothing is measured with them, and they are never ex
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from akg_tui.store.filesystem import sync_folder, write_synced
@@ -95,8 +95,8 @@ def write_context(task: Path, texts: Texts) -> None:
         path = task / CONTEXT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_synced(path, text.encode())
-    if texts:
-        _each_folder(task / CONTEXT, sync_folder)
+    for place, _, _ in os.walk(task / CONTEXT):
+        sync_folder(Path(place))
 
 
 def copy_context(origin: Path, task: Path) -> None:
@@ -123,8 +123,3 @@ def _kept(folder: Path) -> list[tuple[str, Path]]:
             if path.is_file() and not path.is_symlink():
                 found.append((path.relative_to(folder).as_posix(), path))
     return sorted(found)
-
-
-def _each_folder(folder: Path, act: Callable[[Path], None]) -> None:
-    for place, _, _ in os.walk(folder):
-        act(Path(place))

@@ -82,13 +82,8 @@ def holder(folder: Path) -> int | None:
 
 def identity(pid: int) -> str:
     """Return the identity of a process: its number, its start time, and the boot."""
-    try:
-        boot = _BOOT_ID.read_text("ascii").strip()
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
-    except FileNotFoundError:
-        if pid != os.getpid():
-            raise
-        return f"{pid}\n"  # a system without /proc
+    boot = _BOOT_ID.read_text("ascii").strip()
+    stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
     # The name, in brackets, can itself contain blanks and brackets. Then follow the state, which is
     # Z or X after the end, and as field 22 the start time.
     fields = stat.rpartition(")")[2].split()
