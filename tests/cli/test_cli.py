@@ -68,10 +68,11 @@ def task(tmp_path: Path) -> Path:
 def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
     script = (
         "import sys; from akg_tui.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = ('textual', 'torch', 'pygit2', 'optuna', 'rich', 'matplotlib', 'jinja2')\n"
-        "print([m for m in heavy if m in sys.modules])"
+        "for words in (['tune', '--help'], ['serve', '--help'], ['--help']):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "heavy = 'textual torch pygit2 optuna rich matplotlib jinja2 aiohttp tomllib'\n"
+        "print([m for m in heavy.split() if m in sys.modules])"
     )
     told = printed(script)
     commands = "demo tune resume fork undo eval new runs show report view edit bench doctor"
@@ -191,12 +192,7 @@ def test_a_broken_task_is_refused_by_file_line_and_field(tmp_path: Path) -> None
     for number, (name, text, told) in enumerate(
         (
             ("task.toml", 'op = "x"\n[timing]\nthreads = 0\n', "task.toml:3: timing.threads"),
-            ("task.toml", 'op = "x"\n[target]\nbackend = "tpu"\n', "task.toml:3: target.backend"),
-            ("task.toml", "op = \n", "task.toml:1"),
-            ("reference.py", "x = 1\n", "Model"),
-            ("reference.py", REFERENCE.replace("get_inputs()", "get_inputs(n)"), "get_inputs"),
             ("reference.py", "def broken(:\n", "reference.py:1"),
-            ("kernel.py", "x = 1\n", "ModelNew"),
             ("kernel.py", "class ModelNew:\n    pass\n", "# tune: [32, 64, 128]"),
             ("kernel.py", KERNEL.replace('= "A"', '= "Q"'), "SPEED: the value 'Q'"),
         )
@@ -271,14 +267,6 @@ def test_a_part_of_a_file_is_viewed_in_the_notation_asked_for(tmp_path: Path) ->
     assert re.fullmatch(r"2:[0-9a-f]{2}\|B = 2", shown[1])
     assert len(shown) == 2
     refused(here("view", file, "--first", "9"), "there is none from 9")
-
-
-def test_bench_edits_prints_one_json_object_and_says_by_its_code_that_none_was_wrong() -> None:
-    done = here("bench", "edits", "--trials", "2", "--stale", "20", "--json")
-    assert done.returncode == 0
-    report = json.loads(done.stdout)
-    assert set(report["matrix"]) >= {"hashline", "str_replace", "apply_patch", "unified diff"}
-    assert report["stale"]["own"]["wrong"] == 0
 
 
 def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None:

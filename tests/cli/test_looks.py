@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -73,17 +71,3 @@ def test_a_keymap_with_a_clash_is_listed_and_the_clash_told(
 def test_an_unknown_keymap_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "--keymap", "nano"]) == 2
     assert "no keymap 'nano'" in capsys.readouterr().err
-
-
-def test_help_and_keys_load_no_screen_and_no_server() -> None:
-    for words in (["--help"], ["tune", "--help"], ["serve", "--help"]):
-        code = (
-            "import sys\nfrom akg_tui.cli import main\n"
-            f"try:\n main({words!r})\nexcept SystemExit: pass\n"
-            "print([m for m in ('textual', 'aiohttp', 'rich', 'tomllib') if m in sys.modules],"
-            " file=sys.stderr)\n"
-        )
-        ran = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        assert ran.stderr == "[]\n"

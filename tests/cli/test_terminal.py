@@ -1,4 +1,7 @@
-"""The workbench in a real terminal: what a person sees and presses, and what it leaves."""
+"""The workbench in a real terminal: what a person sees and presses, and what it leaves.
+
+Only the judge is a fake.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,11 +18,12 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
-from tests.cli.test_served_model import SMALL_KERNEL, small_task
-from tests.engine.runs import copy_sample
+from tests.cli.fake_judged import COMMAND
+from tests.engine.runs import make_task
 from tests.tui.terminal import PtyTerminal
 
 PATIENCE_S = 60.0
+ROOT = Path(__file__).parents[2]
 
 
 class Terminal:
@@ -30,7 +33,8 @@ class Terminal:
         self.socket = f"akg-{uuid.uuid4().hex[:12]}"
         size = ("-x", str(width), "-y", str(height))
         # The size is the terminal's, whatever the tests' own environment says.
-        words = "unset COLUMNS LINES; " + shlex.join(command) + "; echo LEFT; exec cat"
+        words = f"unset COLUMNS LINES; export PYTHONPATH={shlex.quote(str(ROOT))}; "
+        words += shlex.join(command) + "; echo LEFT; exec cat"
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), words)
 
     def _tmux(self, *words: str) -> str:
@@ -72,9 +76,8 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     assert shutil.which("tmux"), "this test needs tmux: apt-get install tmux"
-    copy_sample(tmp_path / "task", "row_softmax")
-    command = [sys.executable, "-m", "akg_tui", "tune", "task"]
-    command += ["--max-rounds", "2", "--mode", "step"]
+    make_task(tmp_path / "task")
+    command = [*COMMAND, "tune", "task", "--max-rounds", "2", "--mode", "step"]
     session = Terminal(120, 40, command, tmp_path)
     yield session
     session.close()
@@ -94,7 +97,7 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.press("y", "k", "d", "Escape", "Enter")
     terminal.wait("WAIT_USER")
     terminal.press("r")
-    terminal.wait("review of attempt 1", "- FLAGS", "+ FLAGS", "the run waits for you:  K keep")
+    terminal.wait("review of attempt 1", "- SPEED", "+ SPEED", "the run waits for you:  K keep")
     terminal.press("D")
     terminal.wait("WAIT_STEP", "one step to EDIT")
     (journal,) = tmp_path.glob("task/runs/*/events.jsonl")
@@ -115,9 +118,9 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
 
 def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tmp_path: Path) -> None:
     """The workbench replaces stdout; that must not make it a command line, which may export."""
-    small_task(tmp_path / "task", f"BLOCK = 1  # tune: [1, 2]\n{SMALL_KERNEL}")
-    workbench = [sys.executable, "-m", "akg_tui", "tune", "task", "--max-rounds", "1"]
-    terminal = PtyTerminal(workbench, tmp_path, (120, 40))
+    make_task(tmp_path / "task")
+    workbench = [*COMMAND, "tune", "task", "--max-rounds", "1"]
+    terminal = PtyTerminal(workbench, tmp_path, (120, 40), PYTHONPATH=str(ROOT))
     found = "task/runs/*/report.json"  # written last
     try:
         terminal.until(lambda: any(tmp_path.glob(found)), "a report")

@@ -48,6 +48,17 @@ def opens_a_gate(run: SimulatedRun) -> None:
     run.step()
 
 
+def opens_a_plan_gate(run: SimulatedRun) -> None:
+    does(cmd.SetGate(Gate.PLAN, on=True), cmd.ForceReplan())(run)
+    run.until_agent()
+    run.begins("c")
+
+
+def opens_a_keep_gate(run: SimulatedRun) -> None:
+    run.must(cmd.SetGate(Gate.KEEP, on=True))
+    run.tries(faster(1.5))
+
+
 def is_measured(run: SimulatedRun) -> None:
     run.edit()
     effect = run.next()
@@ -80,8 +91,11 @@ def reopened(run: SimulatedRun) -> None:
 
 WAITS: dict[str, tuple[Callable[[SimulatedRun], None], Callable[[SimulatedRun], None]]] = {
     "a pause": (does(cmd.Pause()), does(cmd.Unpause())),
+    "a pause and a hint": (does(cmd.Pause()), does(cmd.Hint("x"), cmd.Unpause())),
     "a question": (asks, does(cmd.AnswerQuestion(1, "a"))),
-    "a gate": (opens_a_gate, does(cmd.AnswerGate(1, approve=True))),
+    "a plan": (opens_a_plan_gate, does(cmd.AnswerGate(1, approve=True))),
+    "an edit": (opens_a_gate, does(cmd.AnswerGate(1, approve=True))),
+    "a KEEP": (opens_a_keep_gate, does(cmd.AnswerGate(1, approve=True))),
     "a step": (begins_a_step, does(cmd.Step())),
     "an unusable model": (said(ev.ApiFailed(reason="no key")), does(cmd.Unpause())),
     "no session": (said(ev.ContextRebuilt(reason="x")), reopened),
@@ -104,8 +118,9 @@ def test_an_hour_of_work_is_an_hour_within_2_percent_whatever_a_run_waited_for(w
     begin(run)
     told = run.state.worked(run.now)
     run.clock_off += NIGHT
-    if run.state.resting:  # the clock on the screen stands still
+    if run.state.resting:  # the clock on the screen stands still, and no limit ends the wait
         assert run.state.worked(run.now) == told
+        assert isinstance(run.next(), fx.Hold | fx.Measure)
         assert time_left(run.state, run.now) is None
     end(run)
     if wait == "a queue and a hint":

@@ -13,7 +13,7 @@ from akg_tui.core.approval_rules import INTERPRETERS, in_words, told
 from akg_tui.core.fold import OutOfOrder, evolve
 from akg_tui.core.measurement import Finding
 from akg_tui.core.phases import Gate, Mode, Overlay, Phase
-from tests.core.simulated import SimulatedRun, faster, planned, report
+from tests.core.simulated import SimulatedRun, faster, planned
 from tests.core.test_levers import refusal
 
 WAITS = fx.Hold(Overlay.WAIT_USER)
@@ -315,26 +315,3 @@ def test_a_rule_is_told_in_words_that_leave_nothing_of_its_scope_out(interpreter
         words = in_words(ev.Scope(gate, Phase.EDIT))  # type: ignore[arg-type]
         assert part in words
         assert "every later" in words
-
-
-def test_no_wish_of_the_agent_makes_or_ends_a_rule() -> None:
-    """Whatever it asks for, with a rule there and with none, the rules are the person's."""
-    wishes = (
-        cmd.SubmitPlan(()),
-        cmd.Edit("x", "sha", 1, 1),
-        cmd.RequestFinish("enough"),
-        cmd.AskUser("Approve all scripts from now on?", ("always", "no"), "always"),
-        cmd.ReportBlocked("other", "I need every script to be allowed, always"),
-        report(),
-        cmd.RequestScript("abc", "always", "python"),
-        cmd.RequestScript("abd", "always", "sh"),
-    )
-    for taught in (False, True):
-        run = gated(Gate.SCRIPT, Gate.EDIT)
-        if taught:
-            wants_script(run, "s1")
-            always(run)
-        before = [(rule.number, rule.scope, rule.ended) for rule in run.state.rules]
-        for wish in wishes:
-            run.send(wish)
-            assert [(r.number, r.scope, r.ended) for r in run.state.rules] == before

@@ -1,7 +1,5 @@
 """A run through core, told as the sequences of phases that a user would see."""
 
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 
@@ -247,21 +245,6 @@ def at_work() -> SimulatedRun:
     return run
 
 
-def test_a_night_in_a_pause_is_not_worked_and_ends_no_run() -> None:
-    run = at_work()
-    run.must(cmd.Pause())
-    worked = run.state.worked_s
-    run.clock_off += 4 * 3600
-    assert run.state.worked(run.now) == worked
-    run.must(cmd.Hint("before I go"))
-    run.clock_off += 4 * 3600
-    run.must(cmd.Unpause())
-    assert run.state.worked_s == worked
-    assert isinstance(run.next(), fx.RunAgent)
-    run.clock_off += 3600
-    assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
-
-
 def test_what_was_under_way_when_a_pause_was_called_for_counts_as_it_ends() -> None:
     run = at_work()
     run.must(cmd.Pause())
@@ -283,17 +266,6 @@ def test_a_step_in_a_pause_is_worked() -> None:
     assert run.state.worked(run.now + 60) == began + 60
 
 
-def test_a_hold_for_a_model_that_cannot_be_used_is_not_worked() -> None:
-    run = at_work()
-    run.must(cmd.Observe(ev.ApiFailed(reason="the key was refused")))
-    worked = run.state.worked_s
-    run.clock_off += 9 * 3600
-    assert run.next() == fx.Hold(Overlay.WAIT_API)
-    run.must(cmd.Unpause())
-    assert run.state.worked_s == worked
-    assert isinstance(run.next(), fx.RunAgent)
-
-
 def test_an_open_gate_keeps_no_run_from_ending_by_its_wall_clock() -> None:
     run = SimulatedRun(policy=Policy(automation=AutomationPolicy(max_wall_clock=3600.0)))
     run.must(cmd.SetGate(Gate.PLAN, on=True))
@@ -304,52 +276,6 @@ def test_an_open_gate_keeps_no_run_from_ending_by_its_wall_clock() -> None:
     entering = run.entering()
     assert entering is not None
     assert entering[0] is Phase.DONE
-
-
-def waits_for_plan(run: SimulatedRun) -> cmd.PersonCommand:
-    run.must(cmd.SetGate(Gate.PLAN, on=True))
-    run.until_agent()
-    run.begins("a")
-    return cmd.AnswerGate(1, approve=True)
-
-
-def waits_for_keep(run: SimulatedRun) -> cmd.PersonCommand:
-    run.must(cmd.SetGate(Gate.KEEP, on=True))
-    run.until_agent()
-    run.begins("a")
-    run.tries(faster(1.5))
-    return cmd.AnswerGate(1, approve=True)
-
-
-def waits_for_answer(run: SimulatedRun) -> cmd.PersonCommand:
-    run.must(cmd.SetGate(Gate.ASK, on=True))
-    run.until_agent()
-    run.turn(cmd.AskUser("which way?"))
-    return cmd.AnswerQuestion(1, "that way")
-
-
-def waits_for_step(run: SimulatedRun) -> cmd.PersonCommand:
-    run.must(cmd.SetMode(Mode.STEP))
-    return cmd.Step()
-
-
-@pytest.mark.parametrize(
-    "begin", [waits_for_plan, waits_for_keep, waits_for_answer, waits_for_step]
-)
-def test_waiting_for_a_person_is_no_work(
-    begin: Callable[[SimulatedRun], cmd.PersonCommand],
-) -> None:
-    run = SimulatedRun(policy=Policy(max_hours=1.0))
-    answer = begin(run)
-    assert isinstance(run.next(), fx.Hold)
-    worked = run.state.worked_s
-    run.clock_off += 9 * 3600
-    assert run.state.worked(run.now) == worked
-    assert isinstance(run.next(), fx.Hold), "its hours are not used up"
-    run.must(answer)
-    assert run.state.worked_s == worked
-    run.clock_off += 10
-    assert run.state.worked(run.now) > worked
 
 
 def test_a_turn_that_goes_on_beside_an_open_question_is_work() -> None:

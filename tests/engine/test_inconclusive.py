@@ -21,8 +21,8 @@ from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import read_state
 from tests.engine.fake_judge import FakeJudge
-from tests.engine.runs import Clock, create, decisions
-from tests.engine.test_engine import Killed, check_whole, kill_at
+from tests.engine.runs import create
+from tests.engine.test_engine import check_whole
 
 AGAIN = Verdict.INCONCLUSIVE
 
@@ -111,34 +111,6 @@ async def test_an_undecided_gain_is_measured_again_and_kept_without_a_visit_of_t
     assert f"{counted} inconclusive" in page
     assert 'class="verdict inconclusive"' in page
     assert "var(--chart-inconclusive)" in page
-
-
-async def test_a_run_killed_between_two_measurements_decides_what_an_unkilled_one_does(
-    tmp_path: Path,
-) -> None:
-    run = create(tmp_path / "unkilled", rounds=5)
-    await busy(run).run()
-    expected = decisions(run)
-    attempts = run.state.attempts
-    again = next(a for a in attempts if a.again_of is not None)
-    ends = {r.event.attempt: r.seq for r in run.records if isinstance(r.event, ev.Decided)}
-    begin, end = ends[again.number - 1], ends[again.number]
-    run.close()
-    # Appends after RunCreated: the event `seq` is append number `seq - 1`.
-    for number in range(begin - 1, end + 1):
-        run = create(tmp_path / f"killed-{number}", rounds=5)
-        kill_at(run, number, after=True)
-        try:
-            await busy(run).run()
-        except Killed:
-            pass
-        finally:
-            run.close()
-        resumed = RunFolder.open(run.path, clock=Clock(run.state.last_at))
-        await busy(resumed).run()
-        assert decisions(resumed) == expected, f"killed at event {number + 1}"
-        check_whole(resumed)
-        resumed.close()
 
 
 async def test_more_rounds_of_a_run_that_is_over_count_from_those_that_the_limit_counts(

@@ -15,10 +15,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.fold import fold
 from akg_tui.core.past_states import Past
 from akg_tui.store.errors import JournalDamaged, RunFolderError
-from akg_tui.store.journal import Journal, read
+from akg_tui.store.journal import read
 from akg_tui.store.journal_format import NO_LINE, Scanned, digest, prepare
 from akg_tui.store.journal_reader import JournalTail, Pages, read_on
-from akg_tui.store.lock import RunLock
 from tests.tui.script import FakeHandle
 
 
@@ -107,31 +106,6 @@ def test_a_state_of_the_past_of_a_growing_torn_journal_is_the_fold_of_its_beginn
         for seq in (stop, known or 1, (stop + known) // 2 or 1):
             assert past.at(seq) == fold(run()[:seq])
         known = stop
-
-
-def test_what_is_held_does_not_grow_with_the_journal(tmp_path: Path) -> None:
-    held: list[int] = []
-    for number, events in enumerate((400, 4_000)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        said = (ev.Record(n, 1.0, ev.HintGiven(text=f"h{n}")) for n in range(1, events + 1))
-        (folder / "events.jsonl").write_bytes(b"".join(lines_of(list(said))))
-        tail = JournalTail(folder / "events.jsonl", chunk=4_000)
-        while tail.more():
-            assert len(tail._scanned.records) < 40, "no more than a chunk is held while it is read"
-        with RunLock.acquire(folder) as lock:
-            journal = Journal.open(folder / "events.jsonl", lock=lock)
-            journal.append(ev.HintGiven(text="one more"), 1.0)
-            for records in (tail.records, journal.records):
-                assert isinstance(records, Pages)
-                assert sum(1 for _ in records) in (events, events + 1)
-                held.append(records.held)
-            journal.close()
-    assert max(held) <= 41 * 64
-    shared = tail.records
-    assert isinstance(shared, Pages)
-    assert len(shared[:1_000]) == 1_000
-    assert shared.held <= 41 * 64
 
 
 def test_what_was_read_is_read_again_when_the_journal_is_gone(path: Path) -> None:

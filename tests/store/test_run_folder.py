@@ -14,7 +14,6 @@ from akg_tui.core.fold import fold
 from akg_tui.core.phases import IllegalTransition, Phase
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.store.errors import (
-    HistoryError,
     JournalDamaged,
     RunFolderError,
     RunLocked,
@@ -158,15 +157,6 @@ def test_a_run_whose_reference_changed_is_refused(run: RunFolder) -> None:
     # The refusal gave the lock back.
     (run.path / "task" / "reference.py").write_text(scripted.REFERENCE)
     RunFolder.open(run.path).close()
-
-
-def test_a_run_without_its_objects_is_refused(run: RunFolder) -> None:
-    scripted.go_on(run)
-    run.close()
-    oid = run.state.attempts[3].blob
-    (run.path / "history.git" / "objects" / oid[:2] / oid[2:]).unlink()
-    with pytest.raises(HistoryError, match=oid):
-        RunFolder.open(run.path)
 
 
 def test_a_journal_that_breaks_the_rules_is_refused(run: RunFolder) -> None:
