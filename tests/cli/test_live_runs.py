@@ -22,6 +22,8 @@ def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that starts the tests in the background has SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert process.stdout is not None
     for seq, line in enumerate(process.stdout, 1):
