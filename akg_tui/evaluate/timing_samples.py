@@ -406,8 +406,7 @@ class ClusterRunner:
                     side.worker.await_stop()
             self.pool.await_idle()
             workers = [*children, self.idle.side.worker]
-            timed = [each.pid for each in workers]
-            with self.pool.lease.held(timed), pinned(workers, self._cpus()):
+            with self.pool.lease.held(), pinned(workers, self._cpus()):
                 self._time_turns(running)
                 for each in running:
                     with self._attending(each.side):

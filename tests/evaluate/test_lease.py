@@ -17,7 +17,6 @@ from typing import get_args
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Backend, Target, Task
@@ -58,8 +57,8 @@ def another_holds(path: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def free(path: Path, *, session: int = 0, wait: object = time.sleep) -> Lease:
-    return Lease(Claim(str(path), "this run"), wait, session=session)  # type: ignore[arg-type]
+def free(path: Path, *, wait: object = time.sleep, share: object = lambda _: None) -> Lease:
+    return Lease(Claim(str(path), "this run"), wait, share)  # type: ignore[arg-type]
 
 
 def test_a_kernel_is_verified_while_another_run_times_and_its_wait_is_told_and_measured(
@@ -157,7 +156,7 @@ def test_who_holds_a_lease_is_told_while_its_process_lives(
     monkeypatch.setenv("AKG_TUI_LEASES", str(tmp_path))
     mine = claim(Task(op="x"), "run 7", tmp_path / "7")
     assert mine is not None
-    with Lease(mine, time.sleep, session=3).held():
+    with Lease(mine, time.sleep).held():
         holder = held_leases()["cpu"]
         assert (holder.pid, holder.what, holder.folder) == (
             os.getpid(),
@@ -217,40 +216,25 @@ def test_where_files_cannot_be_locked_there_is_no_lease(
     assert claim(Task(op="x"), "run 7") is None
 
 
-@pytest.mark.parametrize("role", ["forks the timed", "is timed"])
-def test_a_killed_holder_keeps_the_lease_until_its_processes_are_gone(
-    tmp_path: Path, role: str
-) -> None:
+def test_a_killed_holder_keeps_the_lease_until_who_shares_it_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "timing.lock"
-    command = [sys.executable, "-c", "input()"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    session, workers = (0, [child.pid]) if role == "is timed" else (child.pid, [])
-    with free(path, session=session).held(workers):
+    shares = []
+    with free(path, share=lambda lock: shares.append(os.dup(lock))).held():
         left = path.read_bytes()
-    killed = msgspec.json.decode(left, type=Holder)
-    path.write_bytes(msgspec.json.encode(replace(killed, born=killed.born - 1)))
-    looks: list[bool] = []
+    with free(path).held():  # whoever releases it does so for all
+        pass
+    fcntl.flock(shares[0], fcntl.LOCK_EX)
+    path.write_bytes(left + b" of a longer name" * 9)
+    looks: list[float] = []
 
     def wait(seconds: float) -> None:
-        looks.append(child.poll() is None)
+        looks.append(seconds)
         if len(looks) == 3:
-            child.kill()
-            child.wait()
+            os.close(shares[0])
 
     with free(path, wait=wait).held():
-        assert child.returncode == -signal.SIGKILL
-    assert looks == [True] * 3
-    others = (
-        replace(killed, numbered_by="before the machine started anew"),
-        replace(killed, born=0, session=os.getsid(0), session_born=1),  # the number is used anew
-        replace(killed, born=0, session=0, workers={os.getpid(): 1}),
-        replace(killed, born=0, session=0, what="another run of a longer name" * 9),
-    )
-    for other in others:
-        path.write_bytes(msgspec.json.encode(other))
-        with free(path, wait=wait).held():
-            assert len(looks) == 3
-            assert msgspec.json.decode(path.read_bytes(), type=Holder).what == "this run"
+        assert msgspec.json.decode(path.read_bytes(), type=Holder).what == "this run"
+    assert len(looks) == 3
 
 
 def processes() -> dict[int, tuple[int, str]]:
@@ -279,7 +263,7 @@ def test_the_lease_of_a_killed_eval_is_free_when_no_kernel_of_it_runs(
         while holder is None or held_leases().get("cpu") != holder:  # stopped within a slice
             if holder is not None:
                 os.kill(holder.pid, signal.SIGCONT)
-            while (holder := held_leases().get("cpu")) is None or not holder.workers:
+            while (holder := held_leases().get("cpu")) is None:
                 assert process.poll() is None
                 time.sleep(0.01)
             os.kill(holder.pid, signal.SIGSTOP)
@@ -289,7 +273,6 @@ def test_the_lease_of_a_killed_eval_is_free_when_no_kernel_of_it_runs(
         family = {holder.pid}
         for _ in range(9):
             family |= {pid for pid, (parent, _) in living.items() if parent in family}
-        assert len(holder.workers.keys() & family) >= 2
         process.kill()
         mine, killed = free(lease_of(Task(op="x"))), time.monotonic()
         with mine.held():

@@ -84,6 +84,8 @@ class Zygote:
         self._captures: dict[int, Capture] = {}
         self._ending: dict[int, int] = {}
         """Children that were killed, by their pidfd."""
+        self._kept: list[int] = []
+        """The descriptor of the judge's that stays open until no child is left."""
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
@@ -112,6 +114,11 @@ class Zygote:
         if not data:
             return False
         request = msgspec.json.decode(data, type=child_protocol.Request)
+        if isinstance(request, child_protocol.Keep):
+            for fd in self._kept:
+                os.close(fd)
+            self._kept = fds
+            return True
         if not isinstance(request, child_protocol.Fork):
             if request.number not in self._captures:
                 return self._reply(

@@ -58,7 +58,7 @@ class ChildPool:
         claim: Claim | None = None,
     ) -> None:
         self.task = task
-        self.lease = Lease(claim, self.wait, session=zygote.pid)
+        self.lease = Lease(claim, self.wait, zygote.keep_open)
         self._offered = offered
         self._scratch = scratch
         self._zygote = zygote

@@ -122,7 +122,7 @@ class Zygote:
 
     def __init__(self, pid: int, control: socket.socket, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
-        self.pid = pid
+        self._pid = pid
         self._control = control
         self._ready = False
         self._requested: deque[tuple[socket.socket, Path]] = deque()
@@ -168,6 +168,10 @@ class Zygote:
         self._send(child_protocol.End(number))
         self._ending.add(number)
 
+    def keep_open(self, descriptor: int) -> None:
+        """Have the zygote keep a duplicate of a descriptor in place of the one before."""
+        self._send(child_protocol.Keep(), descriptor)
+
     def wait_idle(self) -> None:
         """Wait until all released children are gone and all requested ones are forked."""
         while self._requested:
@@ -208,10 +212,10 @@ class Zygote:
         self._control.close()
         for channel, _ in self._requested:
             channel.close()
-        pidfd = os.pidfd_open(self.pid)
+        pidfd = os.pidfd_open(self._pid)
         if not select.select([pidfd], [], [], 10.0)[0]:
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
         os.close(pidfd)
 
     def _await_ready(self) -> None:
@@ -529,8 +533,8 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child process has not ended yet."""
-        return not select.select([self._pidfd], [], [], 0)[0]
+        """Whether the child process has not ended yet, and was not killed."""
+        return not self.ended and not select.select([self._pidfd], [], [], 0)[0]
 
     def _request(
         self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0

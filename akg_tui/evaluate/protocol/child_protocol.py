@@ -370,6 +370,10 @@ class End(Struct, frozen=True, tag=True):
     number: int
 
 
+class Keep(Struct, frozen=True, tag=True):
+    """Judge to zygote, with a descriptor: keep it open until the zygote ends, or another comes."""
+
+
 class Forked(Struct, frozen=True, tag=True):
     """Zygote to judge, with a pidfd: the child was forked.
 
@@ -393,7 +397,7 @@ class Failure(Struct, frozen=True, tag=True):
     message: str
 
 
-Request = Fork | End
+Request = Fork | End | Keep
 """A message from judge to zygote."""
 
 Reply = Forked | Ended | Failure

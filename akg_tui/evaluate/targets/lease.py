@@ -1,9 +1,9 @@
 """The right to time on a device: of a user's judges on one machine, one holds it at a time.
 
 A judge takes it for one slice after another, the timed calls of one cluster, so that several runs
-go on side by side. It is an flock, which the system releases when its holder dies, and a record of
-the holder, which a killed one leaves behind: the next holder waits until the processes that it
-names are gone. Builds and verification need no lease.
+go on side by side. It is an flock, which the system releases when its holder is dead and the
+process that ends its kernels is gone too, and a record of the holder, which a killed one leaves
+behind. Builds and verification need no lease.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -46,11 +46,8 @@ class Claim(Struct, frozen=True):
 class Holder(Struct, frozen=True):
     """Who holds a lease, since when (seconds since 1970), and for what.
 
-    The process `pid`, those that fork its kernels' processes, and the kernels' processes that are
-    timed, are at work for it: the second are the session that `session` leads (0: none), the third
-    are `workers` by number. What a kernel has started itself may outlive them where it has no PID
-    namespace. `born`, `session_born` and the values of `workers` are their starts in the machine's
-    ticks, because another process may get their numbers, and `numbered_by` tells where these hold.
+    `born` is the start of the process `pid` in the machine's ticks, because another process may get
+    its number, and `numbered_by` tells where the two hold.
     """
 
     pid: int
@@ -58,10 +55,7 @@ class Holder(Struct, frozen=True):
     since: float
     folder: str = ""
     born: int = 0
-    session: int = 0
-    session_born: int = 0
     numbered_by: str = ""
-    workers: dict[int, int] = {}
 
 
 def lease_of(task: Task, number: int = 0) -> Path:
@@ -120,25 +114,27 @@ class Lease:
 
     Without a claim it is always free. While others hold it, `wait` is called again and again with
     the seconds to wait, and may raise. `tell` is called with the words for the holder of a long
-    wait, and with "" at its end. If it `yields`, it raises `Taken` and does not wait.
+    wait, and with "" at its end. If it `yields`, it raises `Taken` and does not wait. `share` gets
+    the descriptor of the lock, for a process whose kernels may outlive this one: it keeps a
+    duplicate open.
     """
 
     def __init__(
-        self, claim: Claim | None, wait: Callable[[float], None], *, session: int = 0
+        self,
+        claim: Claim | None,
+        wait: Callable[[float], None],
+        share: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._claim = claim
         self._wait = wait
-        self._session = session
+        self._share = share
         self.tell: Callable[[str], None] = lambda _: None
         self.waited_s = 0.0
         self.yields = False
 
     @contextlib.contextmanager
-    def held(self, workers: Iterable[int] = ()) -> Iterator[None]:
-        """Hold the lease during the block, if its file can still be used.
-
-        `workers` are the processes that are timed.
-        """
+    def held(self) -> Iterator[None]:
+        """Hold the lease during the block, if its file can still be used."""
         with contextlib.ExitStack() as opened:
             lock = turn = None
             if self._claim is not None:
@@ -150,10 +146,13 @@ class Lease:
                 yield
                 return
             self._take(lock, turn)
+            # Not released by closing it: it may be shared.
+            opened.callback(fcntl.flock, lock, fcntl.LOCK_UN)
             opened.callback(os.ftruncate, lock, 0)
+            self._share(lock)
             with contextlib.suppress(OSError):  # a full disk: then nobody is told who times
                 os.ftruncate(lock, 0)  # a killed holder's record may be longer
-                os.pwrite(lock, _record(self._claim, self._session, workers), 0)
+                os.pwrite(lock, _record(self._claim), 0)
             fcntl.flock(turn, fcntl.LOCK_UN)
             yield
 
@@ -161,13 +160,13 @@ class Lease:
         # Who waits holds the next turn, so that who held the lease last does not come first again.
         begun, told = time.monotonic(), False
         try:
-            while not (_locked(turn) and _locked(lock) and _is_gone(_holder_in(lock))):
+            while not (_locked(turn) and _locked(lock)):
                 if self.yields:
                     raise Taken
                 if not told and (now := time.monotonic()) > begun + TOLD_S:
                     self.waited_s += now - begun
                     begun = now
-                    holder = _holder_in(lock)
+                    holder = _read(os.pread(lock, _RECORD_BYTES, 0))
                     self.tell(holder.what if holder else "another run")
                     told = True
                 self._wait(LOOK_S)
@@ -210,24 +209,17 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _record(claim: Claim, session: int, workers: Iterable[int]) -> bytes:
+def _record(claim: Claim) -> bytes:
     pid = os.getpid()
     holder = Holder(
         pid=pid,
         what=claim.what,
         since=time.time(),
         folder=claim.folder,
-        born=_living_born(pid),
-        session=session,
-        session_born=_living_born(session),
+        born=_own_born(pid),
         numbered_by=_numbered_by(),
-        workers={each: _born(each) for each in workers},
     )
     return msgspec.json.encode(holder)
-
-
-def _holder_in(lock: int) -> Holder | None:
-    return _read(os.pread(lock, _RECORD_BYTES, 0))
 
 
 def _read(data: bytes) -> Holder | None:
@@ -242,19 +234,6 @@ def _is_alive(holder: Holder) -> bool:
     return here and _born(holder.pid) == holder.born
 
 
-def _is_gone(left: Holder | None) -> bool:
-    """Return whether no process is left of a holder that did not take its record away."""
-    if left is None or left.numbered_by != _numbered_by():
-        return True
-    # A process that had ended when the record was written has no start.
-    if _is_alive(left) or any(born and _born(pid) == born for pid, born in left.workers.items()):
-        return False
-    if not left.session or _born(left.session) not in (0, left.session_born):
-        return True
-    numbers = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
-    return all(_status(pid)[0] != left.session for pid in numbers)
-
-
 @functools.cache
 def _numbered_by() -> str:
     """Return a name for what gives the processes their numbers: this start of the machine."""
@@ -263,18 +242,13 @@ def _numbered_by() -> str:
 
 
 def _born(pid: int) -> int:
-    return _status(pid)[1]
-
-
-_living_born = functools.cache(_born)
-"""Of a process that outlives this one, or is this one."""
-
-
-def _status(pid: int) -> tuple[int, int]:
-    """Return the session and the start of a process; zeros if it has ended."""
+    """Return the start of a process; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
-        return 0, 0
+        return 0
     fields = text.rpartition(")")[2].split()
-    return (0, 0) if fields[0] in "ZX" else (int(fields[3]), int(fields[19]))
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+_own_born = functools.cache(_born)
