@@ -52,7 +52,7 @@ def judged_cases(pool: ChildPool, source: str) -> list[JudgedCase]:
     found = []
     for case in task.cases or (None,):
         reference = Reference(pool, source, task.files.reference, task.constants(case))
-        prefetched = Prefetched(reference, share=1 / max(len(task.cases), 1))
+        prefetched = Prefetched(pool, reference, share=1 / max(len(task.cases), 1))
         name, weight = (case.name, case.weight / whole) if case is not None else ("", 1.0)
         found.append(JudgedCase(name, weight, reference, prefetched))
     return found

@@ -149,9 +149,10 @@ class Evaluations:
         if keep:
             self.pool.await_gone()
         else:
-            self.pool.clear()
             for case in self.cases:
+                case.prefetched.end_idle()
                 case.prefetched.free_used()
+            self.pool.clear()
         self.pool.caches.tidy(self._failed.sha256 if self._failed else None)
         self._failed = None
         # What was removed must be built again before it is timed as an incumbent.
@@ -314,15 +315,10 @@ class Evaluation:
             self._pool,
             cases,
             self._timing,
-            kernel=self._kernel,
-            incumbent=self.request.incumbent,
+            request=self.request,
             levels=levels,
             report=self._stage,
-            precise=self.request.precise,
-            within_s=self.request.within_s,
-            samples=self.request.samples,
             rng=self._rng,
-            prior=self.request.prior,
         ).run()
 
     def _stage(

@@ -1,16 +1,23 @@
-"""Inputs with their results, drawn while the judge is idle and handed out once.
+"""What the judge makes ready while it is idle: inputs, handed out once, and the idle process.
 
 Drawing ahead is safe: seeds are secret, the data lies in the judge's memory only, and the
-reference's process that drew it has ended before a candidate's process begins.
+reference's process that drew it has ended before a candidate's process begins. The idle process
+runs no kernel, so one serves many comparisons.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
+from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import verification_inputs
+from akg_tui.evaluate.device_side import side_of
+from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.draws import secret_random
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
+from akg_tui.evaluate.timing_samples import IdleProcess, Side
 from akg_tui.evaluate.verification_inputs import (
     UNUSUAL_CPU_S,
     UNUSUAL_IDLE_CPU_S,
@@ -28,9 +35,10 @@ class Need:
 
 
 class Prefetched:
-    """The inputs of one judge's evaluations, drawn ahead where possible."""
+    """What one judge's evaluations of a case need, made ready ahead where possible."""
 
-    def __init__(self, reference: Reference, *, share: float = 1.0) -> None:
+    def __init__(self, pool: ChildPool, reference: Reference, *, share: float = 1.0) -> None:
+        self._pool = pool
         self._reference = reference
         self._rng = secret_random()
         self._verification_inputs: VerificationInputs | None = None
@@ -40,9 +48,12 @@ class Prefetched:
         """The share of the memory for inputs, where several cases have inputs of their own."""
         self._used: list[VerificationInputs | Draw] = []
         """Inputs handed out and closed; freed while the judge is idle, because freeing is slow."""
+        self._idle: Side | None = None
+        """The idle process that runs, with what ends it."""
+        self._ends_idle = ExitStack()
 
     def fill(self) -> None:
-        """Draw missing inputs; can be interrupted at any point, complete draws are kept."""
+        """Make ready what is missing; can be interrupted at any point, what is whole is kept."""
         self.free_used()
         if not self._reference.examined:
             return
@@ -55,6 +66,41 @@ class Prefetched:
                     self._verification_inputs = verification_inputs.draw(
                         self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
                     )
+        if self._need is not None and not self._reference.idle_plan().device:
+            self._idle_side()
+
+    @contextmanager
+    def idle_process(self) -> Iterator[IdleProcess]:
+        """Yield a process that shows the fixed cost of a call.
+
+        On a device it ends afterwards: it would hold memory there while others are timed.
+        """
+        side = self._idle_side()
+        try:
+            yield IdleProcess(side, self._reference.sample)
+        finally:
+            if side.plan.device:
+                self.end_idle()
+
+    def end_idle(self) -> None:
+        """End the idle process, if it runs."""
+        self._ends_idle.close()
+        self._idle = None
+
+    def _idle_side(self) -> Side:
+        if self._idle is None or not self._idle.worker.is_alive:
+            self.end_idle()
+            plan = self._reference.idle_plan()
+            side = side_of(self._pool, "idle process", plan, FailureKind.JUDGE)
+            self._ends_idle.enter_context(closing(side))
+            child = self._pool.child(plan.files, builds=bool(plan.device))
+            worker = self._ends_idle.enter_context(child)
+            with side.blamed():
+                side.send_plan(worker, self._reference.state)
+                self._pool.await_load(worker)
+                worker.await_stop()
+            self._idle = side
+        return self._idle
 
     def verification_inputs(self) -> VerificationInputs:
         """Return fresh verification inputs, which the caller closes."""

@@ -22,7 +22,7 @@ from akg_tui.evaluate.device_side import around_a_call_s, side_of
 from akg_tui.evaluate.noise import Machine, Watch
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed
-from akg_tui.evaluate.timing import call_seconds, idle_process, inputs_needed
+from akg_tui.evaluate.timing import call_seconds, inputs_needed
 from akg_tui.evaluate.timing_samples import ClusterRunner, Side
 
 ROUNDS_LEAST, ROUNDS_MOST = 2, 16
@@ -164,7 +164,7 @@ class Race:
                 draw,
                 reference.sample_held,
                 sides=sides,
-                idle=kept.enter_context(idle_process(self.pool, reference)),
+                idle=kept.enter_context(case.prefetched.idle_process()),
                 state=reference.state,
                 size=self._size(case, call_s),
                 strict=False,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from statistics import median
 
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     STEADY_CLUSTERS,
     CaseTiming,
@@ -32,6 +31,7 @@ from akg_tui.evaluate.noise import Machine, Watch, warm_up
 from akg_tui.evaluate.prefetch import Need
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed
+from akg_tui.evaluate.protocol.engine_protocol import Evaluate
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import TARGETS, roofline
@@ -52,8 +52,8 @@ PRECISE_ALPHA = 0.005
 PRECISE_LEAST = 6
 """The one-sided error rate of a ratio that is quoted, and its least number of values."""
 
-SPARES = 1 + 2 * MAIN.looks[0].clusters
-"""The children that are forked ahead: the idle process, and those of the clusters up to a look."""
+SPARES = 2 * MAIN.looks[0].clusters
+"""The children that are forked ahead: those of the clusters up to a look."""
 
 
 @dataclass
@@ -108,35 +108,18 @@ Runners = Sequence[tuple[TimedCase, ClusterRunner]]
 class TimingStage:
     """One comparison; `found` is filled step by step, so that a failure keeps partial results.
 
-    Parameters
-    ----------
-    incumbent
-        The baseline; if None, the reference.
-    report
-        Called with the stage, clusters done, clusters until the next look, and the estimate.
-    precise
-        Run clusters until the ratio is as precise (`statistics.is_precise`), without a verdict.
-    within_s
-        With `precise`: seconds of sampling at most, where the task's budget is larger.
-    prior
-        The log ratios of an earlier comparison of these kernels that was not decided.
-    samples
-        End after about this many timed samples of each side; 0: when the ratio is decided.
+    `report` is called with the stage, clusters done, clusters until the next look, and the
+    estimate.
     """
 
     pool: ChildPool
     cases: Sequence[TimedCase]
     found: TimingResult
     _: KW_ONLY
-    kernel: KernelFiles
-    incumbent: KernelFiles | None
+    request: Evaluate
     levels: Sequence[Level]
     report: Callable[[str, int, int, Interval | None], None]
-    precise: float | None
-    within_s: float | None = None
     rng: random.Random
-    prior: Sequence[float] = ()
-    samples: int = 0
 
     def __post_init__(self) -> None:
         self._timing = self.pool.task.timing
@@ -155,10 +138,10 @@ class TimingStage:
         """
         self.report("time", 0, MAIN.looks[0].clusters, None)
         with contextlib.ExitStack() as running:
-            references = [case.judged.reference for case in self.cases]
-            idle = [running.enter_context(idle_process(self.pool, each)) for each in references]
-            with self._runners(idle, strict=self.precise is not None) as runners:
-                if self.precise:
+            ready = [case.judged.prefetched for case in self.cases]
+            idle = [running.enter_context(each.idle_process()) for each in ready]
+            with self._runners(idle, strict=self.request.precise is not None) as runners:
+                if self.request.precise:
                     self._run_until_precise(runners)
                     standing = None
                 else:
@@ -214,7 +197,7 @@ class TimingStage:
                 self.found.undecided = statistics.is_open(values, goal)
                 return Standing.FUTILE
             # All at once, which is faster than one by one.
-            self.pool.fork_spares(SPARES - 1)
+            self.pool.fork_spares(SPARES)
         return Standing.FUTILE
 
     @property
@@ -286,11 +269,11 @@ class TimingStage:
             if spent or look is CONFIRMING.last:
                 found.undecided = True
                 return
-            self.pool.fork_spares(SPARES - 1)
+            self.pool.fork_spares(SPARES)
 
     def _run_until_precise(self, runners: Runners) -> None:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
-        budget_s = min(self._timing.budget_s, self.within_s or math.inf)
+        budget_s = min(self._timing.budget_s, self.request.within_s or math.inf)
         for values, spent in self._rounds(runners, None, budget_s):
             count = len(values)
             # Looked at every four clusters, so that the progress has a next aim.
@@ -300,7 +283,9 @@ class TimingStage:
             if count in {2, 3, due} or spent:
                 self._record_spread(values, self._noise())
                 found = self.found.ratio
-                sharp = found is not None and statistics.is_precise(found, self.precise or 0.0)
+                sharp = found is not None and statistics.is_precise(
+                    found, self.request.precise or 0.0
+                )
                 steady = not self.found.noise or count >= STEADY_CLUSTERS
                 steady = steady or self._is_decisive_either_way
                 if (sharp and steady) or spent or count >= MAIN.last.clusters:
@@ -316,7 +301,8 @@ class TimingStage:
         device = self._warmed_device(runners)
         stop = self._clock() + budget_s
         self._watch, self._watched_s = Watch(Machine(), device), 0.0
-        values = list(self.prior) if schedule is MAIN else []
+        prior, samples = self.request.prior, self.request.samples
+        values = list(prior) if schedule is MAIN else []
         self._extremes.clear()
         found, least = self.found, 2 if schedule is None else MAIN.looks[0].clusters
         while True:
@@ -324,7 +310,7 @@ class TimingStage:
             values.append(cluster.log_ratio)
             self._extremes.append((cluster.least_log_ratio, cluster.most_log_ratio))
             if schedule is not None:
-                found.log_ratios = (*(found.log_ratios or self.prior), cluster.log_ratio)
+                found.log_ratios = (*(found.log_ratios or prior), cluster.log_ratio)
             self._candidate_s.append(cluster.candidate_s)
             self._baseline_s.append(cluster.baseline_s)
             found.candidate_ms = median(self._candidate_s) * 1e3
@@ -332,7 +318,7 @@ class TimingStage:
             if schedule is not CONFIRMING and len(values) > 1:
                 alpha = schedule.final(len(values)).alpha if schedule else PRECISE_ALPHA
                 found.ratio = statistics.ratio_interval(values, alpha)
-            enough = self._clock() >= stop or 0 < self.samples <= found.samples
+            enough = self._clock() >= stop or 0 < samples <= found.samples
             yield values, len(values) >= least and enough
 
     def _warmed_device(self, runners: Runners) -> Monitor | None:
@@ -457,7 +443,7 @@ class TimingStage:
         self, case: TimedCase, idle: IdleProcess, *, strict: bool
     ) -> Iterator[ClusterRunner]:
         """Yield a runner with inputs drawn for this runner only."""
-        self.pool.fork_spares(SPARES - 1)
+        self.pool.fork_spares(SPARES)
         reference, prefetched = case.judged.reference, case.judged.prefetched
         known = reference.description
         size = timing_samples.cluster_size(
@@ -467,7 +453,7 @@ class TimingStage:
             share=prefetched.share,
             around_s=around_a_call_s(reference.plan(known.inputs, known.outputs)),
         )
-        plan = reference.kernel_plan(self.kernel)
+        plan = reference.kernel_plan(self.request.kernel)
         with (
             contextlib.closing(prefetched.timed(inputs_needed(size))) as draw,
             contextlib.closing(self._baseline_side(reference)) as baseline,
@@ -487,33 +473,21 @@ class TimingStage:
             )
 
     def _baseline_side(self, reference: Reference) -> Side:
-        if self.incumbent is None:
+        if self.request.incumbent is None:
             known = reference.description
             plan = reference.plan(known.inputs, known.outputs)
             return side_of(self.pool, "reference", plan, FailureKind.REFERENCE)
-        plan = reference.kernel_plan(self.incumbent)
+        plan = reference.kernel_plan(self.request.incumbent)
         return side_of(self.pool, "incumbent", plan, FailureKind.JUDGE)
 
     def _baseline_seconds(self, case: TimedCase) -> float:
         """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""
         known, reference = case.judged.call_s, case.judged.reference
-        if self.incumbent not in known:
+        incumbent = self.request.incumbent
+        if incumbent not in known:
             with contextlib.closing(self._baseline_side(reference)) as side:
-                known[self.incumbent] = call_seconds(self.pool, reference, side)
-        return known[self.incumbent]
-
-
-@contextlib.contextmanager
-def idle_process(pool: ChildPool, reference: Reference) -> Iterator[IdleProcess]:
-    """Yield a process that shows the fixed cost of a call."""
-    plan = reference.idle_plan()
-    side = side_of(pool, "idle process", plan, FailureKind.JUDGE)
-    with contextlib.closing(side), pool.child(plan.files, builds=bool(plan.device)) as worker:
-        with side.blamed():
-            side.send_plan(worker, reference.state)
-            pool.await_load(worker)
-            worker.await_stop()
-        yield IdleProcess(side, reference.sample)
+                known[incumbent] = call_seconds(self.pool, reference, side)
+        return known[incumbent]
 
 
 def call_seconds(pool: ChildPool, reference: Reference, side: Side) -> float:

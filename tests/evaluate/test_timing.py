@@ -21,6 +21,7 @@ from akg_tui.evaluate.cases import JudgedCase
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import TimedCall
+from akg_tui.evaluate.protocol.engine_protocol import Evaluate
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.targets.lease import Lease
@@ -67,13 +68,12 @@ def stage_of(
         cast("ChildPool", IdlePool(Task(op="told", timing=Timing(budget_s=budget_s)))),
         cases,
         found,
-        kernel=KernelFiles({"kernel.py": ""}),
-        incumbent=None,
+        request=Evaluate(
+            number=1, kernel=KernelFiles({"kernel.py": ""}), label="", prior=tuple(prior)
+        ),
         levels=(),
         report=report,
-        precise=None,
         rng=random.Random(1),
-        prior=prior,
     )
 
 
