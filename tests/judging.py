@@ -1,4 +1,4 @@
-"""One real judge and one zygote for all modules: starting either means loading torch.
+"""One real judge and one zygote a DSL for all modules: starting either means loading torch.
 
 A plug-in of pytest for all folders, so it imports no torch before a test asks for it.
 """
@@ -20,7 +20,8 @@ import pytest_asyncio
 
 from akg_tui.core.kernel.kernel_files import files_of
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.task import Correctness, Guard, Task, Timing
+from akg_tui.core.task import Correctness, Dsl, Guard, Task, Timing
+from akg_tui.dsl.adapters import DSLS
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.protocol.engine_protocol import Begin, Evaluate, encode
 from akg_tui.evaluate.sandbox.protections import offered
@@ -55,7 +56,7 @@ import os, socket, sys
 from pathlib import Path
 from akg_tui.evaluate.child.zygote import fork_zygote
 handover = socket.socket(fileno=int(sys.argv[1]))
-pid, control = fork_zygote("cpu", "cpp", Path(sys.argv[2]), unneeded=handover)
+pid, control = fork_zygote("cpu", sys.argv[3], Path(sys.argv[2]), unneeded=handover)
 socket.send_fds(handover, [b"forked"], [control.fileno()])
 control.close()
 os.waitpid(pid, 0)
@@ -63,7 +64,7 @@ os.waitpid(pid, 0)
 
 
 @contextlib.contextmanager
-def forked_zygote(home: Path, interrupts: Interrupts) -> Iterator[Zygote]:
+def forked_zygote(home: Path, interrupts: Interrupts, dsl: Dsl = "cpp") -> Iterator[Zygote]:
     """Yield a zygote forked by a fresh process: pytest has threads, from which none may fork."""
     from akg_tui.evaluate.processes.worker import Zygote
 
@@ -71,8 +72,8 @@ def forked_zygote(home: Path, interrupts: Interrupts) -> Iterator[Zygote]:
     with ours:
         with theirs:
             forking = subprocess.Popen(
-                [sys.executable, "-c", FORKING, str(theirs.fileno()), str(home)],
-                env=TARGETS["cpu"].environment(1),
+                [sys.executable, "-c", FORKING, str(theirs.fileno()), str(home), dsl],
+                env=TARGETS["cpu"].environment(1) | DSLS[dsl].environment("cpu"),
                 pass_fds=[theirs.fileno()],
             )
         _, fds, _, _ = socket.recv_fds(ours, 16, 1)
@@ -84,13 +85,20 @@ def forked_zygote(home: Path, interrupts: Interrupts) -> Iterator[Zygote]:
         forking.returncode = 0  # reaped by the zygote's close
 
 
-@pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+@contextlib.contextmanager
+def uninterrupted_zygote(home: Path, dsl: Dsl = "cpp") -> Iterator[Zygote]:
+    """Yield a zygote whose judge gets no message."""
     from akg_tui.evaluate.processes.worker import Interrupts
 
     ours, theirs = socket.socketpair()
     interrupts = Interrupts(ours.fileno(), lambda: None)
-    with ours, theirs, forked_zygote(tmp_path_factory.mktemp("zygote"), interrupts) as forked:
+    with ours, theirs, forked_zygote(home, interrupts, dsl) as forked:
+        yield forked
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    with uninterrupted_zygote(tmp_path_factory.mktemp("zygote")) as forked:
         yield forked
 
 
@@ -102,6 +110,16 @@ KEPT = 8
 
 @pytest.fixture(scope="session")
 def evaluated(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    return evaluating(zygote, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def evaluated_in_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
+    with uninterrupted_zygote(tmp_path_factory.mktemp("triton"), "triton") as zygote:
+        yield evaluating(zygote, tmp_path_factory)
+
+
+def evaluating(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     """Return what evaluates a task's kernels as a judge does, in this process.
 
     A reference is examined once, for all tests of a module that use it.

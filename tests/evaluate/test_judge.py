@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 import pytest
 
@@ -12,7 +10,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Correctness
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate import Judge, noise, statistics
-from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, REFERENCE, SLOW, kernel
+from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
 from tests.judging import Evaluated, quick_task
 
 IN_SESSION = pytest.mark.asyncio(loop_scope="session")
@@ -39,17 +37,6 @@ def test_a_faster_kernel_is_correct_with_a_ratio_above_one(evaluated: Evaluated)
     assert 0 < found.roofline.share < 4
     assert 0 < found.sampled_s < found.elapsed_s
     assert {"pdeathsig", "session", "rlimits", "no_new_privs"} <= set(found.sandbox)
-
-
-@IN_SESSION
-async def test_nothing_is_a_gain_that_was_measured_once(judge: Judge) -> None:
-    # Six softmaxes against ten, and time for hardly more than the least number of clusters.
-    six, ten = (SLOW.replace("range(20)", f"range({count})") for count in (6, 10))
-    found = await judge.evaluate(six, ten)
-    assert found.outcome is Outcome.CORRECT, found
-    assert found.ratio is not None
-    if found.ratio.low > 1.01:
-        assert found.confirmation is not None
 
 
 def test_the_figure_of_a_busy_machine_is_widened(
@@ -109,24 +96,6 @@ async def test_without_an_incumbent_the_reference_is_the_baseline(judge: Judge) 
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert found.ratio.high < 1.0
-
-
-@IN_SESSION
-async def test_a_kernel_in_cpp_is_built_once_and_timed(judge: Judge) -> None:
-    found = await judge.evaluate(CPP, SLOW)
-    assert found.outcome is Outcome.CORRECT, found
-    assert found.build_s > 0
-    again = await judge.probe(CPP, timed=False)
-    assert again.outcome is Outcome.CORRECT, again
-    assert again.build_s < found.build_s
-
-
-@IN_SESSION
-async def test_a_kernel_may_compile_at_its_first_call_for_longer_than_a_call_may_take(
-    judge: Judge,
-) -> None:
-    found = await judge.probe(LOAD_INLINE, samples=1)
-    assert found.outcome is Outcome.CORRECT, found
 
 
 SEEMS_TO_COMPILE_LATER = """
@@ -197,12 +166,7 @@ async def test_a_wrong_result_is_told_as_what_it_is(judge: Judge, line: str, say
         ("x = 1\n", FailureKind.SYNTAX, "the file defines no class ModelNew"),
         (kernel("return x", before="import no_such_module"), FailureKind.BUILD, "kernel.py:4: Mod"),
         (kernel("return x @ x"), FailureKind.CALL, "kernel.py:13: RuntimeError"),
-        (kernel("sys.exit(0)"), FailureKind.CALL, "SystemExit"),
-        (kernel("return x", before="os._exit(0)"), FailureKind.CRASH, "exit code 0 while loading"),
-        (kernel("os._exit(0)"), FailureKind.CRASH, "exit code 0 while being called"),
         (kernel("ctypes.string_at(0)"), FailureKind.CRASH, "SIGSEGV"),
-        (kernel("os.close(3)", "while True: pass"), FailureKind.CRASH, "closed its channel"),
-        (CPP.replace("std::exp", "std::exq"), FailureKind.BUILD, "C++ line 8"),
     ],
 )
 @IN_SESSION
@@ -213,6 +177,7 @@ async def test_a_broken_kernel_fails_with_its_cause(
     assert (found.outcome, found.failure) == (Outcome.FAILED, kind), found
     assert says in found.message
     assert "\n" not in found.message
+    assert bool(found.sandbox) is (kind is not FailureKind.SYNTAX)  # read before a process begins
 
 
 @IN_SESSION
@@ -221,23 +186,6 @@ async def test_no_two_processes_of_a_kernel_have_the_same_heap(judge: Judge) -> 
     probe = kernel("raise ValueError(torch.arange(100_000).data_ptr() % 4096)")
     places = {(await judge.evaluate(probe)).message for _ in range(6)}
     assert len(places) > 1
-
-
-@IN_SESSION
-async def test_a_syntax_error_is_told_before_any_process_begins(judge: Judge) -> None:
-    found = await judge.evaluate("class ModelNew(:\n")
-    assert (found.failure, found.sandbox) == (FailureKind.SYNTAX, ())
-    assert (await judge.evaluate(kernel("raise ValueError"))).sandbox
-
-
-@IN_SESSION
-async def test_a_call_that_hangs_is_ended_in_time(judge: Judge) -> None:
-    start = time.monotonic()
-    found = await judge.evaluate(kernel("time.sleep(1000)"))
-    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
-    assert found.message.startswith("no answer after 2")
-    assert found.message.endswith("s of being called")
-    assert time.monotonic() - start < 10
 
 
 @IN_SESSION

@@ -240,35 +240,33 @@ def test_an_excerpt_keeps_the_indentation_of_its_first_line(evaluated: Evaluated
     assert told.detail.endswith(f"printed:\n{excerpt}")
 
 
-def test_an_error_in_cpp_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
-    found = failed(evaluated, BROKEN)
-    assert found.failure is FailureKind.BUILD
-    assert found.message.startswith(f"kernel.py:{line_of(BROKEN, 'exq')}: C++ line 8: ")
-    assert "exq" in found.detail
+TWICE = "static double e(double x) { return std::exq(x); }"
+ESCAPED = CPP.replace('r"""', '"""').replace(
+    'extern "C"', f'// \\t "\n{TWICE}\n{TWICE}\nextern "C"', 1
+)
+TOGETHER = BROKEN.replace("compile_cpp(SOURCE,", "compile_cpp('#define A 1\\n' + SOURCE,")
+MADE = CPP.replace("compile_cpp(SOURCE,", "compile_cpp(SOURCE.replace('std::exp', 'std::exq'),")
 
 
-def test_an_error_in_cpp_with_escapes_is_at_its_line_of_the_file(evaluated: Evaluated) -> None:
-    twice = "static double e(double x) { return std::exq(x); }"
-    escaped = CPP.replace('r"""', '"""').replace(
-        'extern "C"', f'// \\t "\n{twice}\n{twice}\nextern "C"', 1
-    )
-    found = failed(evaluated, escaped)
-    assert found.message.startswith(f"kernel.py:{line_of(escaped, 'exq')}: C++ line ")
-
-
-def test_an_error_in_cpp_that_a_file_puts_together_is_found_by_its_text(
-    evaluated: Evaluated,
+@pytest.mark.parametrize(
+    ("source", "at", "line"),
+    [
+        (BROKEN, "exq", "8: "),
+        (ESCAPED, "exq", ""),
+        (TOGETHER, "exq", "9: "),
+        (MADE, "compile_cpp(SOURCE", "8"),
+    ],
+    ids=["as it stands", "with escapes", "found by its text", "in no line of the file"],
+)
+def test_an_error_in_cpp_is_at_its_line_of_the_file(
+    evaluated: Evaluated, source: str, at: str, line: str
 ) -> None:
-    together = BROKEN.replace("compile_cpp(SOURCE,", "compile_cpp('#define A 1\\n' + SOURCE,")
-    found = failed(evaluated, together)
-    assert found.message.startswith(f"kernel.py:{line_of(together, 'exq')}: C++ line 9: ")
-
-
-def test_an_error_in_cpp_that_is_in_no_line_of_the_file_says_so(evaluated: Evaluated) -> None:
-    made = CPP.replace("compile_cpp(SOURCE,", "compile_cpp(SOURCE.replace('std::exp', 'std::exq'),")
-    found = failed(evaluated, made)
-    assert "(that line of C++ is put together by the file: for (long c = 0" in found.message
-    assert found.message.startswith(f"kernel.py:{line_of(made, 'compile_cpp(SOURCE')}: C++ line 8")
+    found = failed(evaluated, source)
+    assert found.failure is FailureKind.BUILD
+    assert found.message.startswith(f"kernel.py:{line_of(source, at)}: C++ line {line}")
+    assert "exq" in found.detail
+    put_together = "(that line of C++ is put together by the file: for (long c = 0"
+    assert (put_together in found.message) is (source == MADE)
 
 
 SPREADS = """

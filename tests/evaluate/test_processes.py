@@ -91,6 +91,12 @@ async def appears(root: int | Judge, name: str) -> int:
     raise AssertionError(f"no process {name} appeared")
 
 
+@pytest.fixture(scope="module")
+def shared(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evaluations:
+    begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
+    return Evaluations(begin, tmp_path_factory.mktemp("judge"), zygote, offered())
+
+
 def test_an_evaluation_that_was_given_up_tells_the_stages_that_it_reached() -> None:
     timing = TimingResult()
     told = stages_reached("verify", 31.2, 5, timing, 300)
@@ -117,10 +123,8 @@ def test_an_evaluation_that_was_given_up_tells_the_stages_that_it_reached() -> N
     ],
 )
 def test_a_time_out_in_each_stage_returns_what_was_reached(
-    zygote: Zygote, tmp_path: Path, stage: str, steps: int, told: str
+    shared: Evaluations, stage: str, steps: int, told: str
 ) -> None:
-    begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
-    shared = Evaluations(begin, tmp_path, zygote, offered())
     request = Evaluate(number=1, kernel=files_of(PLAIN, "kernel.py"), label="")
 
     def report(progress: Progress) -> None:
@@ -201,10 +205,8 @@ async def test_waits_for_others_extend_a_limit_also_those_that_are_not_told() ->
 
 
 def test_what_was_given_up_before_it_began_is_not_told_with_the_figures_of_the_last(
-    zygote: Zygote, tmp_path: Path
+    shared: Evaluations,
 ) -> None:
-    begin = Begin(task=quick_task(), reference=REFERENCE, engine=os.getpid())
-    shared = Evaluations(begin, tmp_path, zygote, offered())
     kernel = files_of("import torch", "kernel.py")
     request = Evaluate(number=1, kernel=kernel, label="", timed=False)
     shared.run(request, lambda _: None, time.monotonic())

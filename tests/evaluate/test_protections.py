@@ -20,11 +20,11 @@ import msgspec
 import pytest
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Task
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import Zygote
-from akg_tui.evaluate.sandbox import landlock, seccomp
+from akg_tui.evaluate.sandbox import seccomp
 from akg_tui.evaluate.sandbox.protections import (
     PROTECTIONS,
     Protection,
@@ -34,7 +34,6 @@ from akg_tui.evaluate.sandbox.protections import (
     tried,
 )
 from akg_tui.report.wording import sandbox_of
-from benchmarks.judge.expert.samples_and_memory import WAKING_HOG
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -60,16 +59,12 @@ def task(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_protection_is_tried_and_named_in_a_moment() -> None:
-    began = time.monotonic()
-    found = offered()
-    assert time.monotonic() - began < 5
-    assert [protection.name for protection in found] == list(PROTECTIONS)
-    assert all(protection.held or protection.why_not for protection in found)
-
-
 def test_the_names_that_a_confined_process_reports_are_those_that_have_words() -> None:
-    assert tried().keys() == PROTECTIONS.keys()
+    began = time.monotonic()
+    found = tried()
+    assert time.monotonic() - began < 5
+    assert found.keys() == PROTECTIONS.keys()
+    assert all(each.held or each.why_not for each in named(found))
     reported = sandbox_of([tuple(PROTECTIONS)]).protections
     assert [(each.name, each.meaning) for each in reported] == [
         (name, purpose.about) for name, purpose in PROTECTIONS.items()
@@ -111,26 +106,14 @@ def test_a_task_can_require_the_sandbox_too(task: Path) -> None:
 
 
 def test_what_is_lacking_is_in_the_measurement(task: Path) -> None:
-    done = python("-m", "akg_tui", "eval", task, "--json", lacking=("landlock", "namespaces"))
+    lacking = ("landlock", "namespaces", "filters")
+    done = python("-m", "akg_tui", "eval", task, "--json", lacking=lacking)
     found = msgspec.json.decode(done.stdout, type=Measurement)
     assert found.outcome is Outcome.CORRECT, found
-    assert "seccomp" in found.sandbox
-    assert any(each.startswith("landlock (the kernel has no") for each in found.sandbox_missing)
-    assert any(each.startswith("pidns (") for each in found.sandbox_missing)
+    assert "rlimits" in found.sandbox
+    for told in ("landlock (the kernel has no", "pidns (", "seccomp ("):
+        assert any(each.startswith(told) for each in found.sandbox_missing), told
     assert len(found.sandbox) + len(found.sandbox_missing) == len(PROTECTIONS)
-
-
-def test_without_a_filter_who_wakes_itself_while_the_other_is_timed_is_refused(task: Path) -> None:
-    # Enough time for many stops that are longer than its alarm.
-    longer = TASK.replace("budget_s = 0.2", "budget_s = 4.0")
-    (task / "task.toml").write_text(longer + "[guard]\nlevel = 'warn'\n")
-    (task / "kernel.py").write_text(WAKING_HOG)
-    done = python("-m", "akg_tui", "eval", task, "--json", lacking=("filters",))
-    found = msgspec.json.decode(done.stdout, type=Measurement)
-    assert "seccomp" not in found.sandbox
-    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.CRASH), found
-    # While it was timed, or so soon that it never stood still.
-    assert "stopped" in found.message
 
 
 def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
@@ -138,8 +121,8 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
         pytest.skip("the weaker kernel is made for other machines")
     files = [f"tests/evaluate/test_{name}.py" for name in ("hostile", "processes", "build_cache")]
     chosen = (
-        "attacks_gain_nothing or answer or killed_engine or "
-        "nothing_that_a_process_leaves or compile_cpp or too_much"
+        "attacks_gain_nothing or killed_engine or nothing_that_a_process_leaves or compile_cpp "
+        "or too_much"
     )
     # Counted in a file: how much pytest prints depends on the options of whoever runs this.
     report = tmp_path / "report.xml"
@@ -148,7 +131,7 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     cases = list(ElementTree.parse(report).iter("testcase"))
-    assert sum(case.find("skipped") is None for case in cases) >= 8, done.stdout
+    assert sum(case.find("skipped") is None for case in cases) >= 7, done.stdout
 
 
 def test_a_process_that_lacks_what_was_offered_is_an_error(zygote: Zygote, tmp_path: Path) -> None:
@@ -423,10 +406,6 @@ def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:
     assert len(lines) > 40
     for _, name, number in lines:
         assert int(number) == wanted[json.loads(name)], name
-
-
-def test_landlock_s_version_is_known_or_nothing() -> None:
-    assert 0 <= landlock.version() < 100
 
 
 def test_trying_the_protections_leaves_no_process_to_who_adopts_orphans() -> None:

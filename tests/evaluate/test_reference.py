@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome, Progress
-from akg_tui.evaluate import Judge
 from tests.evaluate.kernels import PLAIN, REFERENCE
 from tests.judging import Evaluated, quick_task
 
@@ -72,12 +69,15 @@ def test_weights_arguments_and_several_results_reach_the_kernel(evaluated: Evalu
     assert [step.ratio is not None for step in clusters] == [count > 1 for count in done]
 
 
-async def test_a_missing_compiler_is_told_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_compiler_is_told_with_what_to_install(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", "/nonexistent/c++")
-    kernel = PLAIN + "\nfrom akg_tui.dsl import compile_cpp\ncompile_cpp('')\n"
-    async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
-        found = await judge.evaluate(kernel)
+    missing = "/nonexistent/c++"
+    kernel = f"{PLAIN}\nimport os\nfrom akg_tui.dsl import compile_cpp\n"
+    kernel += f"os.environ['CXX'] = {missing!r}\ncompile_cpp('')\n"
+    found = evaluated(quick_task(), REFERENCE, kernel)
+    assert found.failure is FailureKind.BUILD, "a kernel may claim what it likes"
+    monkeypatch.setenv("CXX", missing)
+    found = evaluated(quick_task(), REFERENCE, kernel)
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.TOOLCHAIN), found
-    assert "/nonexistent/c++" in found.message
+    assert missing in found.message

@@ -41,15 +41,6 @@ def test_a_target_keeps_secrets_out_and_names_only_what_is_there(
     assert all(Path(path).is_absolute() for path in target.readable())
 
 
-def test_the_cpu_is_described_and_bounded_as_before() -> None:
-    cpu = TARGETS["cpu"]
-    described = cpu.fingerprint("2.0", 4)
-    assert described["torch"] == "2.0"
-    assert described["threads"] == "4"
-    assert (cpu.lacking(), cpu.devices(), cpu.readable()) == ("", (), ())
-    assert cpu.bounds_address_space
-
-
 @pytest.mark.parametrize(
     ("device", "quota", "drawing", "judging"),
     [("", 0, 2, 1), ("cuda", 0, 16, 14), ("cuda", 3.5, 3, 1), ("cuda", 0.5, 1, 1)],

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
 import pytest
-import pytest_asyncio
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
-from akg_tui.evaluate import Judge
 from tests.evaluate import triton_kernels as kernels
+from tests.judging import Evaluated
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux"),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is for Linux"
+)
 
 TASK = Task(
     op="softmax",
@@ -29,17 +25,10 @@ TASK = Task(
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def triton_judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    folder: Path = tmp_path_factory.mktemp("triton")
-    async with Judge(TASK, kernels.REFERENCE, folder) as running:
-        yield running
-
-
-async def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
-    triton_judge: Judge,
+def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
+    evaluated_in_triton: Evaluated,
 ) -> None:
-    found = await triton_judge.evaluate(kernels.GOOD, precise=0.02)
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, kernels.GOOD, precise=0.02)
     assert found.outcome is Outcome.CORRECT, found
     assert not found.timed
     assert found.message == "verified only: Triton's interpreter says nothing about time"
@@ -54,8 +43,8 @@ async def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
     }
 
 
-async def test_a_kernel_is_not_timed_against_an_incumbent_either(triton_judge: Judge) -> None:
-    found = await triton_judge.evaluate(kernels.GOOD, kernels.GOOD)
+def test_a_kernel_is_not_timed_against_an_incumbent_either(evaluated_in_triton: Evaluated) -> None:
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, kernels.GOOD, incumbent=kernels.GOOD)
     assert found.outcome is Outcome.CORRECT, found
     assert (found.timed, found.ratio, found.samples) == (False, None, 0)
 
@@ -74,10 +63,10 @@ async def test_a_kernel_is_not_timed_against_an_incumbent_either(triton_judge: J
     ],
     ids=["load mask", "padding", "grid", "overflow", "input", "pointer", "loop"],
 )
-async def test_a_wrong_kernel_is_refused(
-    triton_judge: Judge, source: str, kinds: set[FailureKind]
+def test_a_wrong_kernel_is_refused(
+    evaluated_in_triton: Evaluated, source: str, kinds: set[FailureKind]
 ) -> None:
-    found = await triton_judge.evaluate(source)
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, source)
     assert found.outcome is Outcome.FAILED, found
     assert found.failure in kinds, found
 
@@ -89,30 +78,33 @@ async def test_a_wrong_kernel_is_refused(
         (kernels.NO_POWER_OF_TWO, "kernel.py:10: ValueError: arange's range must be a power of 2"),
     ],
 )
-async def test_what_goes_wrong_in_a_program_is_told_with_its_line(
-    triton_judge: Judge, source: str, says: str
+def test_what_goes_wrong_in_a_program_is_told_with_its_line(
+    evaluated_in_triton: Evaluated, source: str, says: str
 ) -> None:
-    found = await triton_judge.evaluate(source)
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, source)
     assert found.failure is FailureKind.CALL, found
     assert found.message.startswith(says)
 
 
-async def test_what_triton_writes_goes_to_the_scratch_folder_alone(triton_judge: Judge) -> None:
+def test_what_triton_writes_goes_to_the_scratch_folder_alone(
+    evaluated_in_triton: Evaluated,
+) -> None:
     before = "import os, triton\nassert os.environ['TRITON_HOME'] == os.environ['AKG_CACHE_DIR']\n"
     before += "from triton import knobs\nopen(os.path.join(knobs.cache.home_dir, 'x'), 'w')\n"
-    found = await triton_judge.evaluate(before + kernels.GOOD)
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, before + kernels.GOOD)
     assert found.outcome is Outcome.CORRECT, found
 
 
-async def test_what_the_interpreter_computes_is_the_kernel_s_work(tmp_path: Path) -> None:
+def test_what_the_interpreter_computes_is_the_kernel_s_work(
+    evaluated_in_triton: Evaluated,
+) -> None:
     task = msgspec.structs.replace(
         TASK,
         guard=Guard(kernel_must_do_the_work=True),
         correctness=Correctness(trials=1, fixed_shape=True, values="drawn"),
     )
-    async with Judge(task, kernels.REFERENCE, tmp_path) as judge:
-        found = await judge.probe(kernels.BY_LIBDEVICE, timed=False)
-        assert found.outcome is Outcome.CORRECT, found
-        found = await judge.probe(kernels.FRAMEWORK_AFTER, timed=False)
+    found = evaluated_in_triton(task, kernels.REFERENCE, kernels.BY_LIBDEVICE)
+    assert found.outcome is Outcome.CORRECT, found
+    found = evaluated_in_triton(task, kernels.REFERENCE, kernels.FRAMEWORK_AFTER)
     assert found.failure is FailureKind.GUARD
     assert "aten::softmax: write that in the kernel" in found.message

@@ -7,16 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Correctness, Guard, Target, Task
-from akg_tui.evaluate import Judge
 from tests.evaluate import triton_operations as operations
+from tests.judging import Evaluated
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is for Linux"
@@ -107,17 +105,10 @@ def test_the_interpreter_does_as_the_compiler(name: str, compared: dict[str, Any
         assert not found
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def line_judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    async with Judge(TASK, REFERENCE, tmp_path_factory.mktemp("line")) as running:
-        yield running
-
-
 WRONG_FROM_64 = "slope.to", "(slope + (SIZE == 64)).to"
 CONVERTED = "slope.to(tl.float32)"
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("kernel", "failure", "says"),
     [
@@ -155,10 +146,10 @@ CONVERTED = "slope.to(tl.float32)"
         "chained",
     ],
 )
-async def test_each_configuration_is_verified_and_the_reason_is_one_line(
-    kernel: str, failure: FailureKind | None, says: str, line_judge: Judge
+def test_each_configuration_is_verified_and_the_reason_is_one_line(
+    evaluated_in_triton: Evaluated, kernel: str, failure: FailureKind | None, says: str
 ) -> None:
-    found: Measurement = await line_judge.probe(kernel, timed=False)
+    found = evaluated_in_triton(TASK, REFERENCE, kernel)
     assert found.failure is failure, found
     assert found.outcome is (Outcome.FAILED if failure else Outcome.CORRECT)
     assert says in found.message
