@@ -55,17 +55,11 @@ def test_a_task_in_triton_wants_a_kernel_in_triton() -> None:
         "@triton.jit(debug=True)",
         "@triton.autotune(configs=[], key=[])\n@triton.jit",
         "@triton.heuristics({})\n@triton.jit",
+        "@jit",
     ],
 )
 def test_a_kernel_may_be_decorated_in_other_ways(decorator: str) -> None:
-    source = kernels.changed("@triton.jit", decorator)
-    assert remarks(source, task("triton", working=True)) == {}
-
-
-def test_jit_by_its_own_name_is_known() -> None:
-    source = kernels.changed("@triton.jit", "@jit").replace(
-        "import triton\n", "import triton\nfrom triton import jit\n", 1
-    )
+    source = "from triton import jit\n" + kernels.changed("@triton.jit", decorator)
     assert remarks(source, task("triton", working=True)) == {}
 
 

@@ -170,7 +170,10 @@ def test_a_flag_may_decide_in_every_second_draw(evaluated: Evaluated, flag: str)
     assert found.outcome is Outcome.CORRECT, found
 
 
-def test_a_slow_reference_is_not_altered_for_long(evaluated: Evaluated) -> None:
+def test_a_slow_reference_is_not_altered_for_long(
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification_inputs, "LATE_CPU_S", 0.5)
     wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
     slow = task("*given", wait + "return 2 * sum(given)", "torch.randn(64), " * 250)
     slow = slow.replace("import torch\n", "import time\nimport torch\n", 1)

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-REFERENCE = """
-import torch
+from tests.evaluate import kernels
 
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, dim=-1)
-
-
-def get_inputs():
-    return [torch.randn(6, 48)]
-
-
-def get_init_inputs():
-    return []
-"""
+REFERENCE = kernels.REFERENCE.replace("64, 256", "6, 48")
 
 GOOD = """
 import torch
