@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from akg_tui.core.events import EndpointProbed
 from akg_tui.core.model_info import Capabilities
+from akg_tui.core.state import RunState
 
 
 class ToolSpec(Struct, frozen=True):
@@ -76,12 +77,16 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class ChatRequest(Struct, frozen=True):
-    """A request; `previous_id` is the id of the last reply before it, for cache diagnostics."""
+    """A request; `previous_id` is the id of the last reply before it, for cache diagnostics.
+
+    `state` is the run's, at which a search looks where a language model reads the messages.
+    """
 
     system: str
     tools: tuple[ToolSpec, ...]
     messages: tuple[Message, ...]
     previous_id: str = ""
+    state: RunState | None = None
 
 
 class Spent(Struct, frozen=True, kw_only=True):

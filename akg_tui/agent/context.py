@@ -29,7 +29,6 @@ from akg_tui.agent.prompt import (
     kernel_text,
     opening,
     situation,
-    visit_prompt,
 )
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.run_access import Caller, Host, RunAccess, SubagentRunner
@@ -108,7 +107,7 @@ class Context:
 
     `rules` are the system text of a language model: its conversation continues over phases and
     rounds, and contains the kernel. The facts of the run follow the rules. A searcher has no
-    rules: each of its visits has a new conversation, with a prompt that is complete by itself.
+    rules: each of its visits has a new conversation, because it looks at the run and not at words.
     """
 
     def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
@@ -145,8 +144,7 @@ class Context:
         if not self._rules:
             executor = ToolExecutor(run, self._host, caller)
             now = Conversation(SYSTEM, executor.specs)
-            now.say(visit_prompt(run.state))
-            now.hints_told = len(run.state.hints)  # the prompt contains them
+            now.say(situation(run.state, executor.allowed))
             return now, executor
         executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation

@@ -20,13 +20,12 @@ from akg_tui.core.plan.plan_document import (
     PROVISIONAL,
     measured_before,
     render_plan,
-    render_tried,
 )
 from akg_tui.core.plan.remembered import render_remembered
 from akg_tui.core.plan.submission import LEAST_ITEMS, SEARCHERS, least_items
 from akg_tui.core.plan.trial_budget import trials_left, trials_of
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Attempt, Item, Question, RunState
+from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
 from akg_tui.core.verdict import busy_line, percent
@@ -76,27 +75,6 @@ def _own_duty(state: RunState) -> str:
         f"The last {state.fail_streak} attempts failed one after the other. Find what they "
         f"share, {ask}"
     )
-
-
-def visit_prompt(state: RunState) -> str:
-    """Return the user message that opens a searcher's visit to the current agent phase."""
-    policy = state.task.policy
-    parts = [
-        f"Phase {state.phase}. {_duty(state)}",
-        f"Rounds settled: {state.rounds} of {policy.max_rounds}.",
-    ]
-    if state.active is not None:
-        item = state.item(state.active)
-        parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}")
-        parts += _measured_before(state, item)
-    parts += _last_verdict(state)
-    parts += told_by_person(state)
-    if remembered := _remembered(state):
-        parts.append(remembered)
-    parts.append(render_plan(state))
-    if state.phase is not Phase.EDIT and (tried := render_tried(state)):
-        parts.append(tried)
-    return "\n\n".join(parts)
 
 
 _RULES = """\
@@ -159,7 +137,8 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
     if Phase.WRITE in rows:
         phases.append(_WRITING)
     if tunes := Phase.PLAN in rows:
-        least = _items(task.policy.min_plan_items or LEAST_ITEMS)
+        count = task.policy.min_plan_items or LEAST_ITEMS
+        least = "1 item" if count == 1 else f"{count} items"
         trying = _TRYING.format(most=task.policy.trials) if task.policy.trials else ""
         phases.append(_TUNING.format(least=least, trying=trying))
         edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
@@ -214,10 +193,6 @@ def _cases(task: Task) -> str:
             *lines,
         ]
     )
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"
 
 
 def _pages(task: Task) -> str:
@@ -318,26 +293,21 @@ def situation(state: RunState, allowed: Sequence[str], told: set[str] | None = N
         item = state.item(state.active)
         why = f" ({one_line(item.rationale, 300)})" if item.rationale else ""
         parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}{why}")
-        parts += _measured_before(state, item)
+        if before := measured_before(state, item):
+            parts.append(f"An earlier kernel for {item.id} was {before}.")
         parts += _trials(state, item)
     if pending := ", ".join(item.id for item in state.pending):
         parts.append(f"Still pending: {pending}.")
     if waiting := ", ".join(item.id for item in state.pending if state.waiting(item)):
         parts.append(f"Of these the harness measures again by itself: {waiting}.")
     parts += standing(state, told)
-    if remembered := _remembered(state, told):
-        parts.append(remembered)
+    if state.phase in (Phase.PLAN, Phase.WRITE):  # where the agent chooses what to try
+        remembered = render_remembered(state.memory)
+        if remembered and not _is_told("memory", told):
+            parts.append(remembered)
     if state.phase is Phase.PLAN and (least := least_items(state)) > LEAST_ITEMS:
         parts.append(f"The plan needs {least} items or more.")
     return "\n".join(parts)
-
-
-def _remembered(state: RunState, told: set[str] | None = None) -> str:
-    """Return what earlier runs found, where the agent chooses what to try; else ""."""
-    if state.phase not in (Phase.PLAN, Phase.WRITE):
-        return ""
-    paragraph = render_remembered(state.memory)
-    return paragraph if paragraph and not _is_told("memory", told) else ""
 
 
 def _trials(state: RunState, item: Item) -> list[str]:
@@ -355,12 +325,7 @@ def _trials(state: RunState, item: Item) -> list[str]:
     return [*lines, f"Trials left for {item.id}: {trials_left(state)} of {most}."] if most else []
 
 
-def _measured_before(state: RunState, item: Item) -> list[str]:
-    before = measured_before(state, item)
-    return [f"An earlier kernel for {item.id} was {before}."] if before else []
-
-
-def _last_verdict(state: RunState, told: set[str] | None = None) -> list[str]:
+def _last_verdict(state: RunState, told: set[str]) -> list[str]:
     """Return the verdict on the agent's last edit, and those on kernels measured again since."""
     if state.phase is Phase.WRITE:
         return _not_correct(state)
@@ -467,15 +432,10 @@ NEWEST = 5
 WIDTH = 400
 
 
-def told_by_person(state: RunState) -> list[str]:
-    """Return the paragraphs with a person's words: hints, answers, and undone KEEPs."""
-    return [*hints_told(state.hints), *standing(state)]
-
-
-def standing(state: RunState, told: set[str] | None = None) -> list[str]:
+def standing(state: RunState, told: set[str]) -> list[str]:
     """Return the newest answers and undone KEEPs, without those that `told` has."""
     parts = [
-        _answer(question)
+        f"You asked: {one_line(question.text, WIDTH)} Of this, {answered(question)}"
         for question in state.questions[-NEWEST:]
         if question.source and not _is_told(f"question {question.number}", told)
     ]
@@ -489,12 +449,11 @@ def standing(state: RunState, told: set[str] | None = None) -> list[str]:
     return parts
 
 
-def _is_told(key: str, told: set[str] | None) -> bool:
+def _is_told(key: str, told: set[str]) -> bool:
     """Return whether `told` has the key, and add it."""
-    if told is None or key in told:
-        return told is not None
+    known = key in told
     told.add(key)
-    return False
+    return known
 
 
 def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:
@@ -550,7 +509,3 @@ def _settings(found: Sequence[IdleMeasured], of_best: bool) -> str:
     parts += [f"wrong or failed: {', '.join(failed)}"] if failed else []
     take = " `set` of submit_kernel takes one." if faster_ones and of_best else ""
     return f"other values of the knobs of {kernel}, {'; '.join(parts)}.{take}"
-
-
-def _answer(question: Question) -> str:
-    return f"You asked: {one_line(question.text, WIDTH)} Of this, {answered(question)}"

@@ -194,7 +194,8 @@ async def _asked(loop: LoopContext, conversation: Conversation) -> ChatReply:
         shared = () if loop.inner else run.state.hints
         if not loop.source and (news := idle_told(run.state, conversation.told)):
             conversation.say(news)
-        return conversation.request(shared, waiting(run, loop.source))
+        request = conversation.request(shared, waiting(run, loop.source))
+        return replace(request, state=run.state)
 
     estimate = estimated(loop.model.name, conversation.unread)
     with loop.call_budget.call(run.state, estimate) as still_fits:

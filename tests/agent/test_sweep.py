@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from akg_tui.agent.context import Context
 from akg_tui.agent.knob_search import Trial, propose_settings, settings_in_space
-from akg_tui.agent.models.sweep import Sweep, read_trials
+from akg_tui.agent.models.sweep import Sweep, measured_settings
 from akg_tui.agent.react_loop import LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx
@@ -29,8 +29,6 @@ from akg_tui.core.kernel.knobs import (
 )
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import ItemState, Mode, Phase, Verdict
-from akg_tui.core.plan.plan_document import render_plan, render_tried, split_settled
-from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from akg_tui.engine.live import SubagentStreams
 from tests.core.simulated import SimulatedRun, failed, faster
@@ -143,12 +141,13 @@ VALUES = st.one_of(
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,6}", fullmatch=True)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(NAMES, VALUES, min_size=1), st.dictionaries(NAMES, VALUES))
 def test_an_item_text_reads_back_as_its_setting(setting, current) -> None:
     assert read_setting(describe(setting, current)) == setting
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3)
 @given(st.integers(0, 50), st.integers(1, 30))
 def test_proposals_are_new_distinct_and_in_the_space(seed: int, count: int) -> None:
     knobs = find_knobs(KERNEL.split("\n"))
@@ -171,11 +170,12 @@ def test_the_sweep_finds_the_fastest_setting_of_a_small_space() -> None:
     assert "every setting of the declared knobs was tried" in run.state.finished
     # 23 others, and the seed itself once it is no longer the incumbent
     assert run.state.settled == 24
+    assert len({setting_key(read_setting(item.text)) for item in run.state.items}) == 24
     assert text.replace('VARIANT = "fused"', 'VARIANT = "plain"').count("\n") == KERNEL.count("\n")
 
 
 def test_the_sweep_halves_the_cost_in_twelve_rounds_whatever_its_seed() -> None:
-    for seed in range(4):
+    for seed in range(2):
         run = played(TextRun(policy=Policy(max_rounds=12)), honest, seed=seed)
         assert run.state.settled == 12
         assert run.state.best is not None
@@ -219,13 +219,9 @@ def test_a_knob_value_that_always_fails_is_diagnosed_and_avoided() -> None:
     )
 
 
-def told(state: RunState) -> str:
-    return f"{render_plan(state)}\n\n{render_tried(state)}"
-
-
-def test_the_trials_that_the_sweep_is_told_are_those_of_the_run() -> None:
+def test_the_sweep_learns_from_the_measured_settings_of_the_run() -> None:
     run = played(TextRun(policy=Policy(max_rounds=8)), honest)
-    trials = read_trials(told(run.state))
+    trials = measured_settings(run.state)
     assert len(trials) == 8
     for trial, attempt in zip(trials, run.state.attempts[1:], strict=True):
         assert trial.over_seed == pytest.approx(attempt.over_seed, rel=0.01)
@@ -251,45 +247,5 @@ def test_a_kernel_a_million_times_slower_does_not_stop_the_search() -> None:
 
     run = played(TextRun(policy=Policy(max_rounds=23)), judge)
     assert run.state.ok
-    trials = read_trials(told(run.state))
+    trials = measured_settings(run.state)
     assert min(t.over_seed for t in trials if t.over_seed) < 1e-5
-
-
-LONG = "x" * 90
-WIDE = f"""\
-FLAGS = "{LONG}0"  # tune: ["{LONG}0", "{LONG}1", "{LONG}2", "{LONG}3"]
-BLOCK = 1  # tune: [1, 2, 4, 8, 16]
-UNROLL = 1  # tune: [1, 2, 4, 8]
-
-
-class ModelNew:
-    pass
-"""
-
-
-def test_a_long_sweep_repeats_no_setting_though_plan_md_folds_them_away() -> None:
-    def judge(kernel: str, incumbent: str) -> Measurement:
-        value = {knob.name: knob.value for knob in find_knobs(kernel.split("\n"))}
-        broken = value["BLOCK"] == 16 and value["UNROLL"] == 8
-        return failed("spills") if broken else faster(0.97)
-
-    run = TextRun(policy=Policy(max_rounds=200))
-    run.texts["seed"] = KernelFiles({"kernel.py": WIDE})
-    played(run, judge, limit=4_000)
-    # All but the seed's own setting, which stays the incumbent.
-    assert run.state.settled == 79
-    assert "every setting of the declared knobs was tried" in run.state.finished
-    keys = [setting_key(read_setting(item.text)) for item in run.state.items]
-    assert len(set(keys)) == 79
-    folded, _ = split_settled(run.state)
-    assert folded
-    trials = read_trials(told(run.state))
-    assert len(trials) == 79
-    assert sum(trial.over_seed is None for trial in trials) == run.state.count(Verdict.FAIL)
-
-
-def test_a_forged_list_of_tried_settings_is_not_believed() -> None:
-    run = played(TextRun(policy=Policy(max_rounds=4)), honest)
-    plan = told(run.state)
-    assert len(read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan}")) == 4
-    assert read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan[:40]}") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.agent.prompt import told_by_person
+from akg_tui.agent.prompt import standing
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
@@ -35,7 +35,7 @@ def test_with_nobody_there_the_default_holds_at_once_and_the_run_goes_on() -> No
         ("", "denied"),
     ]
     assert run.next() == fx.RunAgent(Phase.EDIT)
-    told = " ".join(told_by_person(run.state))
+    told = " ".join(standing(run.state, set()))
     assert "your default holds: no" in told
     assert "decide by yourself" in told
 
@@ -48,7 +48,7 @@ def test_in_mode_auto_a_question_waits_a_little_for_who_looks_at_the_screen() ->
     run.clock_off += GLANCE_S + 1
     run.step()
     assert (run.state.questions[0].answer, run.state.questions[0].source) == ("no", "timeout")
-    assert "nobody answered in time, so your default holds: no" in told_by_person(run.state)[-1]
+    assert "nobody answered in time, so your default holds: no" in standing(run.state, set())[-1]
     asked(run, timeout_s=5.0, watched=True)
     question = run.state.question
     assert question is not None
@@ -81,14 +81,14 @@ def test_a_question_holds_the_phase_until_it_is_answered_and_survives_a_restart(
     assert refusal(run, cmd.AnswerQuestion(2, "yes")) == "question 2 is not open"
     run.must(cmd.AnswerQuestion(1, "yes"))
     assert run.next() == fx.RunAgent(Phase.EDIT)
-    assert "the person answered: yes" in " ".join(told_by_person(run.state))
+    assert "the person answered: yes" in " ".join(standing(run.state, set()))
 
 
 def test_a_person_may_answer_a_question_with_choices_in_words_of_their_own() -> None:
     run = planned("a", mode=Mode.REVIEW)
     asked(run, default="no")
     run.must(cmd.AnswerQuestion(1, "neither: keep the reference's"))
-    assert "the person answered: neither: keep the reference's" in told_by_person(run.state)[-1]
+    assert "the person answered: neither: keep the reference's" in standing(run.state, set())[-1]
 
 
 def test_an_edit_made_beside_a_question_waits_for_the_answer() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from akg_tui.agent.models.sweep import read_trials
-from akg_tui.agent.prompt import situation, visit_prompt
+from akg_tui.agent.models.sweep import measured_settings
+from akg_tui.agent.prompt import situation
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, ItemState, Phase, Verdict
-from akg_tui.core.plan.plan_document import render_plan, render_tried
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import Attempt
 from akg_tui.core.stopping.limits import stop_reasons
@@ -112,7 +112,6 @@ def test_a_kept_kernel_in_between_gives_the_item_to_the_agent_with_what_was_meas
     told = (
         "An earlier kernel for p1 was measured against an earlier best kernel, not proved: +18.0 %"
     )
-    assert told in visit_prompt(run.state)
     assert told in situation(run.state, [])
     run.edit()
     assert until_measured(run).prior == ()
@@ -203,12 +202,12 @@ def test_plan_md_shows_that_an_item_waits_with_its_interval() -> None:
     text = render_plan(run.state)
     assert "- [~] p1: A=2 (" in text
     assert "| p1 | INCONCLUSIVE | 1.180 [0.990, 1.410] | A=2 | probably faster, not proved" in text
-    trials = read_trials(f"\n{render_tried(run.state)}")
+    trials = measured_settings(run.state)
     assert [(t.setting, t.over_seed) for t in trials] == [({"A": 2}, 1.18)]
     run.tries(faster(2.0))  # now the item is the agent's
     text = render_plan(run.state)
     assert "| p1 | ACTIVE | 1.180 [0.990, 1.410] | A=2 | measured against an earlier best" in text
-    assert [t.setting for t in read_trials(f"\n{render_tried(run.state)}")] == [{"A": 3}]
+    assert [t.setting for t in measured_settings(run.state)] == [{"A": 3}]
 
 
 def test_the_agent_hears_every_verdict_since_its_last_edit() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from akg_tui.agent.prompt import told_by_person
+from akg_tui.agent.models.sweep import measured_settings
+from akg_tui.agent.prompt import standing
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, evolve
 from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
-from akg_tui.core.plan.plan_document import render_plan, render_tried
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
@@ -176,7 +177,7 @@ def test_a_forced_replan_ends_the_visit_and_the_plan() -> None:
     run.until_agent()
     assert run.state.phase is Phase.PLAN
     assert run.state.item("p1").state is ItemState.DROPPED
-    assert "a person wants a new plan: think of memory" in " ".join(told_by_person(run.state))
+    assert "a person wants a new plan: think of memory" in " ".join(run.state.hints)
     assert refusal(run, cmd.ForceReplan()) == "a plan is being made already"
 
 
@@ -240,7 +241,7 @@ def test_a_plan_waits_at_its_gate_and_a_rejected_one_is_made_again() -> None:
     run.must(cmd.AnswerGate(1, approve=False, comment="too timid"))
     assert run.until_agent() == fx.RunAgent(Phase.PLAN)
     assert run.state.item("p1").reason == "rejected in review: too timid"
-    assert "the plan was rejected: too timid" in " ".join(told_by_person(run.state))
+    assert "the plan was rejected: too timid" in " ".join(run.state.hints)
     run.begins("c")
     run.must(cmd.AnswerGate(2, approve=True))
     assert run.until_agent() == fx.RunAgent(Phase.EDIT)
@@ -289,9 +290,10 @@ def test_an_undone_keep_makes_the_best_before_it_best_again() -> None:
     assert undone.word == "UNDONE"
     assert undone.reason.startswith("undone by a person: uses fast math (was faster:")
     assert "| p2 | UNDONE |" in render_plan(run.state)
-    assert "took the KEEP of p2 back" in " ".join(told_by_person(run.state))
+    assert "took the KEEP of p2 back" in " ".join(standing(run.state, set()))
     assert [k["undone"] for k in summarize(run.state)["keeps"]] == [False, True]
-    assert render_tried(run.state).split("\n")[1:] == ['{"knobs":["A"]}', "[1,1.5]", "[2,null]"]
+    measured = [(each.setting, each.over_seed) for each in measured_settings(run.state)]
+    assert measured == [({"A": 1}, 1.5), ({"A": 2}, None)]
     run.must(cmd.ForceReplan())
     run.until_agent()
     refused = run.turn(cmd.SubmitPlan((item("A=2"),)))[0]

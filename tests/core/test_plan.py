@@ -15,13 +15,10 @@ from akg_tui.core.kernel.knobs import read_setting, setting_key
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState, Phase
 from akg_tui.core.plan.plan_document import (
-    HEADING,
     direction_of,
     folded_rows,
     is_as_rendered,
-    read_tried,
     render_plan,
-    render_tried,
     split_settled,
 )
 from akg_tui.core.plan.submission import least_items
@@ -189,16 +186,3 @@ def test_plan_md_knows_when_somebody_wrote_in_it(data) -> None:
     removed = data.draw(st.integers(0, 3))
     changed = plan[:at] + added + plan[at + removed :]
     assert is_as_rendered(changed) == (changed == plan)
-
-
-def test_the_tried_settings_are_told_in_full() -> None:
-    assert render_tried(history(10, text="direction {0}")) == ""
-    state = history(400, text="BLOCK={0} WIDTH={1}")
-    heading, *lines = render_tried(state).split("\n")
-    assert heading == HEADING
-    tried = read_tried(lines)
-    assert tried is not None
-    assert [t.setting for t in tried] == [read_setting(i.text) for i in state.items[:400]]
-    assert read_tried([*lines, "not of this list"]) is None
-    assert read_tried(['{"knobs":["A"]}', "[1,2,3]"]) is None
-    assert read_tried(['{"other":1}']) is None

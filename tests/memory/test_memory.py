@@ -121,7 +121,7 @@ def test_an_undone_keep_is_remembered_as_undone_and_is_no_best_kernel(first: Run
     assert taken_back.over_seed is None
     recalled = ev.MemoryRecalled(lessons=(found.lesson(taken_back, ""),))
     assert 'because "it breaks our build"' in render_remembered(recalled)
-    assert remembered_settings(render_remembered(recalled)) == []
+    assert remembered_settings(recalled) == []
 
 
 def other(memory: RunMemory, number: int, **facts: object) -> RunMemory:
@@ -314,7 +314,7 @@ def test_what_is_told_is_bounded_quoted_and_without_escape_codes(
         outside = "".join(line.replace('\\"', "").split('"')[0::2])
         assert ORDER not in outside
         assert not line.startswith("Phase")
-    assert set(map(tuple, (s.items() for s in remembered_settings(told)))) <= {
+    assert set(map(tuple, (s.items() for s in remembered_settings(found[0])))) <= {
         tuple(find_setting(direction.text)) for direction in poisoned(taught).directions
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from akg_tui.agent.prompt import visit_prompt
+from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.registry import allowed, offered
 from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import commands as cmd
@@ -121,7 +121,7 @@ def test_a_table_may_ask_for_a_new_plan_after_each_round() -> None:
 def test_a_duty_is_told_and_only_the_named_tools_may_be_called(tmp_path: Path) -> None:
     run = the_table(LEAN)
     run.until_agent()
-    assert "The workflow asks besides: Each item names the loop" in visit_prompt(run.state)
+    assert "The workflow asks besides: Each item names the loop" in situation(run.state, [])
     known = offered(tmp_path, run.state.task, Host())
     assert allowed(known, Phase.PLAN) == ["finish", "read_kernel", "submit_plan"]
     plain_task = offered(tmp_path, Task(op="op"), Host())

@@ -1,7 +1,7 @@
 """The sweep model: a search over the knobs that a kernel declares, through the agent's own tools.
 
-Not a language model. The sweep parses its prompt (PLAN.md, the tagged kernel) and takes the next
-settings from `knob_search`; equal knobs, trials and seed give equal proposals.
+Not a language model. The sweep looks at the state of its run and at the tagged kernel, and takes
+the next settings from `knob_search`; equal knobs, trials and seed give equal proposals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from akg_tui.agent.chat import (
     ModelFailed,
     ToolMessage,
     ToolUse,
-    UserMessage,
 )
 from akg_tui.agent.knob_search import Trial, propose_settings, settings_in_space
 from akg_tui.core.kernel.knobs import (
@@ -32,16 +31,13 @@ from akg_tui.core.kernel.knobs import (
     read_setting,
     with_value,
 )
-from akg_tui.core.plan.plan_document import HEADING, read_tried
+from akg_tui.core.phases import SETTLED, ItemState, Phase
 from akg_tui.core.plan.remembered import remembered_settings
+from akg_tui.core.state import RunState
 
 REMEMBERED = 4  # settings of earlier runs that are tried first
 BATCH = 4  # items in a plan; small, so that the next plan uses their results soon
 
-_PHASE = re.compile(r"^Phase (\w+)\.", re.M)
-_ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
-_LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
-_AVOID = re.compile(r"^- avoid: (.*)$", re.M)
 _VIEW_FILE = re.compile(r"^@(\S+) r\d+ ")
 _VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
 
@@ -77,57 +73,52 @@ class Sweep:
         self._seed = seed
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
-        prompt = request.messages[0]
-        if not isinstance(prompt, UserMessage):
-            raise ModelFailed("sweep: the first message is not a prompt")
-        phase = _PHASE.search(prompt.text)
+        state = request.state
+        if state is None:
+            raise ModelFailed("sweep: the request has no state of a run")
         view = _kernel_view(request)
-        if phase is None:
-            raise ModelFailed("sweep: the prompt names no phase")
         if view is None:
             # Each visit needs the tags of the kernel as it is now; only the first says so.
-            rounds = _LEFT.search(prompt.text)
-            first = phase[1] == "PLAN" and rounds is not None and rounds[1] == "0"
+            first = state.phase is Phase.PLAN and not state.rounds
             text = "I read the kernel to find its declared knobs." if first else ""
             reply = _reply(request, text, "read_kernel", {})
         else:
             try:
-                reply = await self._act(request, phase[1], prompt.text, _view_lines(view))
+                reply = await self._act(request, state, _view_lines(view))
             except BadKnob as error:
                 raise ModelFailed(f"sweep: {error}") from None
         on_delta(reply.text)
         return reply
 
     async def _act(
-        self, request: ChatRequest, phase: str, prompt: str, kernel: Sequence[_ViewLine]
+        self, request: ChatRequest, state: RunState, kernel: Sequence[_ViewLine]
     ) -> ChatReply:
         knobs = find_knobs([line.text for line in kernel])
         if not knobs:
             return _reply(request, HOW_TO_DECLARE, "finish", {"reason": HOW_TO_DECLARE})
-        if phase == "EDIT":
-            return self._edit(request, prompt, kernel, knobs)
-        if phase == "DIAGNOSE":
-            return self._diagnose(request, prompt)
+        if state.phase is Phase.EDIT:
+            return self._edit(request, state, kernel, knobs)
+        if state.phase is Phase.DIAGNOSE:
+            return self._diagnose(request, state)
         # In a thread, because the import and the run of the sampler would block the event loop.
-        return await asyncio.to_thread(self._plan, request, prompt, knobs)
+        return await asyncio.to_thread(self._plan, request, state, knobs)
 
-    def _plan(self, request: ChatRequest, prompt: str, knobs: Sequence[Knob]) -> ChatReply:
-        trials = read_trials(prompt)
-        avoided = [read_setting(text) for text in _AVOID.findall(prompt)]
-        rounds = _LEFT.search(prompt)
-        left = int(rounds[2]) - int(rounds[1]) if rounds else BATCH
-        count = max(1, min(BATCH, left))
-        remembered = remembered_settings(prompt)[:REMEMBERED]
+    def _plan(self, request: ChatRequest, state: RunState, knobs: Sequence[Knob]) -> ChatReply:
+        tried = measured_settings(state)
+        report = state.diagnosis
+        avoided = [read_setting(text) for text in report.avoid] if report is not None else []
+        count = max(1, min(BATCH, state.task.policy.max_rounds - state.rounds))
+        remembered = remembered_settings(state.memory)[:REMEMBERED]
         settings = propose_settings(
-            knobs, trials, avoided, count=count, seed=self._seed, first=remembered
+            knobs, tried, avoided, count=count, seed=self._seed, first=remembered
         )
-        done = f"{len(knobs)} knobs, {settings_in_space(knobs)} settings, {len(trials)} measured"
+        done = f"{len(knobs)} knobs, {settings_in_space(knobs)} settings, {len(tried)} measured"
         if not settings:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
             return _reply(request, reason, "finish", {"reason": reason})
         current = {knob.name: knob.value for knob in knobs}
         how = "chosen by TPE from the measured ratios"
-        if not trials:
+        if not tried:
             how = "chosen at random: nothing is measured yet"
         items = [
             {
@@ -142,14 +133,14 @@ class Sweep:
     def _edit(
         self,
         request: ChatRequest,
-        prompt: str,
+        state: RunState,
         kernel: Sequence[_ViewLine],
         knobs: Sequence[Knob],
     ) -> ChatReply:
-        active = _ACTIVE.search(prompt)
-        if active is None:
-            raise ModelFailed("sweep: the prompt names no active item")
-        wanted = read_setting(active[2])
+        if state.active is None:
+            raise ModelFailed("sweep: there is no active item")
+        item = state.item(state.active)
+        wanted = read_setting(item.text)
         edits: dict[str, list[dict[str, Any]]] = {}
         changed: list[str] = []
         for knob in knobs:
@@ -164,8 +155,8 @@ class Sweep:
             edits.setdefault(at.file, []).append(op)
             changed.append(f"{knob.name}: {knob.value!r} → {value!r}")
         if not edits:
-            raise ModelFailed(f"sweep: {active[1]} sets nothing that the kernel does not have")
-        text = f"{active[1]}: " + ", ".join(changed)
+            raise ModelFailed(f"sweep: {item.id} sets nothing that the kernel does not have")
+        text = f"{item.id}: " + ", ".join(changed)
         arguments: dict[str, Any] = {"note": ", ".join(changed)}
         if len({line.file for line in kernel}) == 1:
             arguments = {"ops": next(iter(edits.values())), **arguments}
@@ -175,9 +166,8 @@ class Sweep:
         arguments |= {"path": path, "ops": ops} | ({"more": more} if more else {})
         return _reply(request, text, "edit_kernel", arguments)
 
-    def _diagnose(self, request: ChatRequest, prompt: str) -> ChatReply:
-        trials = read_trials(prompt)
-        blamed = _shared_only_by_failures(trials)
+    def _diagnose(self, request: ChatRequest, state: RunState) -> ChatReply:
+        blamed = _shared_only_by_failures(measured_settings(state))
         avoid = [describe({name: value}, {}) for name, value in blamed]
         cause = (
             "the failed settings share " + ", ".join(avoid) + ", which no correct one has"
@@ -190,11 +180,17 @@ class Sweep:
         return _reply(request, cause, "report_diagnosis", report)
 
 
-def read_trials(prompt: str) -> list[Trial]:
-    """Return the measured settings in a prompt, oldest first, each with its gain over the seed."""
-    _, heading, listed = prompt.rpartition(f"\n{HEADING}\n")
-    tried = read_tried(listed.split("\n")) if heading else None
-    return [Trial(each.setting, each.over_seed) for each in tried or ()]
+def measured_settings(state: RunState) -> list[Trial]:
+    """Return the measured settings of a run, oldest first. A direction in words has none."""
+    found: list[Trial] = []
+    for item in state.items:
+        counts = item.state in SETTLED.values() or state.waiting(item) is not None
+        setting = read_setting(item.text) if counts else {}
+        if setting and item.attempt is not None:
+            failed = item.state is ItemState.FAILED or item.undone
+            speed = state.attempts[item.attempt].over_seed
+            found.append(Trial(setting, None if failed else speed or None))
+    return found
 
 
 def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]:

@@ -1,20 +1,15 @@
 """PLAN.md as a pure function of the state, for the agent to read again and a person to diff.
 
-PLAN.md lists open items, and measured directions with verdict and ratio. `render_tried` lists the
-measured settings, one short line each, for a searching agent that must not repeat a setting.
+PLAN.md lists open items, and measured directions with verdict and ratio.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-import msgspec
-from msgspec import Struct
-
-from akg_tui.core.kernel.knobs import Value, read_setting
+from akg_tui.core.kernel.knobs import read_setting
 from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import Item, RunState
@@ -246,57 +241,3 @@ def folded_rows(items: Sequence[Item], room: int) -> list[str]:
         room -= len(row) + 1
         rows.append(row)
     return rows
-
-
-HEADING = "# Tried settings"
-
-
-class Tried(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone."""
-
-    setting: dict[str, Value]
-    over_seed: float | None
-
-
-def render_tried(state: RunState) -> str:
-    """Return the list of tried settings; "" if there is none."""
-    lines = [HEADING]
-    names: list[str] = []
-    for item in state.items:
-        counts = item.state in SETTLED.values() or state.waiting(item) is not None
-        setting = read_setting(item.text) if counts else {}
-        if not setting or item.attempt is None:
-            continue
-        ordered = sorted(setting)
-        if ordered != names:
-            names = ordered
-            lines.append(json.dumps({"knobs": names}, separators=(",", ":")))
-        attempt = state.attempts[item.attempt]
-        over_seed = attempt.over_seed
-        failed = item.state is ItemState.FAILED or not over_seed or item.undone
-        speed = None if failed or over_seed is None else float(f"{over_seed:.5g}")
-        row = [*(setting[name] for name in names), speed]
-        lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
-    return "\n".join(lines) if names else ""
-
-
-def read_tried(lines: Iterable[str]) -> list[Tried] | None:
-    """Return the settings in the lines after the heading; None when a line cannot be read."""
-    names: list[str] = []
-    found: list[Tried] = []
-    for line in lines:
-        try:
-            plain = json.loads(line)
-            if isinstance(plain, dict):
-                names = msgspec.convert(plain, _Names).knobs
-                continue
-            *values, speed = msgspec.convert(plain, list[Value | None])
-            tried = {"setting": dict(zip(names, values, strict=True)), "over_seed": speed}
-            found.append(msgspec.convert(tried, Tried))
-        except ValueError:  # includes msgspec's errors
-            return None
-    return found
-
-
-class _Names(Struct, frozen=True, forbid_unknown_fields=True):
-    knobs: list[str]

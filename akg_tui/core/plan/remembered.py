@@ -1,4 +1,4 @@
-"""The results of earlier runs as text of a prompt, and the settings read back from that text.
+"""The results of earlier runs as text of a prompt, and the settings of knobs among them.
 
 Pure. Remembered text is untrusted: each text is one line of a bound length in quotes, and the
 heading says that it is data. Nothing here decides anything.
@@ -7,7 +7,6 @@ heading says that it is data. Nothing here decides anything.
 from __future__ import annotations
 
 import json
-import re
 
 from akg_tui.core.events import MemoryRecalled
 from akg_tui.core.kernel.knobs import Value, read_setting
@@ -29,12 +28,6 @@ _KERNELS = (
     "judge treats one like any other:"
 )
 _PAGES = "Pages of the user, for search_knowledge:"
-_LINE = re.compile(
-    r"^- m\d+ (?P<state>[A-Z]+)(?P<told>[^\"\n]*) \"[^\"\n]*\" attempt \d+[^\"\n]*: "
-    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\")",
-    re.M,
-)
-_OVER_SEED = re.compile(r"([\d.]+(?:e[+-]?\d+)?) times its seed")
 
 
 def render_remembered(recalled: MemoryRecalled | None) -> str:
@@ -78,16 +71,16 @@ def _quoted(text: str, width: int) -> str:
     return json.dumps(one_line(text, width), ensure_ascii=False)
 
 
-def remembered_settings(prompt: str) -> list[dict[str, Value]]:
-    """Return the settings of knobs in the paragraph of a prompt, the fastest first.
+def remembered_settings(recalled: MemoryRecalled | None) -> list[dict[str, Value]]:
+    """Return the settings of knobs among what was recalled, the fastest first.
 
     Settings that failed, or that were not faster than their seed, are left out.
     """
-    found: list[tuple[float, dict[str, Value]]] = []
-    _, _, paragraph = prompt.partition(f"{_HEAD}\n")
-    for line in _LINE.finditer(paragraph):
-        speed = _OVER_SEED.search(line["told"])
-        setting = read_setting(json.loads(line["text"]))
-        if setting and speed and line["state"] in ("KEPT", "DISCARDED") and float(speed[1]) > 1:
-            found.append((float(speed[1]), setting))
-    return [setting for _, setting in sorted(found, key=lambda entry: -entry[0])]
+    found = [
+        (lesson.over_seed, setting)
+        for lesson in (recalled.lessons if recalled is not None else ())
+        if lesson.state in ("KEPT", "DISCARDED")
+        and (lesson.over_seed or 0.0) > 1
+        and (setting := read_setting(lesson.text))
+    ]
+    return [setting for _, setting in sorted(found, key=lambda entry: -(entry[0] or 0.0))]
