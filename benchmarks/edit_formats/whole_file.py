@@ -6,10 +6,10 @@ It exists for comparison, as the patches do: a run has no such formats. `open_an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from akg_tui.hashline.document import BOM, Document, NotText
-from akg_tui.hashline.formats import FORMATS, EditFormat, Refusal, open_format
+from akg_tui.hashline.formats import FORMATS, Refusal, open_reader
 from akg_tui.hashline.formats.contract import object_schema, text_argument
 from akg_tui.hashline.tags import Tagger
 from benchmarks.edit_formats.apply_patch import apply_patch_spans
@@ -19,6 +19,23 @@ from benchmarks.edit_formats.unified_diff import unified_diff_spans
 WRITE: Final = "write"
 BY_LINES: Final = (*FORMATS, "apply_patch", "unified diff")
 ALL_FORMATS: Final = (*BY_LINES, WRITE)
+
+
+class EditFormat(Protocol):
+    """A format that one reader uses on one file."""
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """The JSON schema of the call's arguments."""
+        ...
+
+    def render(self, document: Document) -> str:
+        """Return the file in the form for its reader."""
+        ...
+
+    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
+        """Apply a call to the current file `document`, and return the next revision."""
+        ...
 
 
 class WholeFile:
@@ -45,7 +62,7 @@ class WholeFile:
 
 
 def open_any(name: str, tagger: Tagger) -> EditFormat:
-    """A format of `ALL_FORMATS`. Raises `ValueError` for another name."""
+    """A format of `ALL_FORMATS`."""
     match name:
         case "apply_patch":
             return PatchFormat("patch", apply_patch_spans)
@@ -53,4 +70,4 @@ def open_any(name: str, tagger: Tagger) -> EditFormat:
             return PatchFormat("diff", unified_diff_spans)
         case _ if name == WRITE:
             return WholeFile()
-    return open_format(name, tagger)
+    return open_reader(name, tagger)

@@ -23,9 +23,9 @@ from akg_tui.agent.chat import (
     UserMessage,
 )
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import EditFormat, Refusal
+from akg_tui.hashline.formats import Refusal
 from benchmarks.edit_formats.languages import same_code
-from benchmarks.edit_formats.whole_file import WRITE, WholeFile, open_any
+from benchmarks.edit_formats.whole_file import WRITE, EditFormat, WholeFile, open_any
 from benchmarks.edit_models.tasks import EditTask
 
 MAX_TURNS: Final = 12

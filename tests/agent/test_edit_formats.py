@@ -15,7 +15,8 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent, EditFormat
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import FORMATS, Guarded, Proposed, Refusal, open_format, open_reader
+from akg_tui.hashline.formats import FORMATS, Proposed, Refusal, open_reader
+from akg_tui.hashline.formats.str_replace import StrReplace
 from benchmarks.edit_formats.writers import CALLS
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Block, call
@@ -23,16 +24,12 @@ from benchmarks.lab.runs import check_sound, create, directions, engine, of, pla
 from benchmarks.lab.server import Lab
 from tests.agent.live import held
 
-TEXT_FORMATS = [form for form in FORMATS if form != "hashline"]
-ARGUMENT = {
-    "str_replace": ["old", "new"],
-}
+REPLACE = CALLS["str_replace"]
 
 
 class TextPlayer(Player):
     """The player without tags: it finds its line in the kernel that it was shown, or sent."""
 
-    form = ""
     sent: ClassVar[dict[str, str]] = {}
 
     def _act(self, phase: str, texts: str, since: list[Block], body: Mapping[str, Any]) -> Block:
@@ -55,7 +52,7 @@ class TextPlayer(Player):
         new = re.sub(direction.line, direction.to, line)
         result = "\n".join([*document.lines[:at], new, *document.lines[at + 1 :], ""])
         self.sent[KernelFiles({"kernel.py": result}).sha256[:8]] = result
-        edit = CALLS[self.form](document, at, at + 1, [new], Tagger(b"-"))
+        edit = REPLACE(document, at, at + 1, [new], Tagger(b"-"))
         return call("edit_kernel", {**edit, "note": direction.text}, call_id)
 
 
@@ -66,12 +63,9 @@ def test_core_names_the_formats_that_there_are() -> None:
     assert Agent(model="m", edit_format="apply_patch").edits_in == "hashline"  # of old
 
 
-@pytest.mark.parametrize("form", TEXT_FORMATS)
-async def test_a_model_completes_rounds_in_each_format(tmp_path: Path, form: EditFormat) -> None:
-    player = TextPlayer(directions())
-    player.form = form
-    async with Lab(player) as lab:
-        agent = Agent(model="lab", base_url=lab.url, edit_format=form)
+async def test_a_model_completes_rounds_by_search_and_replace(tmp_path: Path) -> None:
+    async with Lab(TextPlayer(directions())) as lab:
+        agent = Agent(model="lab", base_url=lab.url, edit_format="str_replace")
         run = create(tmp_path / "task", lab.url, rounds=4, agent=agent)
         work = engine(run, lab.url)
         await play(work)
@@ -84,7 +78,7 @@ async def test_a_model_completes_rounds_in_each_format(tmp_path: Path, form: Edi
     assert [e.status for e in edits] == ["success"] * 4
     assert [e.added for e in of(run, ev.KernelEdited)] == [1] * 4
     (tool,) = [t for t in lab.requests[0].body["tools"] if t["name"] == "edit_kernel"]
-    assert list(tool["input_schema"]["properties"]) == [*ARGUMENT[form], "note", "item"]
+    assert list(tool["input_schema"]["properties"]) == ["old", "new", "note", "item"]
     first = lab.requests[0].body
     assert "tag on every line" not in str(first["system"])
     assert not re.search(r"^\d+[a-z]{2,}\|", str(first["messages"][0]["content"][0]["text"]), re.M)
@@ -104,15 +98,14 @@ async def test_an_edit_before_any_look_is_refused(tmp_path: Path, form: EditForm
         assert live.state.work_blob == before
 
 
-@pytest.mark.parametrize("form", TEXT_FORMATS)
-def test_an_edit_of_another_version_is_refused_with_the_new_one(form: str) -> None:
-    """The text formats would place it; that the file is another one is known all the same."""
+def test_an_edit_of_another_version_is_refused_with_the_new_one() -> None:
+    """Search and replace would place it; that the file is another one is known all the same."""
     top = "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\nf = 6\n"
     old = Document.from_text(top + "g = 7\n", path="k.py")
     new = Document.from_text(top + "g = 8\n", path="k.py", revision=1)
-    edit = CALLS[form](old, 1, 2, ["b = 7"], Tagger(b"-"))
-    assert isinstance(open_format(form, Tagger(b"-")).apply(new, edit), Document)
-    reader = open_reader(form, Tagger(b"-"))
+    edit = REPLACE(old, 1, 2, ["b = 7"], Tagger(b"-"))
+    reader = StrReplace()
+    assert isinstance(reader.apply(new, edit), Document)
     reader.render(old)
     refused = reader.propose(new, edit)
     assert isinstance(refused, Refusal)
@@ -133,23 +126,16 @@ def test_hashline_refuses_an_edit_of_another_version_as_well() -> None:
     assert "b = 3" in refused.message
 
 
-@pytest.mark.parametrize("form", TEXT_FORMATS)
-def test_a_proposal_that_is_not_accepted_changes_nothing(form: str) -> None:
+def test_a_proposal_that_is_not_accepted_changes_nothing() -> None:
     document = Document.from_text("a = 1\nb = 2\n", path="k.py")
-    reader = open_reader(form, Tagger(b"-"))
-    assert isinstance(reader, Guarded)
+    reader = StrReplace()
     reader.assume_shown(document)
-    edit = CALLS[form](document, 1, 2, ["b = 7"], Tagger(b"-"))
+    edit = REPLACE(document, 1, 2, ["b = 7"], Tagger(b"-"))
     assert isinstance(reader.propose(document, edit), Proposed)
     second = reader.propose(document, edit)
     assert isinstance(second, Proposed)
     second.accept()
     assert isinstance(reader.propose(document, edit), Refusal)
-
-
-def test_an_edit_that_changes_nothing_is_refused() -> None:
-    document = Document.from_text("a = 1\n", path="k.py")
-    reader = open_reader("str_replace", Tagger(b"-"))
     reader.assume_shown(document)
     refused = reader.propose(document, {"old": "a = 1", "new": "a = 1"})
     assert isinstance(refused, Refusal)

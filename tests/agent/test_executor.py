@@ -10,7 +10,7 @@ import pytest
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.registry import own_tools, refused, tools_in
+from akg_tui.agent.tools.registry import allowed, own_tools, refused
 from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.agent.visit import MAX_TURNS
 from akg_tui.core import commands as cmd
@@ -51,7 +51,7 @@ class Lent:
 
 
 def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
-    named = {tool for phase in Phase for tool in tools_in(phase)}
+    named = {tool for phase in Phase for tool in allowed(own_tools(), phase)}
     lent = Host(tools={"write_report": Lent()}, agents={"subagent": Lent()})
     specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
@@ -62,7 +62,7 @@ def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase(
 
 
 def test_only_agent_phases_offer_tools_and_a_refusal_names_what_is_allowed() -> None:
-    assert {phase for phase in Phase if tools_in(phase)} == AGENT_PHASES
+    assert {phase for phase in Phase if allowed(own_tools(), phase)} == AGENT_PHASES
     own = own_tools()
     assert refused(own, own["edit_kernel"], Phase.EDIT, ["grep"]) is None
     assert refused(own, own["submit_plan"], Phase.EDIT, ["edit_kernel", "grep"]) == (

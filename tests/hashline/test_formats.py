@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from akg_tui.hashline import Document
-from akg_tui.hashline.formats import Refusal, open_format
+from akg_tui.hashline.formats import Refusal
 from benchmarks.edit_formats.whole_file import BY_LINES, open_any
 from benchmarks.edit_formats.writers import CALLS
 
@@ -45,14 +45,6 @@ def test_on_an_unchanged_file_every_format_makes_the_intended_edit_or_refuses(
 @pytest.mark.parametrize("call", [{}, {"old": 1}, {"patch": ""}, {"diff": "x"}, {"ops": "x"}])
 def test_a_call_out_of_form_is_refused(name: str, call: dict[str, Any]) -> None:
     assert isinstance(apply(name, kernel("a\n"), call), Refusal)
-
-
-def test_formats_open_by_name_and_the_error_for_an_unknown_one_names_it() -> None:
-    opened = [open_any(name, TAGGER) for name in BY_LINES]
-    calls: list[Any] = [form.schema["properties"] for form in opened]
-    assert [next(iter(call)) for call in calls] == ["rev", "old", "patch", "diff"]
-    with pytest.raises(ValueError, match="no edit format 'ed'"):
-        open_format("ed", TAGGER)
 
 
 def test_str_replace_finds_text_inside_other_text() -> None:
@@ -101,5 +93,5 @@ def test_a_unified_diff_is_applied_near_its_line_and_with_fuzz() -> None:
 
 @given(documents())
 def test_a_format_without_tags_shows_the_file_as_it_is(document: Document) -> None:
-    shown = open_format("str_replace", TAGGER).render(document)
+    shown = open_any("str_replace", TAGGER).render(document)
     assert shown == document.text.removeprefix("\ufeff")

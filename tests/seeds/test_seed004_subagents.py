@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from akg_tui.agent.subagents import A_VISIT, AT_ONCE, MAX_CALLS
-from akg_tui.agent.tools.registry import tools_in
+from akg_tui.agent.tools.registry import allowed, own_tools
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.core.recovery import opening
@@ -220,7 +220,7 @@ async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path) ->
     assert not of(run, ev.QuestionAsked)
     assert not of(run, ev.BlockedReported)
     for phase in (Phase.PLAN, Phase.EDIT):
-        assert not {*tools_in(phase, subagent=True)} & {*STEERING, "task"}
+        assert not {*allowed(own_tools(), phase, subagent=True)} & {*STEERING, "task"}
 
 
 async def test_what_a_subagent_takes_is_charged_to_the_run_and_told_apart(tmp_path: Path) -> None:

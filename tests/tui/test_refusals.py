@@ -14,7 +14,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace as changed
 
-from akg_tui.agent.tools.registry import tools_in
+from akg_tui.agent.tools.registry import allowed, own_tools
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.decide import _DECIDE
@@ -30,7 +30,7 @@ from .test_chinese import NAMES, english
 ITEM = ev.PlannedItem("p99", "LANES = 2", "FEWER LANES LEAVE MORE REGISTERS FREE")
 EDIT = "plan-edit-1.md"
 WHY = "FEWER LANES BEFORE THE REST"
-TOOLS = {*(tool for phase in Phase for tool in tools_in(phase))}
+TOOLS = {*(tool for phase in Phase for tool in allowed(own_tools(), phase))}
 
 
 def requests(handle: FakeHandle) -> list[cmd.Command]:

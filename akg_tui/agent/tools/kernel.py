@@ -13,8 +13,9 @@ from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import AttemptNumber, OfItem, TrialNumber, version
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
-from akg_tui.hashline import EDIT_SCHEMA, Tagger
-from akg_tui.hashline.formats import open_format
+from akg_tui.core.task import EditFormat
+from akg_tui.hashline import EDIT_SCHEMA
+from akg_tui.hashline.formats.str_replace import StrReplace
 
 
 @tool("domain_tool", AGENT_PHASES)
@@ -87,40 +88,32 @@ async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
     return call.kernel.edit({**edit, **call.file_arguments}, *labels)
 
 
-_HOW: Final = {
-    "str_replace": (
-        "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and "
-        "line ends count."
-    ),
-}
-_THEN: Final = (
-    "An edit of another version than you were shown is refused. The harness evaluates the result "
-    "when your turn ends."
+_REPLACE: Final = (
+    "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and line ends "
+    "count. An edit of another version than you were shown is refused. The harness evaluates the "
+    "result when your turn ends."
 )
 
 
-def in_format(known: Tools, form: str, path: str) -> Tools:
+def in_format(known: Tools, form: EditFormat) -> Tools:
     """Return the tools, with `read_kernel` and `edit_kernel` described for the format `form`."""
     if form == "hashline" or "edit_kernel" not in known:
         return known
-    schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema
+    schema: dict[str, Any] = StrReplace().schema
     properties = {**schema["properties"], "note": {"type": "string"}}
     properties["item"] = edit_kernel.properties["item"]
     changed = {
         "edit_kernel": replace(
             edit_kernel,
-            description=f"{_HOW[form].format(path=path)} {_THEN}",
+            description=_REPLACE,
             parameters={**schema, "properties": properties},
             run=_edit_in_format,
             resolve=dict.fromkeys(properties, "never"),
         )
     }
     if "read_kernel" in known:
-        seen = replace(
-            known["read_kernel"],
-            description="The kernel as it stands, or the text of a trial or an attempt.",
-        )
-        changed["read_kernel"] = seen
+        told = "The kernel as it stands, or the text of a trial or an attempt."
+        changed["read_kernel"] = replace(known["read_kernel"], description=told)
     return {**known, **changed}
 
 

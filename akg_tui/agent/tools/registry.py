@@ -105,7 +105,7 @@ def offered(folder: Path, task: Task, host: Host) -> Tools:
 
     files = task_files(folder, task)
     known = for_target(tools_with(files), task.target)
-    known = in_format(known, task.agent.edits_in, " or ".join(task.files.names))
+    known = in_format(known, task.agent.edits_in)
     known = in_phases(in_files(known, task.files.names), task.phases)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
@@ -156,11 +156,6 @@ def _can_work(tool: Tool, known: Tools, host: Host) -> bool:
     if tool.kind == "call_workflow":
         return all(_can_work(known[step.tool], known, host) for step in tool.steps)
     return not tool.needs_host or tool.needs_host in host.tools
-
-
-def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
-    """Return the sorted names of our tools that may be called in `phase`."""
-    return allowed(own_tools(), phase, subagent=subagent)
 
 
 def allowed(known: Tools, phase: Phase, *, subagent: bool = False) -> list[str]:

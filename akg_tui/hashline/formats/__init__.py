@@ -5,14 +5,7 @@ Hashline cannot change a wrong line; search and replace is for models that were 
 
 from collections.abc import Sequence
 
-from akg_tui.hashline.formats.contract import (
-    EditFormat,
-    EditReader,
-    Guarded,
-    Proposed,
-    Refusal,
-    line_counts,
-)
+from akg_tui.hashline.formats.contract import EditReader, Proposed, Refusal
 from akg_tui.hashline.formats.kernel_reader import (
     KernelReader,
     ProposedKernel,
@@ -25,41 +18,24 @@ from akg_tui.hashline.tags import Tagger
 FORMATS = ("hashline", "str_replace")
 
 
-def open_format(name: str, tagger: Tagger) -> EditFormat:
-    """Return a format for one reader of one file.
-
-    Raises `ValueError` if `name` is not in `FORMATS`.
-    """
-    match name:
-        case "hashline":
-            return Hashline(tagger)
-        case "str_replace":
-            return StrReplace()
-    raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
-
-
-def open_reader(name: str, tagger: Tagger) -> EditReader:
-    """Return a format for one reader of a file that others change too. Raises `ValueError`."""
-    return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
+def open_reader(name: str, tagger: Tagger) -> Hashline | StrReplace:
+    """Return a format, one of `FORMATS`, for one reader of one file."""
+    return Hashline(tagger) if name == "hashline" else StrReplace()
 
 
 def open_kernel_reader(name: str, tagger: Tagger, files: Sequence[str]) -> KernelReader:
-    """Return a format for one reader of a kernel's files. Raises `ValueError`."""
+    """Return a format, one of `FORMATS`, for one reader of a kernel's files."""
     return KernelReader({each: open_reader(name, tagger) for each in files})
 
 
 __all__ = [
     "FORMATS",
-    "EditFormat",
     "EditReader",
-    "Guarded",
     "KernelReader",
     "Proposed",
     "ProposedKernel",
     "Refusal",
     "kernel_line_counts",
-    "line_counts",
-    "open_format",
     "open_kernel_reader",
     "open_reader",
 ]

@@ -1,7 +1,6 @@
 """The interface of an edit format: the rendering of a file, and the description of an edit.
 
-Owns the common parts of the formats: the parsing of plain arguments, and the rule that only the
-shown state of a file can be edited.
+Owns what the formats share: the form of an answer, and the parsing of plain arguments.
 """
 
 from __future__ import annotations
@@ -21,23 +20,6 @@ class Refusal:
     message: str
 
 
-class EditFormat(Protocol):
-    """A format that one reader uses on one file."""
-
-    @property
-    def schema(self) -> dict[str, object]:
-        """The JSON schema of the call's arguments."""
-        ...
-
-    def render(self, document: Document) -> str:
-        """Return the file in the form for its reader."""
-        ...
-
-    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        """Apply a call to the current file `document`, and return the next revision."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """A checked edit: the next revision, and the numbers of lines added and removed.
@@ -52,7 +34,15 @@ class Proposed:
 
 
 class EditReader(Protocol):
-    """The form of a format that a run uses: it records the shown file, and proposes edits."""
+    """A format for one reader of one file: it records what was shown, and proposes edits.
+
+    Only the state of the file that was shown can be edited.
+    """
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """The JSON schema of the call's arguments."""
+        ...
 
     def copied(self) -> EditReader:
         """Return a reader with the same record, whose edits do not change this one."""
@@ -95,54 +85,6 @@ def object_schema(**properties: Mapping[str, object]) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-class Guarded:
-    """An `EditReader` made of an `EditFormat`: it refuses edits of a file that was not shown."""
-
-    def __init__(self, form: EditFormat) -> None:
-        self._form = form
-        self._shown = ""
-
-    def copied(self) -> Guarded:
-        other = Guarded(self._form)
-        other._shown = self._shown
-        return other
-
-    def render(self, document: Document) -> str:
-        self._shown = document.sha256
-        return self._form.render(document)
-
-    def render_lines(self, document: Document, numbers: Sequence[int]) -> str:
-        # An edit needs the whole file to be shown, so nothing is recorded.
-        return "\n".join(f"{number}: {document.lines[number - 1]}" for number in numbers)
-
-    def assume_shown(self, document: Document) -> None:
-        self._shown = document.sha256
-
-    def follow(self, before: Document, after: Document) -> str:
-        if self._shown == before.sha256:
-            self._shown = after.sha256
-        return ""
-
-    def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
-        if not self._shown:
-            return Refusal("nothing was written: read the file first")
-        if self._shown != document.sha256:
-            now = self.render(document)
-            return Refusal(f"nothing was written: the file is another one now:\n\n{now}")
-        made = self._form.apply(document, call)
-        if isinstance(made, Refusal):
-            return made
-        if made.sha256 == document.sha256:
-            return Refusal("nothing was written: the edit changes nothing")
-        added, removed = line_counts(document, made)
-
-        def accept() -> str:
-            self._shown = made.sha256
-            return f"{made.path} is changed: {added} lines added, {removed} removed"
-
-        return Proposed(made, added, removed, accept)
 
 
 def line_counts(before: Document, after: Document) -> tuple[int, int]:

@@ -12,11 +12,11 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.formats.contract import (
     EditReader,
-    Guarded,
     Proposed,
     Refusal,
     line_counts,
 )
+from akg_tui.hashline.formats.str_replace import StrReplace
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class KernelReader:
         reader = self._readers[name]
         shown = reader.render(document)
         # The view of hashline begins with the name.
-        headed = len(self._readers) > 1 and isinstance(reader, Guarded)
+        headed = len(self._readers) > 1 and isinstance(reader, StrReplace)
         return f"──────── {name} ────────\n{shown}" if headed else shown
 
     def render_rows(self, kernel: KernelFiles, revision: int, rows: Sequence[int]) -> str:

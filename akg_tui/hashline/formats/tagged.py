@@ -13,7 +13,7 @@ from akg_tui.hashline.tags import Tagger
 
 
 class Hashline:
-    """The hashline format for one reader, in an `EditSession`: `EditFormat` and `EditReader`."""
+    """The hashline format for one reader, in an `EditSession`."""
 
     def __init__(self, tagger: Tagger) -> None:
         self._tagger = tagger
@@ -39,16 +39,16 @@ class Hashline:
         }
 
     def render(self, document: Document) -> str:
-        if self._session is None:
-            self._session = EditSession(document, self._tagger)
-        self._session.observe(document)
-        return self._session.view()
+        return self._observing(document).view()
 
     def render_lines(self, document: Document, numbers: Sequence[int]) -> str:
+        return self._observing(document).view_lines(numbers)
+
+    def _observing(self, document: Document) -> EditSession:
         if self._session is None:
             self._session = EditSession(document, self._tagger)
         self._session.observe(document)
-        return self._session.view_lines(numbers)
+        return self._session
 
     def assume_shown(self, document: Document) -> None:
         self._session = EditSession(document, self._tagger)
@@ -61,6 +61,7 @@ class Hashline:
         return self._session.rewrite(after)
 
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
+        """Return the file as a call changes it, and record that as the newest revision."""
         proposed = self.propose(document, call)
         if isinstance(proposed, Refusal):
             return proposed
