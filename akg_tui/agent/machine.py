@@ -6,7 +6,6 @@ may compute for about a second, and the engine's loop must not wait. Decides not
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from akg_tui.agent.tools.processes import run_process
 from akg_tui.core.events import MachineDescribed
 from akg_tui.core.sanitize import one_line
 
@@ -97,24 +97,16 @@ async def describe(threads: int, known: MachineDescribed | None) -> MachineDescr
     from akg_tui.evaluate.targets.cpu import base_environment
 
     homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", __spec__.name, str(threads), known.machine if known else ""),
-        env=base_environment() | homes,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
+    done = await run_process(
+        (sys.executable, "-P", "-m", __spec__.name, str(threads), known.machine if known else ""),
+        folder=Path("/"),
+        environment=base_environment() | homes,
+        timeout_s=LIMIT_S,
     )
     try:
-        async with asyncio.timeout(LIMIT_S):
-            printed, _ = await process.communicate()
-        return msgspec.json.decode(printed, type=MachineDescribed) if printed.strip() else None
-    except (TimeoutError, msgspec.MsgspecError):
+        return msgspec.json.decode(done.stdout, type=MachineDescribed) if done.stdout else None
+    except msgspec.MsgspecError:
         return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 def main(words: list[str]) -> None:

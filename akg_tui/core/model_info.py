@@ -129,13 +129,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     `refused` are fields of a request that it refuses, which are left out or replaced.
     """
 
-    tools: bool
-    streaming: bool
-    usage: bool
-    cache_marks: bool
-    cache_counters: bool
-    thinking: bool
-    diagnostics: bool
+    tools: bool = False
+    streaming: bool = False
+    usage: bool = False
+    cache_marks: bool = False
+    cache_counters: bool = False
+    thinking: bool = False
+    diagnostics: bool = False
     refused: tuple[str, ...] = ()
 
 

@@ -5,7 +5,6 @@ Owns only the pages in `pages/`. Reads each page once; writes nothing.
 
 from akg_tui.knowledge.library import (
     BadPage,
-    Found,
     Library,
     Page,
     library,
@@ -13,4 +12,4 @@ from akg_tui.knowledge.library import (
     read_user_page,
 )
 
-__all__ = ["BadPage", "Found", "Library", "Page", "library", "read_page", "read_user_page"]
+__all__ = ["BadPage", "Library", "Page", "library", "read_page", "read_user_page"]

@@ -64,13 +64,6 @@ class Page(Struct, frozen=True):
         return f"# {self.cited}: {self.title}\nWhen: {self.when}\n\n{self.body}"
 
 
-class Found(Struct, frozen=True):
-    """A search result; a higher score is a better match."""
-
-    page: Page
-    score: float
-
-
 def _among(wanted: str, said: tuple[str, ...]) -> bool:
     return not wanted or ANY in said or wanted.lower() in said
 
@@ -91,17 +84,11 @@ class Library:
 
     def search(self, query: str, *, dsl: str = "", backend: str = "", limit: int = 4) -> list[Page]:
         """Return the best matching pages for `dsl` and `backend`, at most `limit`, best first."""
-        return [found.page for found in self.ranked(query, dsl=dsl, backend=backend)[:limit]]
-
-    def ranked(self, query: str, *, dsl: str = "", backend: str = "") -> list[Found]:
-        """Return all pages that contain a word of the query, by score and then by id."""
         words = set(words_of(query))
-        found = [
-            Found(page, score)
-            for page in self.pages
-            if page.fits(dsl, backend) and (score := self._score(page.id, words)) > 0
-        ]
-        return sorted(found, key=lambda hit: (-hit.score, hit.page.id))
+        fitting = [page for page in self.pages if page.fits(dsl, backend)]
+        scores = {page.id: self._score(page.id, words) for page in fitting}
+        found = [page for page in fitting if scores[page.id] > 0]
+        return sorted(found, key=lambda page: (-scores[page.id], page.id))[:limit]
 
     def _score(self, page: str, words: set[str]) -> float:
         bag, total = self._bags[page], len(self.pages)

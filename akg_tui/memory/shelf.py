@@ -12,7 +12,6 @@ import errno
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from akg_tui.knowledge import BadPage, Library, Page, library, read_user_page
 from akg_tui.memory.lessons import BadMemory, RunMemory, decode, encode, learned
 from akg_tui.memory.memory_config import memory_settings
 from akg_tui.store.errors import writing
-from akg_tui.store.filesystem import replace_file
+from akg_tui.store.filesystem import open_below, replace_file
 from akg_tui.store.run_at_rest import RunAtRest
 
 RUNS, PAGES = "runs", "pages"
@@ -212,11 +211,7 @@ def _memory(path: Path, faults: list[str]) -> RunMemory | None:
 
 def _bytes(path: Path, most: int) -> bytes:
     """Return the bytes of a regular file that is no link. Raises `OSError`."""
-    # Not blocking, because a pipe in a shared folder must not hold up a run.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with os.fdopen(open_below(path.parent, path.name, os.O_RDONLY), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"has more than {most} bytes", str(path))

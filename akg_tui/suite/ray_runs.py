@@ -54,8 +54,6 @@ LOOK_S = 1.0
 
 LOCKED_S = 60.0
 
-_SECRETS = tuple(KEY_VARIABLES.values())
-
 
 class Keeper:
     """Keeps the copies of the runs, on the machine that has the suite's folder.
@@ -184,7 +182,8 @@ class RayCluster:
             task, allowed = await _begun(suite, entry)
         run = str(suite.run_folder(entry).absolute())
         may_have_keys = task.agent.model != SWEEP and is_own_server(task.agent, allowed)
-        secrets = _secrets() if may_have_keys else {}
+        keys = KEY_VARIABLES.values() if may_have_keys else ()
+        secrets = {name: os.environ[name] for name in keys if name in os.environ}
         actor = (
             self._ray.remote(RunActor)
             .options(
@@ -277,7 +276,3 @@ def options_of(task: Task, needs: Resources) -> dict[str, Any]:
     if needs.labels:
         options["label_selector"] = needs.labels
     return options
-
-
-def _secrets() -> dict[str, str]:
-    return {name: os.environ[name] for name in _SECRETS if name in os.environ}

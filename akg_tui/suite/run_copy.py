@@ -61,7 +61,8 @@ class Sender:
     def parcel(self) -> Parcel:
         """Return what is new. Raises `RunFolderError` if it cannot be read."""
         with reading(self._run):
-            end = self._journal_size()  # first, so that what the journal names is there to be sent
+            # The journal's length first, so that what it names is there to be sent.
+            end = (self._run / JOURNAL).stat().st_size
             folders, files = [], {}
             for name, path, seen in self._entries():
                 if self._seen.get(name) == seen:
@@ -78,9 +79,6 @@ class Sender:
             journal = journal[: journal.rfind(b"\n") + 1]
         self._sent += len(journal)
         return Parcel(folders=tuple(folders), files=files, offset=offset, journal=journal)
-
-    def _journal_size(self) -> int:
-        return (self._run / JOURNAL).stat().st_size
 
     def _entries(self) -> Iterator[tuple[str, Path, tuple[int, int]]]:
         """Yield folders and files, each with what changes when it does."""

@@ -68,7 +68,10 @@ def _agents(agents: Sequence[AgentResult]) -> Table:
     """Return a column for each agent: a terminal has room for two or three."""
     figures: list[tuple[str, Callable[[AgentResult], str]]] = [
         ("tasks", lambda a: str(a.tasks)),
-        ("correct", lambda a: "none has ended" if _none_ended(a) else _share(a.correct_share)),
+        (
+            "correct",
+            lambda a: "none has ended" if 0 < a.tasks == a.open else _share(a.correct_share),
+        ),
         *((f"fast {p:g} over eager", partial(_fast_eager, p)) for p in FAST_AT),
         ("geometric mean over eager", lambda a: _mean(a.mean_eager)),
         ("tasks with a time of compile", lambda a: str(a.compile_tasks)),
@@ -92,10 +95,6 @@ def _agents(agents: Sequence[AgentResult]) -> Table:
             "of 95 %.",
         ),
     )
-
-
-def _none_ended(agent: AgentResult) -> bool:
-    return 0 < agent.tasks == agent.open
 
 
 def _fast_eager(p: float, agent: AgentResult) -> str:

@@ -38,10 +38,10 @@ def body_of(request: ChatRequest, agent: Agent, can: Capabilities) -> dict[str, 
     ]
     messages = [{"role": "system", "content": request.system}, *_messages(request.messages)]
     body = {"model": agent.model, "tools": tools, "messages": messages}
-    return body | optional(agent.max_output_tokens, can.refused)
+    return body | _optional(agent.max_output_tokens, can.refused)
 
 
-def optional(limit: int, refused: Collection[str]) -> dict[str, Any]:
+def _optional(limit: int, refused: Collection[str]) -> dict[str, Any]:
     """Return the fields that bound a reply to `limit` tokens, stream it, and have it counted.
 
     `refused` are fields that the server refuses. For `max_tokens` there is `max_completion_tokens`,

@@ -10,28 +10,39 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from akg_tui.agent.chat import ModelUnusable, PromptRefused, ServerBusy
+from akg_tui.agent.chat import (
+    ChatRequest,
+    ModelUnusable,
+    PromptRefused,
+    ServerBusy,
+    ToolSpec,
+    UserMessage,
+)
 from akg_tui.agent.models.endpoint import Endpoint, sdk_missing
-from akg_tui.agent.models.messages_api import Assembly
+from akg_tui.agent.models.messages_api import Assembly, body_of, merged
 from akg_tui.core.model_info import Capabilities
-from akg_tui.core.task import Api
+from akg_tui.core.task import Agent, Api
 
 if TYPE_CHECKING:
     from akg_tui.agent.models.transport import Limits, Transport
 
 PROBE_TOKENS = 2_000
 FIRST_S = 120.0  # allowed until the reply to a small request begins
-_TOOL = {
-    "name": "report_number",
-    "description": "Report a number to the harness.",
-    "input_schema": {
+_TOOL = ToolSpec(
+    "report_number",
+    "Report a number to the harness.",
+    {
         "type": "object",
         "properties": {"number": {"type": "integer"}},
         "required": ["number"],
     },
-}
+)
 _ASK = "Call the tool report_number with the number 7. Say nothing else."
+_REQUEST = ChatRequest(
+    "You answer a harness that checks a connection.", (_TOOL,), (UserMessage(_ASK),)
+)
 
 
 class Finding(Struct, frozen=True):
@@ -66,7 +77,7 @@ async def count(endpoint: Endpoint, limits: Limits | None = None) -> None:
     Raises `ModelFailed` as `probe` does.
     """
     transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
-    asked = [{"role": "user", "content": [{"type": "text", "text": _ASK}]}]
+    asked = merged(_REQUEST.messages)
     try:
         await transport.count_tokens({"model": endpoint.model, "messages": asked})
     finally:
@@ -74,36 +85,34 @@ async def count(endpoint: Endpoint, limits: Limits | None = None) -> None:
 
 
 async def _asked(transport: Transport, model: str) -> Capabilities:
-    plain: dict[str, Any] = {
-        "model": model,
-        "max_tokens": PROBE_TOKENS,
-        "tools": [_TOOL],
-        "system": [{"type": "text", "text": "You answer a harness that checks a connection."}],
-        "messages": [{"role": "user", "content": [{"type": "text", "text": _ASK}]}],
-    }
-    marked = {
-        **plain,
-        "system": [{**plain["system"][0], "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
-    }
+    agent = Agent(model=model, max_output_tokens=PROBE_TOKENS)
+    marked = body_of(_REQUEST, agent, Capabilities(cache_marks=True))
     base = marked
     try:
         reply = await _ask(transport, marked)
     except PromptRefused:
-        base = plain
-        reply = await _ask(transport, plain)
-    _, uses = reply.content(set(), "")
+        base = body_of(_REQUEST, agent, Capabilities())
+        reply = await _ask(transport, base)
     thinking = await _takes(
         transport, base, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
     )
     diagnostics = await _takes(transport, base, {"diagnostics": {"previous_message_id": None}})
-    return Capabilities(
-        tools=any(use.name == _TOOL["name"] and not use.fault for use in uses),
-        streaming=reply.streamed,
-        usage=reply.counted,
+    return replace(
+        _basic(reply),
         cache_marks=base is marked,
-        cache_counters="cache_read_input_tokens" in reply.usage,
         thinking=thinking is not None and thinking.thought,
         diagnostics=diagnostics is not None and diagnostics.diagnosed,
+    )
+
+
+def _basic(reply: Assembly) -> Capabilities:
+    """Return the abilities that every reply to the plain request shows."""
+    _, uses = reply.content(set(), "")
+    return Capabilities(
+        tools=any(use.name == _TOOL.name and not use.fault for use in uses),
+        streaming=reply.streamed,
+        usage=reply.counted,
+        cache_counters="cache_read_input_tokens" in reply.usage,
     )
 
 
@@ -119,36 +128,18 @@ _REFUSALS = (
 
 
 async def _asked_chat(transport: Transport, model: str) -> Capabilities:
-    from akg_tui.agent.models.chat_completions import optional
+    from akg_tui.agent.models import chat_completions
 
-    function = {
-        "name": _TOOL["name"],
-        "description": _TOOL["description"],
-        "parameters": _TOOL["input_schema"],
-    }
-    plain: dict[str, Any] = {
-        "model": model,
-        "tools": [{"type": "function", "function": function}],
-        "messages": [{"role": "user", "content": _ASK}],
-    }
+    agent = Agent(model=model, max_output_tokens=PROBE_TOKENS)
     first: PromptRefused | None = None
     for refused in _REFUSALS:
+        can = Capabilities(refused=refused)
         try:
-            reply = await _ask(transport, plain | optional(PROBE_TOKENS, refused))
+            reply = await _ask(transport, chat_completions.body_of(_REQUEST, agent, can))
         except PromptRefused as error:
             first = first or error
             continue
-        _, uses = reply.content(set(), "")
-        return Capabilities(
-            tools=any(use.name == _TOOL["name"] and not use.fault for use in uses),
-            streaming=reply.streamed,
-            usage=reply.counted,
-            cache_marks=False,
-            cache_counters="cache_read_input_tokens" in reply.usage,
-            thinking=False,
-            diagnostics=False,
-            refused=refused,
-        )
+        return replace(_basic(reply), refused=refused)
     assert first is not None
     raise first
 

@@ -47,7 +47,7 @@ async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
     """Run the agent that the tool names, and return its final text as data."""
     agents, declared = call.host.agents, call.tool.declared
     runner = agents.get(call.tool.agent) or agents[SUBAGENT]
-    rules, model = (declared.prompt, declared.model) if declared else ("", "")
+    rules, model = (declared.prompt, declared.model or "") if declared else ("", "")
     asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox, rules, model)
     result = await runner.run(asked)
     text = result.output.strip() or NO_SUMMARY

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from akg_tui.agent.chat import ToolSpec
@@ -21,6 +21,7 @@ from akg_tui.agent.tools.file_access import FileAccess
 from akg_tui.agent.tools.resolver import How
 from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess, Toolbox
 from akg_tui.core.phases import Gate, Phase
+from akg_tui.core.task import MODEL_NAME
 
 Kind = Literal["basic_tool", "domain_tool", "call_agent", "call_workflow"]
 
@@ -48,21 +49,24 @@ class Arg(Struct, frozen=True):
     told: bool = True
 
 
-class Step(Struct, frozen=True):
-    """One call of a workflow. In its arguments `$name` is replaced by the workflow's argument of
-    that name, and `$1` by the trace folder of the first step."""
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")]
 
-    tool: str
+
+class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of a workflow, as a file has it. In its arguments `$name` is replaced by the
+    workflow's argument of that name, and `$1` by the trace folder of the first step."""
+
+    tool: Name
     arguments: dict[str, Any] = {}
 
 
-class DeclaredAgent(Struct, frozen=True):
-    """A user's agent: what is added to a subagent's rules, its tools (none: all of them), and its
-    model on the server of the run's agent ("": that agent's own)."""
+class DeclaredAgent(Struct, frozen=True, forbid_unknown_fields=True):
+    """A user's agent, as a file has it: what is added to a subagent's rules, its tools (none: all
+    of them), and its model on the server of the run's agent (none: that agent's own)."""
 
-    prompt: str
-    tools: tuple[str, ...] = ()
-    model: str = ""
+    prompt: Annotated[str, Meta(min_length=1, max_length=8_000)]
+    tools: tuple[Name, ...] = ()
+    model: Annotated[str, Meta(pattern=MODEL_NAME, max_length=128)] | None = None
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from akg_tui.core.sanitize import name_fault
-from akg_tui.store.filesystem import open_below
+from akg_tui.store.filesystem import open_below, replace_file
 
 NOTES = "notes"
 VISIBLE = ("PLAN.md", NOTES, "task", "trace", "work")
@@ -132,7 +131,10 @@ class FileAccess:
         self._check_room(len(data))
         with self._reach(parts[:-1], make=True) as folder:
             self._check_place(folder, parts[-1], path, overwrite=overwrite)
-            _replace(folder, parts[-1], data)
+        try:
+            replace_file(self._root.joinpath(*parts), data, alone=False, root=self._root)
+        except OSError as error:
+            raise Refused(_told(path, error)) from None
         return "/".join(parts)
 
     def unused(self, stem: str, extension: str) -> str:
@@ -229,19 +231,6 @@ def read_text(files: FileAccess, path: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise Refused(f"{path}: not UTF-8 text at byte {error.start} of {len(data)}") from None
-
-
-def _replace(folder: int, name: str, data: bytes) -> None:
-    temporary = f".{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=folder), "wb") as file:
-            file.write(data)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise Refused(_told(name, error)) from None
 
 
 def _kind(mode: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import yaml
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from akg_tui.agent.tools.composite import run_subagent, run_workflow, task
 from akg_tui.agent.tools.declaration import (
     DeclaredAgent,
     Kind,
+    Name,
     Step,
     Tool,
     Tools,
@@ -27,7 +29,7 @@ from akg_tui.agent.tools.declaration import (
 )
 from akg_tui.agent.tools.resolver import How
 from akg_tui.agent.tools.run_access import SUBAGENT
-from akg_tui.core.task import MODEL_NAME, SWEEP
+from akg_tui.core.task import SWEEP
 from akg_tui.store.errors import BadFile
 from akg_tui.store.user_files.reader import UserFile, yaml_line
 
@@ -55,13 +57,12 @@ def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
         return replace(ours, kind=kind, by_name=False, untold=frozenset(), **told)
     if kind == "call_agent":
         return replace(task, name=name, run=run_subagent, agent=plain.get("agent", name), **told)
-    steps = tuple(Step(s["tool"], s.get("arguments", {})) for s in plain.get("steps", ()))
+    steps = msgspec.convert(plain.get("steps") or (), tuple[Step, ...])
     return Tool(name=name, kind=kind, run=run_workflow, steps=steps, **told)
 
 
 MAX_TOOLS = 100
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")]
 Type = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 
@@ -98,18 +99,11 @@ class Function(Struct, frozen=True, forbid_unknown_fields=True):
     parameters: Parameters
 
 
-class Call(Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of a workflow."""
-
-    tool: Name
-    arguments: dict[str, Any] = {}
-
-
 class ToolEntry(Struct, frozen=True, forbid_unknown_fields=True):
     type: Kind
     function: Function
     agent: Name | None = None
-    steps: list[Call] | None = None
+    steps: list[Step] | None = None
 
     def __post_init__(self) -> None:
         if (self.type == "call_workflow") != bool(self.steps):
@@ -118,19 +112,11 @@ class ToolEntry(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("only a call_agent names an agent")
 
 
-class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent that a `call_agent` of this file may name."""
-
-    prompt: Annotated[str, Meta(min_length=1, max_length=8_000)]
-    tools: list[Name] = []
-    model: Annotated[str, Meta(pattern=MODEL_NAME, max_length=128)] | None = None
-
-
 class ToolsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of one tool file."""
+    """The content of one tool file. `agents` are those that a `call_agent` of it may name."""
 
     tools: Annotated[dict[Name, ToolEntry], Meta(max_length=MAX_TOOLS)]
-    agents: Annotated[dict[Name, AgentEntry], Meta(max_length=MAX_TOOLS)] = {}
+    agents: Annotated[dict[Name, DeclaredAgent], Meta(max_length=MAX_TOOLS)] = {}
 
 
 def merged(known: Tools, path: Path, text: str) -> Tools:
@@ -141,13 +127,12 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
     except (yaml.YAMLError, ValueError) as error:
         raise BadTools(path, 1, "", " ".join(str(error).split())) from None
     file = UserFile(path, text, plain, yaml_line, BadTools)
-    file.read(ToolsFile)
+    agents = file.read(ToolsFile).agents
 
     def bad(message: str, *where: str | int) -> BadFile:
         return file.bad(tuple(map(str, where)), message)
 
     found = dict(known)
-    agents = _agents(plain, bad)
     for name, tool in plain["tools"].items():
         found[name] = new = _declaration(tool, known)
         if new.name != name:
@@ -161,10 +146,7 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
                 raise bad(what, "tools", name, *field)
             found[name] = new = replace(new, declared=agents[new.agent])
         _check_tool(new, known, bad)
-    for name, agent in agents.items():
-        for number, tool in enumerate(agent.tools):
-            if tool not in found:
-                raise bad(f"{tool} is not a known tool", "agents", name, "tools", number)
+    _check_agents(agents, found, bad)
     for name in plain["tools"]:
         for number, step in enumerate(found[name].steps):
             place = "tools", name, "steps", number, "tool"
@@ -175,17 +157,17 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
     return found
 
 
-def _agents(plain: Mapping[str, Any], bad: Callable[..., BadFile]) -> dict[str, DeclaredAgent]:
-    """Return the agents that a file declares."""
-    found = {}
-    for name, entry in plain.get("agents", {}).items():
-        model = entry.get("model") or ""
+def _check_agents(
+    agents: Mapping[str, DeclaredAgent], known: Tools, bad: Callable[..., BadFile]
+) -> None:
+    for name, agent in agents.items():
         if name == SUBAGENT:
             raise bad(f"{SUBAGENT} is the agent of the tool task", "agents", name)
-        if model == SWEEP:
+        if agent.model == SWEEP:
             raise bad("a search answers no prompt; name a model", "agents", name, "model")
-        found[name] = DeclaredAgent(entry["prompt"], tuple(entry.get("tools", ())), model)
-    return found
+        for number, tool in enumerate(agent.tools):
+            if tool not in known:
+                raise bad(f"{tool} is not a known tool", "agents", name, "tools", number)
 
 
 def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadFile]) -> None:
