@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from akg_tui.agent.chat import ToolResult
@@ -10,16 +12,24 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.events import PlanChange
 from akg_tui.core.kernel.kernel_files import KernelFiles, files_of
+from akg_tui.core.measurement import FailureKind
 from akg_tui.core.phases import Phase
 from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
+from akg_tui.evaluate import Judge
+from akg_tui.memory.shelf import Shelf
+from akg_tui.view import language
+from akg_tui.view.plan_rows import evidence
+from benchmarks.judge.ordinary.windows import PAIRS
 from tests.agent.test_trials import FAST, WRONG
 from tests.core.simulated import SimulatedRun, failed, faster, item, planned
 from tests.core.test_levers import refusal
 from tests.core.test_plan import answer, settled
 from tests.core.test_plan_edit import KEPT
 from tests.engine.runs import KERNEL
+from tests.evaluate.test_judge import IN_SESSION
+from tests.memory.runs import learn, tuned
 
 PAGE = (
     "算法重排：合并 seed kernel 中的若干次连续访存，移除冗余条件分支；",
@@ -142,3 +152,29 @@ def test_seed000_a_copy_that_differs_in_comments_only_costs_no_round() -> None:
     assert run.state.phase is Phase.EDIT
     assert submitted(FAST).status == "success"
     assert run.state.edited
+
+
+def test_seed000_why_a_remembered_setting_is_tried_is_chinese_on_a_chinese_screen(
+    tmp_path: Path,
+) -> None:
+    shelf = Shelf(tmp_path / "memory")
+    for name in ("first", "second"):
+        run = tuned(tmp_path / "task", shelf, rounds=4, name=name)
+        learn(shelf, run)
+        run.close()
+    state = run.state
+    language.speak("zh")
+    try:
+        rows = evidence(state, state.items[0], 2, 80)
+    finally:
+        language.speak(language.ENGLISH)
+    assert any("记自以前的运行" in part for row in rows for part, _ in row)
+
+
+@IN_SESSION
+async def test_seed000_a_mean_of_a_fixed_eighth_of_each_row_is_refused(judge: Judge) -> None:
+    reference, eighth = (
+        each.replace("262144", "65536") for each in PAIRS["a mean of each eighth number in 16 bits"]
+    )
+    found = await judge.probe(eighth, timed=False, reference=reference)
+    assert found.failure is FailureKind.WRONG, found
