@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -20,7 +19,6 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Agent
 from akg_tui.engine.run_service import RunFault, RunRequest, prepare
-from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_toml import BadAgent, stated_agent
 from benchmarks.lab.chat import (
     DONE,
@@ -51,49 +49,18 @@ from benchmarks.lab.runs import (
     play,
 )
 from benchmarks.lab.server import Request
+from tests.agent.faulty import SUBMIT, Faulty, played
 from tests.engine.runs import make_task
 
-PLAN = list(itertools.islice(directions(), 3))
-SUBMIT = call(
-    "submit_plan",
-    {"items": [{"text": each.text, "rationale": each.why} for each in PLAN]},
-    "call_cut",
-)
 READ = call("read_kernel", {}, "call_r")
 
 
-class Faulty:
-    """A competent model whose server fails at its second call, once for each reply given."""
-
-    def __init__(self, *replies: Reply, at: int = 2) -> None:
-        self.player = ChatPlayer(directions())
-        self.player.know(PLAN)
-        self.left = list(replies)
-        self.at = at
-        self.calls = 0
-
-    def __call__(self, request: Request) -> Reply:
-        self.calls += 1
-        if self.calls >= self.at and self.left:
-            return self.left.pop(0)
-        return self.player(request)
+def faulty(*replies: Reply, at: int = 2) -> Faulty:
+    return Faulty(ChatPlayer(directions()), *replies, at=at)
 
 
 def served(url: str) -> Agent:
     return Agent(model="lab", base_url=url, api="chat")
-
-
-async def played(
-    folder: Path, script: Any, *, rounds: int = 1, **how: Any
-) -> tuple[RunFolder, ChatLab]:
-    """A run against the script, to its end."""
-    async with ChatLab(script) as lab:
-        run = create(folder, lab.url, rounds=rounds, agent=served(lab.url))
-        try:
-            await play(engine(run, lab.url, **how))
-        finally:
-            check_sound(run)
-    return run, lab
 
 
 async def test_a_competent_model_plans_edits_and_keeps(tmp_path: Path) -> None:
@@ -160,7 +127,7 @@ async def test_passing_faults_are_waited_out_in_sight_and_the_run_goes_on(
     tmp_path: Path, name: str
 ) -> None:
     faults = FAULTS[name]
-    run, lab = await played(tmp_path / "task", Faulty(*faults), retry=brave(broken=9))
+    run, lab = await played(tmp_path / "task", faulty(*faults), "chat", retry=brave(broken=9))
     assert run.state.finished == "max rounds reached (1)"
     waits = of(run, ev.ApiWaiting)
     assert [wait.attempt for wait in waits] == list(range(1, len(faults) + 1))
@@ -176,7 +143,7 @@ async def test_silence_in_the_middle_of_a_reply_ends_it_and_a_wait_asked_for_is_
     silent = cut(2, Hold(asyncio.Event()), ends=False)
     busy = refuse(429, "requests", headers={"retry-after": "7200"})
     stall = Limits(connect_s=2.0, first_s=5.0, stall_s=0.15)
-    run, _ = await played(tmp_path / "task", Faulty(silent, busy), limits=stall)
+    run, _ = await played(tmp_path / "task", faulty(silent, busy), "chat", limits=stall)
     first, second = of(run, ev.ApiWaiting)
     assert "no progress" in first.reason
     assert second.asked_s == 7200
@@ -197,7 +164,7 @@ BAD_CALLS = [
 
 async def test_calls_that_are_not_whole_are_answered_and_never_run(tmp_path: Path) -> None:
     bad = [reply(blocks, finish=finish, usage=None) for blocks, finish, _ in BAD_CALLS]
-    run, lab = await played(tmp_path / "task", Faulty(*bad))
+    run, lab = await played(tmp_path / "task", faulty(*bad), "chat")
     assert run.state.finished == "max rounds reached (1)"
     assert lab.refused == lab.memory.faults == []
     errors = [a.error_information for a in of(run, ev.ToolAnswered) if a.status == "error"]
@@ -210,10 +177,10 @@ async def test_a_filtered_reply_and_a_prompt_too_long_begin_a_new_conversation(
     tmp_path: Path,
 ) -> None:
     filtered = reply([call("shell", {})], finish="content_filter")
-    run, _ = await played(tmp_path / "a", Faulty(filtered))
+    run, _ = await played(tmp_path / "a", faulty(filtered), "chat")
     assert "the model refused to go on" in of(run, ev.ContextRebuilt)[0].reason
     too_long = refuse(400, "invalid_request_error", code="context_length_exceeded")
-    run, lab = await played(tmp_path / "b", Faulty(too_long))
+    run, lab = await played(tmp_path / "b", faulty(too_long), "chat")
     assert "refused the prompt" in of(run, ev.ContextRebuilt)[0].reason
     assert run.state.ok
     assert lab.refused == []
@@ -244,7 +211,7 @@ STOPS = [
 async def test_a_lasting_fault_holds_the_run_with_its_reason(
     tmp_path: Path, fault: Reply, why: str
 ) -> None:
-    async with ChatLab(Faulty(*[fault] * 9, at=1)) as lab:
+    async with ChatLab(faulty(*[fault] * 9, at=1)) as lab:
         run = create(tmp_path / "task", lab.url, rounds=1, agent=served(lab.url))
         with pytest.raises(Held, match=why):
             await play(engine(run, lab.url))

@@ -14,7 +14,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, in_sight
 from akg_tui.core.model_info import Usage, cost_usd
-from akg_tui.core.phases import Overlay
+from akg_tui.core.phases import Overlay, Verdict
 from akg_tui.core.usage import usage_report
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.context import figures, held, scripted
@@ -44,8 +44,14 @@ async def test_forty_rounds_read_nearly_all_of_their_prompts_from_the_cache(
 
 async def test_marks_are_four_at_most_and_the_long_lived_come_first(tmp_path: Path) -> None:
     async with Lab(Player(directions())) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=3)
-        await play(engine(run, lab.url))
+        run = create(tmp_path / "task", lab.url, rounds=5, probes=True)
+        work = engine(run, lab.url)
+        await play(work)
+    assert run.state.finished == "max rounds reached (5)"
+    assert run.state.count(Verdict.KEEP) == 2
+    assert 'SPEED = "C"' in work.kernel(run.state.best.blob).text
+    assert of(run, ev.EndpointProbed)[0].capabilities.usage
+    assert lab.refused == lab.memory.faults == []
     for request in lab.requests:
         marks = [b["cache_control"] for _, b in parts(request.body) if "cache_control" in b]
         assert 2 <= len(marks) <= 4

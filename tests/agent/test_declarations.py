@@ -68,7 +68,7 @@ def test_what_a_model_is_told_of_our_tools_is_the_same_to_the_byte(
     told = json.loads(path.read_text())
     found: dict[str, Any] = {}
     for form in told:
-        specs = [asdict(s) for s in specs_of(in_format(own_tools(), form, "kernel.py"))]
+        specs = [asdict(s) for s in specs_of(in_format(own_tools(), form))]
         usual = found.get("hashline", [])
         found[form] = [spec for spec in specs if spec not in usual]
     if request.config.getoption("update_snapshots"):
@@ -135,35 +135,6 @@ def test_in_a_run_the_target_is_the_tasks_own() -> None:
     known = for_target(own_tools(), Target(backend="cpu", dsl="cpp", arch="zen4"))
     told = {name: s.get("default") for name, s in known["verify_kernel"].properties.items()}
     assert (told["backend"], told["dsl"], told["arch"]) == ("cpu", "cpp", "zen4")
-
-
-def test_a_users_defaults_are_used_and_a_workflow_can_be_added() -> None:
-    text = """\
-tools:
-  execute_script:
-    type: basic_tool
-    function:
-      name: execute_script
-      description: Run it.
-      parameters:
-        type: object
-        properties:
-          script_path: {type: string}
-          timeout: {type: integer, default: 5}
-        required: [script_path]
-  look_twice:
-    type: call_workflow
-    function:
-      name: look_twice
-      description: Look.
-      parameters: {type: object, properties: {path: {type: string}}, required: [path]}
-    steps:
-      - {tool: read_file, arguments: {file_path: $path}}
-      - {tool: read_kernel}
-"""
-    found = merge(text)
-    assert checked(found["execute_script"], {"script_path": "a"})["timeout"] == 5
-    assert [step.tool for step in found["look_twice"].steps] == ["read_file", "read_kernel"]
 
 
 def changed(old: str, new: str) -> str:

@@ -29,15 +29,17 @@ class Playing:
 
     def __init__(self, *replies: ChatReply | ModelFailed) -> None:
         self._replies = list(replies)
+        self.asked: list[ChatRequest] = []
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        self.asked.append(request)
         reply = self._replies.pop(0) if self._replies else ChatReply("done")
         if isinstance(reply, ModelFailed):
             raise reply
         return reply
 
 
-def _call(tool: str, arguments: dict[str, object]) -> ChatReply:
+def called(tool: str, arguments: dict[str, object]) -> ChatReply:
     return ChatReply("", (ToolUse("c", tool, arguments),), input_tokens=100, output_tokens=10)
 
 
@@ -66,7 +68,7 @@ async def test_a_slip_in_hashline_is_refused_and_corrected_at_the_next_call() ->
 async def test_a_model_that_only_talks_or_never_stops_has_fixed_nothing() -> None:
     idle = await run_session(TASKS[0], "hashline", 1, Playing(), key=b"k")
     assert (idle.fixed, idle.wrong, idle.turns) == (False, False, 1)
-    reading = [_call("read", {})] * (MAX_TURNS + 5)
+    reading = [called("read", {})] * (MAX_TURNS + 5)
     endless = await run_session(TASKS[0], "hashline", 1, Playing(*reading), key=b"k")
     assert (endless.fixed, endless.turns) == (False, MAX_TURNS)
     assert endless.input_tokens == 100 * MAX_TURNS
@@ -76,8 +78,8 @@ async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
     task = next(task for task in TASKS if task.path.endswith(".py"))
     line = task.broken.split("\n")[0]
     assert task.broken.count(line + "\n") == 1
-    edit = _call("edit", {"old": line + "\n", "new": line + "  # mended\n"})
-    session = await run_session(task, "str_replace", 1, Playing(_call("read", {}), edit), key=b"k")
+    edit = called("edit", {"old": line + "\n", "new": line + "  # mended\n"})
+    session = await run_session(task, "str_replace", 1, Playing(called("read", {}), edit), key=b"k")
     assert (session.fixed, session.wrong, session.edits, session.refused) == (False, True, 1, 0)
 
 
@@ -89,7 +91,7 @@ async def test_malformed_arguments_are_refused_and_change_nothing(
 ) -> None:
     for form in ALL_FORMATS:
         tool = "write" if form == "write" else "edit"
-        model = Playing(_call("read", {}), _call(tool, arguments), _call("burn", {}))
+        model = Playing(called("read", {}), called(tool, arguments), called("burn", {}))
         session = await run_session(TASKS[0], form, 1, model, key=b"k")
         assert (session.fixed, session.wrong, session.refused) == (False, False, 1)
 
@@ -105,7 +107,7 @@ async def test_a_benchmark_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
 
     first = Results(setting, path)
     model = Scripted(tasks, slip=0, seed=1)
-    broken = Playing(*[_call("read", {})] * (MAX_TURNS + 1), ModelFailed("the line went dead"))
+    broken = Playing(*[called("read", {})] * (MAX_TURNS + 1), ModelFailed("the line went dead"))
     broken.name = model.name
     with pytest.raises(ModelFailed):
         await play(tasks, formats, 2, [broken], first, on_session=_nothing)

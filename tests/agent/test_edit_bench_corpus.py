@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
+from akg_tui.agent.chat import ChatRequest
 from akg_tui.cli import main
 from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import Refusal
@@ -20,6 +19,7 @@ from benchmarks.edit_models.checks import check_task, unsound
 from benchmarks.edit_models.code_base import BadCorpus, Drawn, draw_from
 from benchmarks.edit_models.session import run_session
 from benchmarks.edit_models.tasks import EditTask, task_of
+from tests.agent.test_edit_bench import Playing, called
 
 PYTHON = """\
 def weigh_{n}(rows, limit=3, fast=True):
@@ -273,26 +273,9 @@ def test_a_whole_file_is_refused_only_if_it_is_no_text() -> None:
         assert isinstance(form.apply(document, {"content": content}), Refusal)
 
 
-class Playing:
-    """A model that gives these replies one after the other, and then only says that it is done."""
-
-    name = "playing"
-
-    def __init__(self, *calls: tuple[str, dict[str, object]]) -> None:
-        self._calls = list(calls)
-        self.asked: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
-        self.asked.append(request)
-        if not self._calls:
-            return ChatReply("done")
-        name, arguments = self._calls.pop(0)
-        return ChatReply("", (ToolUse("c", name, arguments),), input_tokens=10, output_tokens=1)
-
-
 async def test_a_write_tool_stands_beside_edit_only_if_asked_for() -> None:
     task = _task("a = 1\nb = 3\n", "a = 1\nb = 2\n")
-    whole = ("write", {"content": "a = 1\nb  =  2"})
+    whole = called("write", {"content": "a = 1\nb  =  2"})
     model = Playing(whole)
     found = await run_session(task, "hashline", 1, model, key=b"k", write_tool=True)
     assert [tool.name for tool in model.asked[0].tools] == ["edit", "write", "read"]
@@ -307,7 +290,7 @@ async def test_a_write_tool_stands_beside_edit_only_if_asked_for() -> None:
     assert [tool.name for tool in model.asked[0].tools] == ["edit", "read"]
     assert "there is no tool 'write'; there are: edit, read" in _shown(model.asked[1])
     assert (found.formatted, found.wrong, found.edits) == (False, False, 0)
-    model = Playing(("write", {"content": task.original}))
+    model = Playing(called("write", {"content": task.original}))
     found = await run_session(task, WRITE, 1, model, key=b"k")
     assert [tool.name for tool in model.asked[0].tools] == ["write", "read"]
     assert (found.fixed, found.formatted, found.writes) == (True, True, 1)

@@ -197,29 +197,6 @@ CASES = [
         "only scripts",
     ),
     Case(
-        "a reference of its own",
-        "verify_kernel",
-        {"task_code": "class Other: pass", "generated_code": "x", "op_name": "o"},
-        "task_code: line 1: the file defines no class Model",
-    ),
-    Case(
-        "another target",
-        "profile_kernel",
-        {"task_code": GOOD_REFERENCE, "generated_code": "x", "op_name": "o", "backend": "cuda"},
-        "this run's is 'cpu'",
-    ),
-    Case(
-        "a result written over the reference",
-        "verify_kernel",
-        {
-            "task_code": GOOD_REFERENCE,
-            "generated_code": "work/kernel.py",
-            "op_name": "o",
-            "cur_path": "task",
-        },
-        "expected a node of trace/ or a folder of notes/",
-    ),
-    Case(
         "code from outside",
         "verify_kernel",
         {"task_code": GOOD_REFERENCE, "generated_code": "/etc/secret.py", "op_name": "o"},

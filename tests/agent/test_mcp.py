@@ -210,25 +210,6 @@ def held_judge(monkeypatch: pytest.MonkeyPatch) -> Any:
     yield begun, let_go
 
 
-async def test_a_call_at_work_is_cut_off_when_a_person_takes_its_item(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with held_judge(monkeypatch) as (begun, _):
-        async with playing(tmp_path / "task", rounds=3) as play:
-            await play.until("Phase PLAN.")
-            await play.call("submit_plan", **PLAN)
-            trying = asyncio.create_task(play.call("try_kernel", attempt=0))
-            await begun.wait()
-            assert play.engine.send(cmd.DropItem("p1")) is None
-            failed, told = await trying
-            assert failed
-            assert "cut off: a person changed the run" in told
-            assert "Phase PLAN." in told
-            assert {c.call for c in of(play.engine, ev.ToolCalled)} == {
-                a.call for a in of(play.engine, ev.ToolAnswered)
-            }
-
-
 async def test_what_a_script_printed_is_told_when_a_person_takes_its_item(tmp_path: Path) -> None:
     async with playing(tmp_path / "task", rounds=3, allow_script=True) as play:
         await play.until("Phase PLAN.")
@@ -248,6 +229,10 @@ async def test_what_a_script_printed_is_told_when_a_person_takes_its_item(tmp_pa
         assert failed
         assert "cut off: a person changed the run" in told
         assert "\nfirst\n" in told
+        assert "Phase PLAN." in told
+        assert {c.call for c in of(play.engine, ev.ToolCalled)} == {
+            a.call for a in of(play.engine, ev.ToolAnswered)
+        }
 
 
 async def test_an_answer_that_nobody_waited_for_is_told_with_the_next(
@@ -281,27 +266,21 @@ async def child(task: Path) -> AsyncIterator[tuple[Play, Callable[[], int]]]:
         yield Play(None, client), pid  # type: ignore[arg-type]
 
 
-async def test_a_client_that_only_connects_leaves_no_run_behind(tmp_path: Path) -> None:
+async def test_a_client_that_only_connects_leaves_no_run_and_one_that_cannot_begin_is_told(
+    tmp_path: Path,
+) -> None:
     task = make_task(tmp_path / "task")
     async with asyncio.timeout(60), child(task) as (play, _):
         listed = await play.client.list_tools()
         assert "situation" in {tool.name for tool in listed.tools}
         assert not (task / "runs").exists()
-        await play.until("Phase PLAN.")
-    assert len(list(find_runs(task / "runs"))) == 1
-
-
-async def test_a_run_that_cannot_begin_is_an_answer_and_the_next_call_tries_again(
-    tmp_path: Path,
-) -> None:
-    task = make_task(tmp_path / "task")
-    (task / "runs").write_text("in the way")
-    async with asyncio.timeout(60), child(task) as (play, _):
+        (task / "runs").write_text("in the way")
         failed, told = await play.call("situation")
         assert failed
         assert "the run cannot begin: " in told
         (task / "runs").unlink()
         await play.until("Phase PLAN.")
+    assert len(list(find_runs(task / "runs"))) == 1
 
 
 async def test_a_kill_of_either_side_loses_nothing(tmp_path: Path) -> None:

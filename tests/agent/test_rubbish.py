@@ -6,30 +6,35 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from akg_tui.core import events as ev
 from benchmarks.lab.player import Player
 from benchmarks.lab.replies import Reply, Send, call, events, message, stream
 from benchmarks.lab.runs import check_sound, create, directions, engine, of, play
 from benchmarks.lab.server import Lab, Request
 
-RUNS = 3
-REPLIES = 100  # over all runs
+REPLIES = 100
+HUGE = 70_000  # more than is journaled, and few enough events for 100 replies
 
 TOOLS = ["edit_kernel", "finish", "read_kernel", "report_diagnosis", "submit_plan"]
 
 
 class Rubbish:
-    """Random replies of the right form and no sense; the seed fixes all of them."""
+    """Random replies of the right form and no sense; the seed fixes all of them.
 
-    huge = 450_000
+    While fewer than `REPLIES` of them came, every twelfth reply makes sense: a run that makes no
+    progress ends after three visits, but rubbish is to meet this one in every phase.
+    """
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.replies = 0
+        self.replies = self.asked = 0
+        self.player = Player(directions())
 
     def __call__(self, request: Request) -> Reply:
+        self.asked += 1
+        if self.asked % 12 == 0 and self.replies < REPLIES:
+            self.player.calls = self.asked
+            return self.player(request)
         self.replies += 1
         blocks = [self._block() for _ in range(self.dice.choice([0, 1, 1, 1, 2, 5]))]
         stop = self.dice.choice([None, None, None, "max_tokens", "stop_sequence", "dreaming"])
@@ -52,7 +57,7 @@ class Rubbish:
             case 2:
                 return "../../etc/passwd"
             case 3:
-                return "x" * self.dice.choice([10, 10_000, self.huge])
+                return "x" * self.dice.choice([10, 10_000, HUGE])
             case 4:
                 return f"{self.dice.randrange(90)}{self._text(3)}"
             case 5:
@@ -81,53 +86,12 @@ class Rubbish:
         return given
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
-async def test_rubbish_ends_a_run_with_a_reason_and_a_sound_journal(
-    tmp_path: Path, seed: int
-) -> None:
-    rubbish = Rubbish(seed)
+async def test_100_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_path: Path) -> None:
+    rubbish = Rubbish(7)
     async with Lab(rubbish) as lab:
         run = create(tmp_path / "task", lab.url, rounds=50)
-        await play(engine(run, lab.url))
-    assert lab.refused == lab.memory.faults == []
-    assert rubbish.replies >= REPLIES / RUNS
-    assert "no progress" in run.state.finished or "task_plan" in run.state.finished
-    assert run.state.best is not None
-    assert run.state.best.attempt == 0
-    assert len(of(run, ev.ModelReplied)) == rubbish.replies
-    assert len(run.state.finished) < 500
-    assert run.state.finished.isprintable()
-    check_sound(run)
-
-
-class LuckyRubbish(Rubbish):
-    """Rubbish too, but while fewer than `REPLIES` of it came every twelfth reply makes sense.
-
-    A run that makes no progress at all ends after three visits; this one is kept alive for the
-    whole length, so that rubbish meets it in every phase and beside real work.
-    """
-
-    huge = 70_000  # more than is journaled, and few enough events for 100 replies
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.player = Player(directions())
-        self.asked = 0
-
-    def __call__(self, request: Request) -> Reply:
-        self.asked += 1
-        if self.asked % 12 == 0 and self.replies < REPLIES:
-            self.player.calls = self.asked
-            return self.player(request)
-        return super().__call__(request)
-
-
-async def test_100_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_path: Path) -> None:
-    lucky = LuckyRubbish(7)
-    async with Lab(lucky) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=50)
         await play(engine(run, lab.url, budget=20_000))  # what grew huge is left behind
-    assert lucky.replies >= REPLIES
+    assert rubbish.replies >= REPLIES
     assert lab.refused == lab.memory.faults == []
     assert run.state.finished.startswith("the agent made no progress in 3 visits: no result")
     assert run.state.finished.isprintable()
@@ -135,5 +99,5 @@ async def test_100_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_pat
     assert run.state.best is not None
     kept = run.history.read_kernel(run.state.best.blob).text
     assert 'SPEED = "C"' in kept, "what made sense was kept"
-    assert len(of(run, ev.ModelReplied)) == lucky.asked
+    assert len(of(run, ev.ModelReplied)) == rubbish.asked
     check_sound(run)

@@ -9,6 +9,7 @@ import pytest
 
 from akg_tui.agent.prompt import MAX_CHANGE, _changes, system_text
 from akg_tui.agent.tools import searching
+from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.task import Agent
 from akg_tui.store.context_files import context_listing
@@ -17,7 +18,7 @@ from akg_tui.store.fork import fork_run
 from akg_tui.store.run_folder import TASK
 from akg_tui.store.task_folder import load_task
 from benchmarks.lab.player import Player
-from benchmarks.lab.runs import create, engine, play, wrong
+from benchmarks.lab.runs import create, engine, of, play, wrong
 from benchmarks.lab.server import Lab
 from tests.agent.test_tools import FAST, calling
 from tests.engine.runs import KERNEL, make_task
@@ -156,6 +157,9 @@ async def test_a_diagnosis_begins_with_the_code_and_errors_of_what_failed(tmp_pa
     async with Lab(Player(wrong())) as lab:
         run = create(tmp_path / "task", lab.url, rounds=4)
         await play(engine(run, lab.url))
+    (report,) = of(run, ev.DiagnosisReported)
+    assert report.source == "subagent"
+    assert lab.refused == lab.memory.faults == []
     first = next(
         text
         for request in lab.requests

@@ -11,13 +11,9 @@ from akg_tui.agent.tools.sweeps import MAX_CHOICES, MAX_KNOBS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
-from akg_tui.core.phases import Gate, Verdict
+from akg_tui.core.phases import Gate
 from akg_tui.core.plan.trial_budget import trials_left
 from akg_tui.core.task import Policy
-from benchmarks.lab.player import Player
-from benchmarks.lab.replies import Reply, call, message
-from benchmarks.lab.runs import check_sound, create, directions, engine, play
-from benchmarks.lab.server import Lab, Request
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
 
@@ -234,22 +230,3 @@ async def test_no_sweep_runs_code_that_a_person_must_approve(tmp_path: Path) -> 
     async with calling(tmp_path) as caller:
         assert caller.engine.send(cmd.SetGate(Gate.EDIT, on=True)) is None
         assert "approves new code" in await caller.refused("sweep_kernel", text=TWO)
-
-
-async def test_a_model_sweeps_and_submits_in_one_call_a_round(tmp_path: Path) -> None:
-    player = Player(directions())
-
-    def script(request: Request) -> Reply:
-        reply = player(request)
-        if not any(block.get("name") == "edit_kernel" for block in player.last):
-            return reply
-        sweep = call("sweep_kernel", {"knobs": ["SPEED"], "submit": True}, f"toolu_{player.calls}")
-        return message([sweep], message_id=f"msg_{player.calls}", usage=request.usage)
-
-    async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=1)
-        await play(engine(run, lab.url))
-    assert [a.verdict for a in run.state.attempts[1:]] == [Verdict.KEEP]
-    assert player.calls == 2
-    assert len(run.state.trials) == 5
-    check_sound(run)

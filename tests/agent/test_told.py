@@ -338,6 +338,10 @@ async def test_a_page_of_knowledge_is_told_whole_once(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
         first = await caller.good("search_knowledge", query="vectorise the inner loop")
         assert first.startswith("# k:cpp-vectorise: ")
+        assert "triton-" not in first.split("\n")[0]
+        other = await caller.good("search_knowledge", query="k:triton-matmul")
+        assert other.startswith("# k:triton-matmul")
+        assert "k:cpp-vectorise" in await caller.refused("search_knowledge", query="zzzz")
         again = await caller.good("search_knowledge", query="k:cpp-vectorise")
         assert again.startswith("k:cpp-vectorise: ")
         assert again.endswith("(told above)")

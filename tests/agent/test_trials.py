@@ -13,12 +13,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import Place
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, RaceOutcome, Roofline
-from akg_tui.core.phases import Gate, Phase, Verdict
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Policy
-from benchmarks.lab.player import Player
-from benchmarks.lab.replies import Block, Reply, call, message
-from benchmarks.lab.runs import check_sound, create, directions, engine, play
-from benchmarks.lab.server import Lab, Request
 from tests.agent.live import held
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
@@ -252,44 +248,6 @@ async def test_no_trial_runs_code_that_a_person_must_approve(tmp_path: Path) -> 
 async def test_trials_belong_to_the_agent_in_phase_edit(tmp_path: Path) -> None:
     async with held(tmp_path, hold=Phase.PLAN) as other:
         assert "not allowed in phase PLAN" in await Caller(other).refused("try_kernel", text=SLOW)
-
-
-async def test_a_compile_error_costs_a_trial_and_no_round(tmp_path: Path) -> None:
-    """A model that tries a wrong kernel first, mends it, and submits the trial."""
-    player = Player(directions())
-    shown: list[str] = []
-
-    def script(request: Request) -> Reply:
-        reply = player(request)
-        if not any(block.get("name") == "edit_kernel" for block in player.last):
-            return reply
-        asked = [b for m in request.body["messages"] for b in m["content"]]
-        shown.append(str(asked[-1]))
-        turn = len(shown) % 3
-        name = f"toolu_{player.calls}"
-        blocks: list[Block]
-        if turn == 1:
-            blocks = [call("try_kernel", {"text": WRONG}, name)]
-        elif turn == 2:
-            (edit,) = [b["input"] for b in player.last if b.get("name") == "edit_kernel"]
-            blocks = [call("try_kernel", {"edit": {"ops": edit["ops"]}}, name)]
-        else:
-            blocks = [call("submit_kernel", {"trial": len(shown) // 3 * 2}, name)]
-        return message(blocks, message_id=f"msg_{player.calls}", usage=request.usage)
-
-    async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=3)
-        await play(engine(run, lab.url))
-    state = run.state
-    assert [a.verdict for a in state.attempts[1:]] == [
-        Verdict.KEEP,
-        Verdict.DISCARD,
-        Verdict.KEEP,
-    ]
-    assert len(state.trials) == 6
-    assert sum("wrong: wrong values" in trial.told for trial in state.trials) == 3
-    assert "4 trials of p1 are left" in shown[1]
-    check_sound(run)
 
 
 async def test_the_trials_so_far_are_told_when_the_item_is_taken_up_again(tmp_path: Path) -> None:

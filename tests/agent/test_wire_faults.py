@@ -7,9 +7,7 @@ socket. After each, the journal opens and folds.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,47 +57,11 @@ from benchmarks.lab.runs import (
     play,
 )
 from benchmarks.lab.server import Lab, Request
-
-EDIT_CALL = 2  # the first reply plans, the second edits
-STALL = Limits(connect_s=2.0, first_s=5.0, stall_s=0.15)
-
-PLAN = list(itertools.islice(directions(), 3))
-SUBMIT = call(
-    "submit_plan",
-    {"items": [{"text": each.text, "rationale": each.why} for each in PLAN]},
-    "toolu_cut",
-)
+from tests.agent.faulty import SUBMIT, Faulty, played
 
 
-class Faulty:
-    """A competent model whose server fails at its second call, once for each reply given."""
-
-    def __init__(self, *replies: Reply | Callable[[Request], Reply], at: int = EDIT_CALL) -> None:
-        self.player = Player(directions())
-        self.player.know(PLAN)
-        self.left = list(replies)
-        self.at = at
-        self.calls = 0
-
-    def __call__(self, request: Request) -> Reply:
-        self.calls += 1
-        if self.calls >= self.at and self.left:
-            reply = self.left.pop(0)
-            return reply if isinstance(reply, Reply) else reply(request)
-        return self.player(request)
-
-
-async def played(
-    folder: Path, script: Any, *, rounds: int = 1, agent: Agent | None = None, **how: Any
-) -> tuple[RunFolder, Lab]:
-    """A run against the script, to its end."""
-    async with Lab(script) as lab:
-        run = create(folder, lab.url, rounds=rounds, agent=agent)
-        try:
-            await play(engine(run, lab.url, **how))
-        finally:
-            check_sound(run)
-    return run, lab
+def faulty(*replies: Reply, at: int = 2) -> Faulty:
+    return Faulty(Player(directions()), *replies, at=at)
 
 
 def cut(after: int, *more: Any, ends: bool = True) -> Reply:
@@ -143,7 +105,7 @@ async def test_passing_faults_are_waited_out_in_sight_and_the_run_goes_on(
 ) -> None:
     faults = [reply for _, reply in ERRORS[at : at + 7]]
     retry = brave(broken=99, total_s=9.0)
-    run, lab = await played(tmp_path / "task", Faulty(*faults), retry=retry)
+    run, lab = await played(tmp_path / "task", faulty(*faults), retry=retry)
     assert run.state.finished == "max rounds reached (1)"
     waits = of(run, ev.ApiWaiting)
     assert [wait.attempt for wait in waits] == list(range(1, len(faults) + 1))
@@ -161,22 +123,11 @@ async def test_silence_a_flood_of_pings_and_a_reply_that_never_begins_are_given_
     flood = cut(4, Pings(), ends=False)
     mute = Reply([Send(PING), Hold(asyncio.Event())], ends=False)
     limits = Limits(connect_s=2.0, first_s=0.3, stall_s=0.15)
-    run, _ = await played(tmp_path / "task", Faulty(silent, flood, mute), limits=limits)
+    run, _ = await played(tmp_path / "task", faulty(silent, flood, mute), limits=limits)
     waits = of(run, ev.ApiWaiting)
     assert ["no progress" in wait.reason for wait in waits] == [True] * 3
     assert [lost.input_tokens for lost in of(run, ev.ReplyLost)] == [100, 100]
     assert run.state.ok
-
-
-async def test_what_a_server_asks_to_wait_is_granted_up_to_a_cap_and_told(tmp_path: Path) -> None:
-    busy = [
-        refuse(429, "rate_limit_error", headers={"retry-after": asked})
-        for asked in ("7200", "0.05")
-    ]
-    run, _ = await played(tmp_path / "task", Faulty(*busy), retry=brave(asked_cap_s=0.06))
-    waits = of(run, ev.ApiWaiting)
-    assert [(wait.asked_s, wait.seconds) for wait in waits] == [(7200, 0.06), (0.05, 0.05)]
-    assert run.state.api_wait is None
 
 
 # Without a run around it: one reply each, through the SDK over the socket.
@@ -226,12 +177,12 @@ async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
     monkeypatch.setattr(Live, "write", watched)
     data = stream(events([{"type": "text", "text": "a HALF b"}, SUBMIT]))
     broken = Reply([Send(data.replace(b"HALF", b"\\ud83d"))])
-    run, _ = await played(tmp_path / "task", Faulty(broken, at=1))
+    run, _ = await played(tmp_path / "task", faulty(broken, at=1))
     assert of(run, ev.ModelReplied)[0].text == "a � b"
     assert any("a � b".encode() in each for each in seen)
 
 
-@pytest.mark.parametrize(("newline", "step"), [("\n", 1), ("\r\n", 4)], ids=["LF", "CRLF"])
+@pytest.mark.parametrize(("newline", "step"), [("\n", 3), ("\r\n", 4)], ids=["LF", "CRLF"])
 async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str, step: int) -> None:
     sent = [begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]]
     data = stream(sent, newline=newline)
@@ -289,7 +240,7 @@ BAD_CALLS = [
 
 async def test_calls_that_are_not_whole_are_answered_and_never_run(tmp_path: Path) -> None:
     bad = [message(blocks, stop_reason=stop) for _, blocks, stop, _ in BAD_CALLS]
-    run, lab = await played(tmp_path / "task", Faulty(*bad))
+    run, lab = await played(tmp_path / "task", faulty(*bad))
     assert run.state.finished == "max rounds reached (1)"
     assert lab.refused == lab.memory.faults == []
     wanted = [told for _, blocks, _, told in BAD_CALLS if told for _ in blocks]
@@ -302,7 +253,7 @@ async def test_calls_that_are_not_whole_are_answered_and_never_run(tmp_path: Pat
 
 async def test_a_block_of_an_unknown_kind_goes_back_as_it_came(tmp_path: Path) -> None:
     strange = {"type": "dream", "of": ["sheep", {"electric": True}]}
-    run, lab = await played(tmp_path / "task", Faulty(message([strange, SUBMIT]), at=1))
+    run, lab = await played(tmp_path / "task", faulty(message([strange, SUBMIT]), at=1))
     said = lab.requests[1].body["messages"][1]
     assert said["role"] == "assistant"
     assert said["content"][0] == strange
@@ -335,7 +286,7 @@ async def test_thoughts_go_back_unchanged(tmp_path: Path) -> None:
 
 
 async def test_an_empty_reply_is_answered_with_what_is_wanted(tmp_path: Path) -> None:
-    run, lab = await played(tmp_path / "task", Faulty(message([]), say("   "), at=1))
+    run, lab = await played(tmp_path / "task", faulty(message([]), say("   "), at=1))
     assert run.state.ok
     assert lab.refused == []
     asked = lab.requests[1].body["messages"][-1]["content"][-1]["text"]
@@ -344,7 +295,7 @@ async def test_an_empty_reply_is_answered_with_what_is_wanted(tmp_path: Path) ->
 
 async def test_a_refusal_ends_the_visit_and_begins_a_new_conversation(tmp_path: Path) -> None:
     no = say("I would rather not.", stop_reason="refusal")
-    run, lab = await played(tmp_path / "task", Faulty(no))
+    run, lab = await played(tmp_path / "task", faulty(no))
     (failed,) = of(run, ev.VisitFailed)
     assert failed.reason == "the model refused to go on: I would rather not."
     (rebuilt,) = of(run, ev.ContextRebuilt)
@@ -356,7 +307,7 @@ async def test_a_refusal_ends_the_visit_and_begins_a_new_conversation(tmp_path: 
 
 async def test_a_full_context_window_begins_a_new_conversation(tmp_path: Path) -> None:
     full = message([call("read_kernel", {})], stop_reason="model_context_window_exceeded")
-    run, _ = await played(tmp_path / "task", Faulty(full))
+    run, _ = await played(tmp_path / "task", faulty(full))
     assert "context window" in of(run, ev.ContextRebuilt)[0].reason
     assert run.state.ok
 
@@ -366,7 +317,7 @@ async def test_a_prompt_that_is_refused_is_made_anew_from_the_plan(
     tmp_path: Path, status: int
 ) -> None:
     kind = {400: "invalid_request_error", 413: "request_too_large"}[status]
-    run, lab = await played(tmp_path / "task", Faulty(refuse(status, kind)))
+    run, lab = await played(tmp_path / "task", faulty(refuse(status, kind)))
     assert "refused the prompt" in of(run, ev.ContextRebuilt)[0].reason
     assert len(lab.requests[2].body["messages"]) == 1
     assert run.state.ok
@@ -389,7 +340,7 @@ STOPS = [
 async def test_a_lasting_fault_holds_the_run_with_its_reason_and_it_can_be_resumed(
     tmp_path: Path, reply: Reply, why: str
 ) -> None:
-    script = Faulty(*[reply] * 40)
+    script = faulty(*[reply] * 40)
     async with Lab(script) as lab:
         run = create(tmp_path / "task", lab.url, rounds=1)
         with pytest.raises(Held, match=why):

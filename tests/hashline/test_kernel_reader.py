@@ -23,7 +23,7 @@ def opened(form: str = "hashline") -> KernelReader:
     return open_kernel_reader(form, TAGGER, NAMES)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_random_edits_of_several_files_change_these_files_alone(
     data: st.DataObject,

@@ -44,12 +44,14 @@ class Handle:
         if self._left < 0:
             self.lost.set()
             return True
-        return self._keeper.take(run, number, parcel)
+        taken = self._keeper.take(run, number, parcel)
+        assert RunAtRest(Path(run)).state, "the copy can be read at any moment"
+        return taken
 
 
-def decided(run: Path) -> list[tuple[int, object]]:
+def decided(run: Path) -> list[tuple[int, object, str]]:
     events = [record.event for record in RunAtRest(run).records]
-    return [(e.round, e.verdict) for e in events if isinstance(e, ev.Decided)]
+    return [(e.round, e.verdict, e.blob) for e in events if isinstance(e, ev.Decided)]
 
 
 async def test_the_run_of_a_lost_node_is_resumed_from_what_came_back(

@@ -7,60 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from akg_tui.core import events as ev
 from akg_tui.store.errors import RunFolderError
-from akg_tui.store.run_at_rest import RunAtRest
-from akg_tui.store.run_folder import RunFolder
-from akg_tui.suite.run_copy import Parcel, Sender, received, take_in
-from tests.engine.runs import create, engine
-
-
-class Stopped(Exception):
-    """The node was lost."""
-
-
-async def test_a_lost_run_goes_on_from_its_copy_and_ends_as_if_nothing_had_been(
-    tmp_path: Path,
-) -> None:
-    undisturbed = engine(create(tmp_path / "undisturbed"))
-    await undisturbed.run()
-    await undisturbed.close()
-
-    there = create(tmp_path / "there")
-    here = tmp_path / "here" / there.path.name
-    take_in(here, Sender(there.path, whole=True).parcel())
-    sender = Sender(there.path, whole=False)
-    assert sender.parcel().empty
-    append = there.append
-    events = 0
-
-    def counted(event: ev.AnyEvent) -> ev.Record:
-        nonlocal events
-        events += 1
-        if events == 25:
-            raise Stopped
-        done = append(event)
-        if events % 5 == 0:
-            take_in(here, sender.parcel())
-            RunFolder.open(here).close()
-        return done
-
-    there.append = counted  # type: ignore[method-assign]
-    lost = engine(there)
-    with pytest.raises(Stopped):
-        await lost.run()
-    await lost.close()
-
-    again = engine(RunFolder.open(here, clock=there._clock))
-    await again.run()
-    await again.close()
-
-    def decided(run: str) -> list[object]:
-        events = (record.event for record in RunAtRest(Path(run)).records)
-        return [(e.round, e.verdict, e.blob) for e in events if isinstance(e, ev.Decided)]
-
-    assert decided(again.path) == decided(undisturbed.path)
-    assert len(decided(again.path)) == 5
+from akg_tui.suite.run_copy import Parcel, received, take_in
 
 
 def test_what_does_not_follow_or_leads_out_of_the_run_is_refused(tmp_path: Path) -> None:

@@ -126,11 +126,11 @@ def test_a_suite_killed_again_and_again_ends_like_one_that_was_not(
     command = [sys.executable, "-m", "tests.suite.fake_suite", *map(str, words)]
     deaths = 0
     # The first write of all is the record's; later ones are in the middle of the runs.
-    for last in (1, 2, 5, 11, 40, 70):
+    for last in (1, 5, 11, 40):
         environment = {**os.environ, "DIE_AT": str(last)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
         deaths += done.returncode == -signal.SIGKILL
-    assert deaths >= 4
+    assert deaths >= 3
     assert cli.main(["suite resume", str(killed)] if (killed / "suite.json").is_file() else []) == 0
     assert decisions(killed) == whole
     assert len(list_runs(killed)) == 3, "no run was begun twice"
