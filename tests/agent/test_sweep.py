@@ -148,7 +148,7 @@ def test_an_item_text_reads_back_as_its_setting(setting, current) -> None:
 
 
 @settings(max_examples=3)
-@given(st.integers(0, 50), st.integers(1, 30))
+@given(st.integers(0, 50), st.integers(1, 15))
 def test_proposals_are_new_distinct_and_in_the_space(seed: int, count: int) -> None:
     knobs = find_knobs(KERNEL.split("\n"))
     tried = [Trial({"BLOCK": 2, "VARIANT": "plain", "FAST": True}, 1.5)]

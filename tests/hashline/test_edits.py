@@ -197,37 +197,27 @@ def test_line_endings_follow_the_file(before: str, op: dict[str, Any], after: st
     assert edit(kernel(before), [op]).document.text == after
 
 
-def test_lines_that_stay_the_same_inside_a_replaced_range_keep_their_endings() -> None:
-    document = kernel("a\nb\r\nc\r\nd\n")
-    op = {
-        "op": "replace",
-        "from": anchor(document, 1),
-        "to": anchor(document, 4),
-        "lines": ["a", "B", "c", "d"],
-    }
+@pytest.mark.parametrize(
+    ("before", "named", "lines", "after", "counts"),
+    [
+        # Lines that stay the same inside a replaced range keep their endings.
+        ("a\nb\r\nc\r\nd\n", (1, 4), ["a", "B", "c", "d"], "a\nB\nc\r\nd\n", (1, 1)),
+        ("}\n}\n}\n", (1, 3), ["}"], "}\n", (0, 2)),
+        ("a\nb\nc", (2, 3), [], "a", (0, 2)),
+        ("\ufeffa\nb\n", (1, 2), [], "\ufeff", (0, 2)),
+    ],
+    ids=["in the middle", "twins", "an unfinished end", "every line"],
+)
+def test_a_range_is_replaced_or_deleted_and_the_rest_stays(
+    before: str, named: tuple[int, int], lines: list[str], after: str, counts: tuple[int, int]
+) -> None:
+    document = kernel(before)
+    first, last = (anchor(document, number) for number in named)
+    op: dict[str, Any] = {"from": first, "to": last}
+    op |= {"op": "replace", "lines": lines} if lines else {"op": "delete"}
     result = edit(document, [op])
-    assert result.document.text == "a\nB\nc\r\nd\n"
-    assert (result.added, result.removed) == (1, 1)
-
-
-def test_shortening_a_run_of_twins_leaves_the_rest() -> None:
-    document = kernel("}\n}\n}\n")
-    op = {"op": "replace", "from": anchor(document, 1), "to": anchor(document, 3), "lines": ["}"]}
-    result = edit(document, [op])
-    assert result.document.text == "}\n"
-    assert (result.added, result.removed) == (0, 2)
-
-
-def test_deleting_the_end_of_an_unfinished_file_leaves_it_unfinished() -> None:
-    document = kernel("a\nb\nc")
-    op = {"op": "delete", "from": anchor(document, 2), "to": anchor(document, 3)}
-    assert edit(document, [op]).document.text == "a"
-
-
-def test_every_line_can_go() -> None:
-    document = kernel("\ufeffa\nb\n")
-    op = {"op": "delete", "from": anchor(document, 1), "to": anchor(document, 2)}
-    assert edit(document, [op]).document.text == "\ufeff"
+    assert result.document.text == after
+    assert (result.added, result.removed) == counts
 
 
 @given(documents(min_lines=1))
