@@ -28,7 +28,6 @@ from .stage import on_stage
 from .test_chinese import NAMES, english
 
 ITEM = ev.PlannedItem("p99", "LANES = 2", "FEWER LANES LEAVE MORE REGISTERS FREE")
-EDIT = "plan-edit-1.md"
 WHY = "FEWER LANES BEFORE THE REST"
 TOOLS = {*(tool for phase in Phase for tool in allowed(own_tools(), phase))}
 
@@ -91,7 +90,6 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
         cmd.AddItem("LANES = 2"),
         cmd.EditItem("p1", "LANES = 64"),
         cmd.ReorderItems(("p77",)),
-        cmd.AdoptPlanEdit(EDIT, ev.PlanChange()),
         cmd.ForceReplan(),
         cmd.ForceReplan(),
         cmd.LeaveOutCompile(),
@@ -149,7 +147,7 @@ def slips(said: str) -> list[str]:
     """English words that are no name of a tool, of a file or of a state."""
     # Why the run ended, or would: a reason of the journal, with values.
     ends = "the agent finished: the space is searched", "max rounds reached (1)"
-    for name in (*ends, *TOOLS, EDIT, "queue exhausted, no replan condition met"):
+    for name in (*ends, *TOOLS, "queue exhausted, no replan condition met"):
         said = said.replace(name, "")
     return english(said, NAMES | {"over", "kept", "failed", "discarded", "timeout"})
 
