@@ -175,9 +175,10 @@ def test_a_slow_reference_is_not_altered_for_long(
 ) -> None:
     monkeypatch.setattr(verification_inputs, "LATE_CPU_S", 0.5)
     wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
-    slow = task("*given", wait + "return 2 * sum(given)", "torch.randn(64), " * 250)
+    fast = task("*given", "return 2 * sum(given)", "torch.randn(64), " * 250)
+    slow = fast.replace("return 2", f"{wait}return 2")
     slow = slow.replace("import torch\n", "import time\nimport torch\n", 1)
-    found = judged(evaluated, slow, values="drawn", fixed_shape=True)
+    found = judged(evaluated, slow, fast, values="drawn", fixed_shape=True)
     assert found.outcome is Outcome.CORRECT, found
     assert found.elapsed_s < 30  # all 500 alterations would take 50 s or more
 
