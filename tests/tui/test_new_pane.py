@@ -25,9 +25,10 @@ RECIPE = """
     from akg_tui.view.spans import line
 
     class GoalsPane(Rows, Pane, can_focus=True):
-        def __init__(self):
-            super().__init__("goals")
-            self.entitle("goals")
+        TITLE = "goals"
+
+        def __init__(self, name, shared):
+            super().__init__(name)
 
         def pull(self, snapshot):
             self.show((line((f"of {snapshot.state.task.op}: 2 times the seed", "text")),))

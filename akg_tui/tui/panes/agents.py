@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 
 from akg_tui.core.phases import AGENT_PHASES
+from akg_tui.core.sanitize import Said
 from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
 from akg_tui.view.agent_rows import ROWS_EACH, agent_rows, shown_order
-from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from akg_tui.view.controls.panes import PaneDeclaration
 
 
 class AgentsPane(LineView, Pane):
     """The arrow keys pick an agent; enter, or a second click, opens the log of the agent."""
 
+    TITLE = Said("agents")
     picks = True
 
     class Chosen(Message):
         """The picked agent was clicked, or entered."""
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__("agents")
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
         self.rekey()
         self._shared = shared
         self.agent_list = shared.agents
-        self.reword()
-
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        return cls(shared)
 
     def reword(self) -> None:
         super().reword()
         self.agent_list.forget()
-        self.entitle(tr("agents"))
 
     def rekey(self) -> None:
         bind_within(self, "agents")

@@ -7,7 +7,7 @@ from textual.content import Content
 from akg_tui.core.plan.knob_effects import search_of
 from akg_tui.core.state import Attempt
 from akg_tui.core.summary import climb_of
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.view.attempt_rows import (
     AttemptColumns,
@@ -28,8 +28,8 @@ class AttemptsPane(LineView, Pane):
 
     picks = True
 
-    def __init__(self) -> None:
-        super().__init__("attempts")
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
         self._attempts: tuple[Attempt, ...] = ()
         self._pick: int | None = None  # an attempt's number
         self._table = "attempts"

@@ -12,7 +12,7 @@ from akg_tui.core.events import COMPILED
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import Said
 from akg_tui.core.state import Attempt
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.glyphs import FRESH, VERDICT
 from akg_tui.view.language import tr
@@ -41,8 +41,8 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
             self.attempt = attempt
             self.twice = twice
 
-    def __init__(self) -> None:
-        super().__init__("chart", _NOTHING)
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name, _NOTHING)
         self.series = AttemptSeries()
         self._title()
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.core.sanitize import Said
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
-from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class EvalPane(LineView, Pane):
-    def __init__(self) -> None:
-        super().__init__("eval")
-        self.narrowing = EstimateHistory()
-        self.reword()
+    TITLE = Said("evaluation")
 
-    def reword(self) -> None:
-        super().reword()
-        self.entitle(tr("evaluation"))
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
+        self.narrowing = EstimateHistory()
 
     def see(self, snapshot: RunSnapshot) -> None:
         """Store the estimates, also while the pane is not on screen. The past has none."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from akg_tui.core.kernel.kernel_files import KernelFiles, Place
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import Said, one_line
 from akg_tui.evidence.findings import KernelFindings
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.textual_internals import run_newest
@@ -26,19 +26,17 @@ from akg_tui.view.spans import Line, hang, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
-    from akg_tui.tui.evidence_reader import EvidenceReader
-    from akg_tui.view.controls.panes import PaneDeclaration
     from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class InstructionsPane(LineView, Pane):
+    TITLE = Said("machine code")
     picks = True
 
-    def __init__(self, reader: EvidenceReader) -> None:
-        super().__init__("asm")
-        self._reader = reader
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
+        self._reader = shared.evidence
         self._code: ComparedCode | None = None
         self._groups: list[int] = []
         self._changes: tuple[int, ...] = ()
@@ -47,15 +45,6 @@ class InstructionsPane(LineView, Pane):
         self._files: tuple[str, ...] = ()
         self._places: Sequence[Place] = ()
         """Where each line of the kernel's text stands, if it has several files."""
-        self.reword()
-
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        return cls(shared.evidence)
-
-    def reword(self) -> None:
-        super().reword()
-        self.entitle(tr("machine code"))
 
     def pull(self, snapshot: RunSnapshot) -> None:
         best, blob = snapshot.state.standing_blob, snapshot.state.work_blob
@@ -87,13 +76,11 @@ class InstructionsPane(LineView, Pane):
         for text in told:
             rows += hang(one_line(text), self.room, (), "muted")
         self.put(rows)
-        self.entitle(tr("machine code"))
+        self.entitle(tr(self.TITLE))
         self.border_subtitle = Content("")
 
     async def _build(
-        self,
-        pair: tuple[KernelFindings, KernelFindings],
-        kernels: Sequence[KernelFiles],
+        self, pair: tuple[KernelFindings, KernelFindings], kernels: Sequence[KernelFiles]
     ) -> None:
         """Compare two kernels in a thread, and show the result."""
 

@@ -10,7 +10,8 @@ from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.phases import AGENT_PHASES
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.core.sanitize import Said
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView, folds_again
 from akg_tui.view.agent_log import AgentLog, skipped_line, tail
 from akg_tui.view.controls.command_registry import way_to
@@ -26,11 +27,13 @@ class LogPane(LineView, Pane):
     The arrow keys pick an entry, enter unfolds it. A pick ends the following.
     """
 
+    TITLE: ClassVar[str] = Said("agent log")
     picks = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "unpick", show=False)]
 
-    def __init__(self, name: str = "log") -> None:
+    def __init__(self, name: str, shared: Shared) -> None:
         super().__init__(name, follows=True)
+        self._shared = shared
         self.agent_log = self.begin(40)
         self._said = ""
         self._past = False
@@ -38,13 +41,11 @@ class LogPane(LineView, Pane):
         self._dropped = 0
         self._head = 0  # rows before the first entry
         self._reworded = False
-        self.reword()
 
     def reword(self) -> None:
         """Write all entries again, in the current language."""
         super().reword()
         self._reworded = True
-        self.entitle(tr("agent log"))
         self._tell_follow()
 
     def begin(self, room: int) -> AgentLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.content import Content
 from textual.message import Message
@@ -18,10 +18,9 @@ from akg_tui.tui.widgets.line_view import Lead
 from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view.agent_rows import Agent, AgentList
 from akg_tui.view.controls.command_registry import named
+from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from akg_tui.tui.evidence_reader import EvidenceReader
     from akg_tui.view.code_rows import Colours, Texts
     from akg_tui.view.controls.panes import PaneDeclaration
@@ -52,7 +51,12 @@ class Shared:
 
 
 class Pane(FaultShowing):
-    """A pane of the deck; a base of the widget that draws it."""
+    """A pane of the deck; a base of the widget that draws it. It is built with its id and what the
+    panes share.
+    """
+
+    TITLE: ClassVar[str] = ""
+    """The title of the pane in English; "" for a pane that makes its own."""
 
     class Placed(Message):
         """A pane came onto the screen, or has another size."""
@@ -61,10 +65,10 @@ class Pane(FaultShowing):
             super().__init__()
             self.pane = pane
 
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        """Build the pane of a declaration."""
-        return cls()
+    def reword(self) -> None:
+        super().reword()
+        if self.TITLE:
+            self.entitle(tr(self.TITLE))
 
     def entitle(self, title: str) -> None:
         """Put a title on the border, after the key that leads to the pane."""
@@ -105,5 +109,9 @@ class Pane(FaultShowing):
 def make(declaration: PaneDeclaration, shared: Shared) -> Pane:
     """Build the widget that a declaration names."""
     module, _, name = declaration.widget.partition(":")
-    kind: type[Pane] = getattr(import_module(f"akg_tui.tui.panes.{module}"), name)
-    return kind.declared(declaration, shared)
+    kind: Callable[[str, Shared], Pane] = getattr(
+        import_module(f"akg_tui.tui.panes.{module}"), name
+    )
+    pane = kind(declaration.id, shared)
+    pane.reword()
+    return pane

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from akg_tui.core.sanitize import Said
 from akg_tui.core.state import Item
-from akg_tui.tui.panes.pane import Pane
+from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView, folds_again
 from akg_tui.view.controls.command_registry import key_of
 from akg_tui.view.language import tr
@@ -18,19 +19,15 @@ _EMPTY = PlanView([], {}, 0)
 class PlanPane(LineView, Pane):
     """The arrow keys pick an item, enter unfolds its evidence."""
 
+    TITLE = Said("plan")
     picks = True
 
-    def __init__(self) -> None:
-        super().__init__("plan")
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
         self._view = _EMPTY
         self._items: tuple[Item, ...] = ()
         self._pick: str | None = None
         self._unfolded: frozenset[str] = frozenset()
-        self.reword()
-
-    def reword(self) -> None:
-        super().reword()
-        self.entitle(tr("plan"))
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from akg_tui.core.sanitize import Said
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows, title_of
-from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from akg_tui.tui.evidence_reader import EvidenceReader
-    from akg_tui.view.controls.panes import PaneDeclaration
 
 
 class RooflinePane(LineView, Pane):
-    def __init__(self, reader: EvidenceReader) -> None:
-        super().__init__("roofline")
-        self._reader = reader
-        self.reword()
+    TITLE = Said("roofline")
 
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        return cls(shared.evidence)
-
-    def reword(self) -> None:
-        super().reword()
-        self.entitle(tr("roofline"))
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(name)
+        self._reader = shared.evidence
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state

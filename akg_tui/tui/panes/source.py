@@ -10,7 +10,6 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -22,27 +21,19 @@ from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.textual_internals import run_newest, set_border
 from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.view import formatting
-from akg_tui.view.code_rows import (
-    CodeRows,
-    OneFile,
-)
+from akg_tui.view.code_rows import CodeRows, OneFile
 from akg_tui.view.controls.command_registry import key_of, named
 from akg_tui.view.diff import Compared, Row, compare, find_hunks, size
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
-if TYPE_CHECKING:
-    from typing import Self
-
-    from akg_tui.view.controls.panes import PaneDeclaration
-
 
 class SourcePane(LineView, Pane):
-    """Shows the kernel under work if `working`, else the best kernel."""
+    """Shows the kernel under work if its name is ``source``, else the best kernel."""
 
-    def __init__(self, name: str, shared: Shared, *, working: bool) -> None:
+    def __init__(self, name: str, shared: Shared) -> None:
         super().__init__(name)
-        self._working = working
+        self._working = name == "source"
         self._shared = shared
         self._colours, self._texts = shared.colours, shared.texts
         self._shown: tuple[str, str] | None = None
@@ -52,11 +43,7 @@ class SourcePane(LineView, Pane):
         self._at_change = (-1, -1)
         self._gone_to = -1
         self._elsewhere: list[str] = []
-        self.entitle(tr("kernel") if working else tr("best"))
-
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        return cls(declaration.id, shared, working=declaration.id == "source")
+        self.entitle(tr("kernel") if self._working else tr("best"))
 
     @property
     def placed(self) -> bool:
@@ -82,10 +69,7 @@ class SourcePane(LineView, Pane):
         old, _ = self._texts.of(best, one.text)
         compared = compare(old, new)
         rows = CodeRows(
-            compared,
-            old=self._colours.of(best),
-            new=self._colours.of(blob),
-            widest=widest,
+            compared, old=self._colours.of(best), new=self._colours.of(blob), widest=widest
         )
         self._changed = size(compared)
         self._changes = tuple(hunk.start for hunk in find_hunks(compared))

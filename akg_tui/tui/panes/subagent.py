@@ -26,32 +26,23 @@ from akg_tui.view.spans import fit, line, plain
 from akg_tui.view.subagent_log import Conversation, SubagentLog, SubagentRecords, title_of
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from akg_tui.agent.tools.call_record import TranscriptTail
-    from akg_tui.view.controls.panes import PaneDeclaration
 
 
 class SubagentPane(LogPane):
     """`key` names the subagent that is shown (`akg_tui.view.agent_rows.Agent.key`)."""
 
-    def __init__(self, shared: Shared) -> None:
+    TITLE = ""
+
+    def __init__(self, name: str, shared: Shared) -> None:
         self._tail: TranscriptTail | None = None
-        super().__init__("subagent")
+        self.key = ""
+        super().__init__(name, shared)
         self.rekey()
-        self._shared = shared
         self._part = SubagentRecords()
         self._loading = False
         self._loaded_at = -1
         self._began = False
-        self.key = ""
-
-    @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        return cls(shared)
-
-    def entitle(self, title: str) -> None:
-        """Do nothing: each pull sets the title of the subagent."""
 
     def rekey(self) -> None:
         bind_within(self, "agents")
@@ -141,7 +132,7 @@ class SubagentPane(LogPane):
             self.forget()
 
     def _tell_follow(self) -> None:
-        agent = self.agent if hasattr(self, "key") else None
+        agent = self.agent
         if agent is not None and not agent.at_work:
             self.border_subtitle = Content("")
         else:
