@@ -319,10 +319,6 @@ class WorkbenchApp(GuardedApp, Inked):
         """Whether the person looks at the past of the run."""
         return self.time_travel.in_past
 
-    async def to_round(self, number: int) -> None:
-        """Look at the run as it was at the end of a round."""
-        await self.time_travel.to_round(number)
-
     def _deck_in_front(self) -> Deck | None:
         return self._deck if self.screen is self._deck else None
 

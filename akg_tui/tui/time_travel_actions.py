@@ -93,7 +93,7 @@ class TimeTravel:
             self.action_past_go(place.last)
             self._app.call_after_refresh(deck.timeline.focus)
 
-    async def to_round(self, number: int) -> None:
+    async def action_to_round(self, number: int) -> None:
         """Enter the past at the end of a round."""
         await self.enter()
         if self.place is not None:
@@ -211,9 +211,8 @@ class TimeTravel:
 
         words = [*_fork_words(path, mark, state)]
         if self.place and (why := why_at_once(self.place.past.at(mark.seq))):
-            words.append(
-                tr("It would end at once ({why}): you are asked for another limit.", why=why)
-            )
+            words.append(tr("It would end at once ({why}): {key} there gives it more rounds.",
+                            why=why, key=way_to("run.more")))  # fmt: skip
         title = tr("fork at the end of round {number}?", number=mark.round)
         question = Confirm(title, words, tr("fork"))
         self._app.push_screen(question, answered)

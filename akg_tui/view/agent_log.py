@@ -21,15 +21,7 @@ from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
 from akg_tui.view.language import retold, tr, tr_in, translated
-from akg_tui.view.spans import (
-    BLANK,
-    INDENT,
-    Line,
-    Span,
-    excerpts,
-    fit,
-    hang,
-)
+from akg_tui.view.spans import BLANK, INDENT, Line, Span, excerpts, fit, hang
 
 MAX_ENTRIES = 500  # newest entries that are kept: they are wrapped anew within 10 ms
 AT_ONCE = 100  # entries that are dropped together

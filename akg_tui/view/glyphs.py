@@ -48,11 +48,7 @@ ITEM: dict[ItemState, tuple[str, str, str, str]] = {
 # A pending item that was measured already, and not proved.
 UNPROVED = (VERDICT[Verdict.INCONCLUSIVE][0], "INCONCL", "INC", "note")
 
-MODE: dict[Mode, str] = {
-    Mode.AUTO: "mode.auto",
-    Mode.REVIEW: "mode.review",
-    Mode.STEP: "mode.step",
-}
+MODE: dict[Mode, str] = {Mode.AUTO: "mode.auto", Mode.REVIEW: "mode.review", Mode.STEP: "mode.step"}
 
 
 def bar(done: int, total: int, room: int) -> tuple[str, str]:

@@ -95,12 +95,7 @@ class RunRows(OnDemand[Line]):
     """A row for each run, built when it is drawn."""
 
     def __init__(
-        self,
-        runs: Sequence[ListedRun],
-        *,
-        now: float,
-        room: int,
-        cursor: int = -1,
+        self, runs: Sequence[ListedRun], *, now: float, room: int, cursor: int = -1
     ) -> None:
         self.runs = runs
         self._now, self._room, self.cursor = now, room, cursor

@@ -32,12 +32,7 @@ _LEAST_NAME, _SHORT_NAME = 8, 5
 
 
 def header(
-    state: RunState,
-    now: float,
-    room: int,
-    progress: Progress | None = None,
-    *,
-    rests: bool = False,
+    state: RunState, now: float, room: int, progress: Progress | None = None, *, rests: bool = False
 ) -> Line:
     """Return one row: task, target, round, best ratio, noise, mode, verdicts, tokens, the model's
     server, and time.

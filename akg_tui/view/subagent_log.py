@@ -17,14 +17,7 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.agent_log import (
-    AgentLog,
-    Entry,
-    Paragraphs,
-    call_words,
-    paragraphs,
-    tell,
-)
+from akg_tui.view.agent_log import AgentLog, Entry, Paragraphs, call_words, paragraphs, tell
 from akg_tui.view.agent_rows import MOST, Agent, cost_of, head_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -121,9 +114,7 @@ class SubagentLog(AgentLog):
     output_lines = 5_000
 
     def __init__(
-        self,
-        room: int = 40,
-        known: Callable[[], Conversation | None] = lambda: None,
+        self, room: int = 40, known: Callable[[], Conversation | None] = lambda: None
     ) -> None:
         super().__init__(room)
         self._known = known

@@ -40,12 +40,12 @@ class Found(NamedTuple):
 def texts() -> Iterator[Found]:
     """Yield all texts that a catalogue may have."""
     for path in sorted(PACKAGE.rglob("*.py")):
+        seen, file = UNSEEN.isdisjoint(path.parts), path.relative_to(PACKAGE.parent)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            where = f"{path.relative_to(PACKAGE.parent)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield Found(node.value, "", where, shown=False)
-            elif isinstance(node, ast.Call) and UNSEEN.isdisjoint(path.parts):
-                yield from _of_call(node, where)
+                yield Found(node.value, "", f"{file}:{node.lineno}", shown=False)
+            elif isinstance(node, ast.Call) and seen:
+                yield from _of_call(node, f"{file}:{node.lineno}")
     for command in COMMANDS:
         for text in (command.label, command.help, command.group):
             yield Found(text, "", command.id, shown=True)
@@ -74,12 +74,18 @@ def read(language: str) -> Catalog:
         return read_po(file, locale=language, abort_invalid=True)
 
 
-def warn(found: Iterable[Found], language: str) -> None:
-    """Print the texts that are shown and that the language lacks."""
+def lacking(language: str, found: Iterable[Found]) -> Iterator[Found]:
+    """Yield the texts that are shown and that the language lacks."""
     known = read(language)
     for one in found:
         if one.shown and known.get(one.text, one.context or None) is None:
-            print(f"{one.place}: warning: {language} lacks: {one.text}")
+            yield one
+
+
+def warn(found: Iterable[Found], language: str) -> None:
+    """Print the texts that the language lacks."""
+    for one in lacking(language, found):
+        print(f"{one.place}: warning: {language} lacks: {one.text}")
 
 
 if __name__ == "__main__":

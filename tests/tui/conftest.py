@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from akg_tui.engine.run_service import RunRequest
+from akg_tui.tui import run_start
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.view import language
 from akg_tui.view.controls import keymap
+from tests.engine.runs import create, engine
 
 from .quiet import wait_for_events
+
+ODD = "\x1b[31m漢字\u202e[red]"
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +50,47 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
     monkeypatch.setattr(WorkbenchApp, "report_fault", report_fault)
     yield found
     assert found == []
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is over, one that can go on under an odd name, one damaged, one foreign."""
+    home = tmp_path_factory.mktemp("made")
+
+    async def tuned() -> Path:
+        run = create(home / "task", rounds=4)
+        work = engine(run)
+        await work.run()
+        await work.close()
+        return run.path
+
+    over = asyncio.run(tuned())
+    lines = (over / "events.jsonl").read_bytes().split(b"\n")
+    for name, kept in ((f"{ODD}/runs/open", lines[:60]), ("damaged", lines)):
+        shutil.copytree(over, home / name)
+        (home / name / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
+    damaged = home / "damaged" / "events.jsonl"
+    damaged.write_bytes(damaged.read_bytes().replace(b"SPEED", b"XPEED", 1))
+    (home / "foreign").mkdir()
+    (home / "foreign" / "events.jsonl").write_bytes(b"\x00\xff not a journal\n[]\n")
+    return home
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of them, which the test may change."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
+    """What is begun; no run comes of it."""
+    starts: list[RunRequest] = []
+
+    async def noted(start: RunRequest) -> object:
+        starts.append(start)
+        raise ValueError("noted, and that is all of it")
+
+    monkeypatch.setattr(run_start, "begun", noted)
+    return starts

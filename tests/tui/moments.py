@@ -11,17 +11,23 @@ from akg_tui.core.sanitize import Said
 from .script import FakeHandle, Try, faster
 
 
-def at_work(**options: object) -> FakeHandle:
-    """In the eighth round, before its evaluation."""
+def at_work(settled: int = 7, **options: object) -> FakeHandle:
+    """After so many rounds, before the evaluation of the next one."""
     handle = FakeHandle(**options)  # type: ignore[arg-type]
-    return handle.to_phase(Phase.EVAL, settled=7)
+    return handle.to_phase(Phase.EVAL, settled=settled)
+
+
+def evaluating(settled: int = 7) -> FakeHandle:
+    """At the beginning of the evaluation of the next round."""
+    handle = at_work(settled)
+    start = cmd.StartEval(ev.Purpose.CANDIDATE, settled + 1, handle.state.work_blob)
+    assert handle.send(start) is None
+    return handle
 
 
 def under_evaluation() -> FakeHandle:
     """In the eighth round, with five of eight pairs timed."""
-    handle = at_work()
-    blob = handle.state.work_blob
-    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, blob)) is None
+    handle = evaluating()
     handle.live.show(Said("{what} evaluation", what="candidate"))
     handle.live.report(Progress("time", 5, 8, ratio=Interval(0.97, 0.93, 1.02, 0.95)))
     handle.now += 5

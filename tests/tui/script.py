@@ -281,8 +281,7 @@ class FakeHandle:
             self._call(
                 "report_diagnosis",
                 cmd.ReportDiagnosis(
-                    "the exponential loses digits",
-                    directions=("keep the exponential in 64 bits",),
+                    "the exponential loses digits", directions=("keep the exponential in 64 bits",)
                 ),
             )
         self.tell(ev.TurnEnded())

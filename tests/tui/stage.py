@@ -58,6 +58,10 @@ class Stage:
         await self.pilot.press(*keys)
         await self.pull()
 
+    async def command(self, line: str) -> None:
+        """Type a whole command on the line of commands."""
+        await self.press("colon", *line, "enter")
+
     async def resize(self, width: int, height: int) -> None:
         await self.pilot.resize_terminal(width, height)
         await self.pull()

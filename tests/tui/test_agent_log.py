@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
@@ -94,15 +96,6 @@ def test_turning_the_pages_stops_at_each_reply() -> None:
     assert replies == sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
 
 
-def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
-    handle = FakeHandle().work()
-    log, fresh = AgentLog(60), AgentLog(60)
-    log.read(handle.records)
-    log.read(handle.records[:20])
-    fresh.read(handle.records[:20])
-    assert told(log) == told(fresh)
-
-
 def test_a_refused_call_tells_why() -> None:
     handle = FakeHandle().to_phase(Phase.PLAN)
     handle.tell(ev.ToolCalled(call="x", tool="edit_kernel", arguments={}))
@@ -124,13 +117,18 @@ def test_every_verdict_is_told_with_its_sign() -> None:
     assert "the run is over" in rows
 
 
-def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
-    handle = FakeHandle().work()
-    whole, pieces = AgentLog(50), AgentLog(50)
-    whole.read(handle.records)
-    for end in range(0, len(handle.records) + 7, 7):
-        pieces.read(handle.records[: min(end, len(handle.records))])
-    assert told(pieces) == told(whole)
+STORY = FakeHandle().work().records
+
+
+@given(st.lists(st.integers(0, len(STORY)), max_size=8))
+def test_wherever_a_reader_jumps_the_log_is_that_of_the_records_up_to_there(
+    jumps: list[int],
+) -> None:
+    jumped, whole = AgentLog(50), AgentLog(50)
+    for end in (*jumps, len(STORY), *jumps, 20):
+        jumped.read(STORY[:end])
+    whole.read(STORY[:20])
+    assert told(jumped) == told(whole)
 
 
 def test_another_width_wraps_what_was_read_before() -> None:

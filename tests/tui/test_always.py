@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -18,7 +19,7 @@ from akg_tui.view.status import header
 from .moments import keeping
 from .script import PLANS, FakeHandle, Try, faster
 from .stage import on_stage
-from .test_asking import answered, asking, gated, pause
+from .test_asking import answered, asking, gated
 
 ALWAYS = cmd.AnswerGate(1, approve=True, always=True)
 
@@ -66,19 +67,6 @@ async def test_the_card_says_in_full_what_an_always_would_approve(gate: Gate) ->
         assert ask.always == in_words(scope)
 
 
-async def test_an_always_counts_no_sooner_than_a_yes_and_typing_gives_none() -> None:
-    async with on_stage(keeping()) as stage:
-        await stage.pull()
-        await pause(stage, 0.4)
-        await stage.press("alt+a")
-        assert "not yet" in stage.text()
-        await stage.press("a", "A", "i", "x", "alt+a")
-        assert answered(stage.handle) == []
-        await pause(stage, 0.6)
-        await stage.press("alt+a")
-    assert answered(stage.handle) == [ALWAYS]
-
-
 async def test_the_keys_are_on_the_same_rows_before_and_after_they_count() -> None:
     async with on_stage(keeping(), (61, 17)) as stage:
         await stage.pull()
@@ -104,13 +92,10 @@ async def test_a_request_of_an_older_version_has_no_always() -> None:
 
 
 async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_rule() -> None:
-    warned = faster(1.42, ms=6.2)
     finding = Finding("clock", 7, "reads a [red]clock\x1b[2J")
-    plan = (
-        PLANS[0][0],
-        Try("EXP = libm32", '"libm64"  #', '"libm32"  #', _with(warned, finding)),
-        PLANS[0][2],
-    )
+    note = 'wrong at NaN; it counts only with values = "any" under [correctness] in task.toml'
+    warned = replace(faster(1.42, ms=6.2), findings=(finding,), notes=(note,))
+    plan = PLANS[0][0], Try("EXP = libm32", '"libm64"  #', '"libm32"  #', warned), PLANS[0][2]
     handle = FakeHandle(mode=Mode.REVIEW, plans=(plan,)).work()
     assert handle.send(ALWAYS) is None
     handle.work()
@@ -120,13 +105,6 @@ async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_
         assert "the static guard warns: line 7: reads a [red]clock␛[2J (clock)" in stage.text()
         assert "note: wrong at NaN; it counts only with" in stage.text()
         assert "alt+a" not in stage.text()
-
-
-def _with(measurement: object, finding: Finding) -> object:
-    import msgspec
-
-    note = 'wrong at NaN; it counts only with values = "any" under [correctness] in task.toml'
-    return msgspec.structs.replace(measurement, findings=(finding,), notes=(note,))  # type: ignore[type-var]
 
 
 async def test_rules_are_listed_with_their_use_and_ended_by_x() -> None:

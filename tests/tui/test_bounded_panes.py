@@ -14,6 +14,7 @@ from akg_tui.view import agent_rows as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
 from akg_tui.view.agent_rows import Agent, AgentList, agent_rows
 from akg_tui.view.lazy_rows import First
+from akg_tui.view.spans import plain
 from akg_tui.view.subagent_log import SubagentRecords
 
 
@@ -68,15 +69,17 @@ def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
     assert [r.seq for r in part.read(RECORDS, other)] == [37, 38, 39, 41, 42]
 
 
-def test_calls_that_nobody_answers_are_forgotten_in_the_end() -> None:
-    agent_log = AgentLog()
-    calls = [ev.ToolCalled(call=f"c{n}", tool="t", arguments={}) for n in range(MAX_OPEN + 50)]
-    records = [ev.Record(n, 0.0, call) for n, call in enumerate(calls, 1)]
-    for count in range(0, len(records) + 1, 50):
-        agent_log.read(First(records, count))
-    assert len(agent_log._calls) == MAX_OPEN
-    assert "c49" not in agent_log._calls
-    assert f"c{MAX_OPEN + 49}" in agent_log._calls
+def test_an_answer_to_a_call_of_long_ago_lacks_its_call() -> None:
+    log = AgentLog(80)
+    ops: dict[str, object] = {"ops": [{"op": "replace"}]}
+    events: list[ev.AnyEvent] = [
+        ev.ToolCalled(call=f"c{n}", tool="edit_kernel", arguments=ops) for n in range(MAX_OPEN + 1)
+    ]
+    events += [ev.ToolAnswered(call=c, tool="edit_kernel", status="success") for c in ("c0", "c1")]
+    records = [ev.Record(n, 0.0, event) for n, event in enumerate(events, 1)]
+    for count in range(0, len(records) + 100, 100):
+        log.read(records[:count])
+    assert [plain(row) for row in log.rows] == ["› edit_kernel ok", "› edit_kernel 1 op ok"]
 
 
 def test_the_first_of_a_sequence_are_those_of_a_list() -> None:

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.tui.pull_clock import SLOWEST, Pace
-from akg_tui.view.controls.command_registry import COMMANDS, at, footer, groups
 
 
 def test_an_easy_clock_pulls_at_every_tick() -> None:
@@ -37,15 +36,3 @@ def test_whatever_happens_a_pull_is_never_further_than_the_slowest_stride(
     for lag, backlog in ticks:
         waited = 0 if pace.tick(lag, backlog) else waited + 1
         assert waited < SLOWEST
-
-
-def test_every_command_is_in_help_once() -> None:
-    listed = [command.id for members in groups().values() for command in members]
-    assert sorted(listed) == sorted(command.id for command in COMMANDS)
-
-
-def test_the_footer_offers_only_keys_that_are_bound() -> None:
-    for where in ("deck", "review"):
-        hints = {hint for hint, _ in footer(where, None)}
-        shown = {part for command in at(where) for part in command.shown_key.split(" or ")}
-        assert hints <= shown

@@ -23,7 +23,6 @@ RATIO = re.compile(r"(?<!1\.00)×|\d x\b|faster|slower|speedup")
 def test_no_figure_on_the_screen_claims_a_speed() -> None:
     records = inspect(ESTIMATED).records
     state = fold(records)
-    assert state is not None
     side = side_of(state, state.attempts[1], lambda blob: KernelFiles({"kernel.py": ""}))
     shown = [
         plain(header(state, 0.0, 160)),

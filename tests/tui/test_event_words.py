@@ -16,14 +16,7 @@ from akg_tui.core.sanitize import BadName
 from akg_tui.core.stopping.automation import CONDITION_PREFIX, REASON_PREFIX
 from akg_tui.core.task import Correctness
 from akg_tui.view.agent_log import AgentLog
-from akg_tui.view.event_words import (
-    LABEL_CELLS,
-    SILENT,
-    WORDS,
-    line_texts,
-    reported,
-    words_of,
-)
+from akg_tui.view.event_words import LABEL_CELLS, SILENT, WORDS, line_texts, reported, words_of
 from akg_tui.view.language import speak, translated
 from akg_tui.view.spans import cells, plain
 

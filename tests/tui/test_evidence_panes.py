@@ -31,7 +31,6 @@ from akg_tui.tui.panes.instructions import InstructionsPane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.evidence.machine_code import ComparedCode, code_rows
 from akg_tui.view.evidence.roofline_chart import LimitsView, kernels_of, limits_rows
-from akg_tui.view.language import speak
 from akg_tui.view.run_snapshot import snapshot_of
 from akg_tui.view.spans import plain, width
 
@@ -205,21 +204,19 @@ def best_and_worked_on(*found: KernelFindings) -> ComparedCode:
     return ComparedCode(*(code_rows(each, KernelFiles({"kernel.py": KERNEL})) for each in found))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_compile_report_of_a_kernel_is_compared_with_the_best_ones(
-    size: tuple[int, int],
-) -> None:
-    async with on_stage(at_work(), size) as stage:
+async def test_the_compile_report_of_a_kernel_is_compared_with_the_best_ones() -> None:
+    async with on_stage(at_work()) as stage:
         answers = Answers(stage.deck)
         answers.findings = reported
         await stage.press("9", "z")
-        shown = await until(stage, "softmax")
+        await until(stage, "softmax")
         assert len(answers.kernels) == 2
-        assert "Triton 3.9.0" in shown
-        # The best kernel has 16 lanes, the one under work has not.
-        for told in ("64 → 96", "0 → 128", "16 → 500000", "6 × 128 bit"):
-            assert told in shown
-        assert "occupancy" in shown
+        for size in ((80, 24), (200, 60)):
+            await stage.resize(*size)
+            # The best kernel has 16 lanes, the one under work has not.
+            differences = "64 → 96", "0 → 128", "16 → 500000"
+            for told in ("Triton 3.9.0", *differences, "6 × 128 bit", "occupancy"):
+                assert told in stage.text()
         rows = list(stage.deck.pane("asm", InstructionsPane).texts())
         assert "sm_90 has 232448" in rows[1]
         assert not any("\x1b" in row or "\x07" in row for row in rows)
@@ -236,20 +233,6 @@ def test_what_two_reports_share_is_no_difference() -> None:
     assert [row.split()[-3:] for row in changed] == [
         ["64", "→", "96"], ["0", "→", "128"], ["16", "→", "500000"],
     ]  # fmt: skip
-
-
-def test_a_compile_report_is_told_in_chinese() -> None:
-    one, other = reported("LANES = 16"), reported("")
-    try:
-        speak("zh")
-        compared = best_and_worked_on(other, one)
-        rows = [plain(compared[n]) for n in range(len(compared))]
-    finally:
-        speak("en")
-    assert any(row.split() == ["寄存器", "96", "→", "64"] for row in rows)
-    facts = [row for row in rows if row[11:13] == "  " and not re.search("▌|无法", row)]
-    assert len(facts) > 10
-    assert not re.search(r"registers|memory|float|limited|stages|barrier", "".join(facts))
 
 
 async def test_rounds_for_an_npu_are_compared_by_the_numbers_of_their_programs() -> None:
@@ -281,8 +264,6 @@ async def test_the_roofline_shows_each_kernel_and_which_side_binds() -> None:
     assert "memory: L3 20 GB/s" in shown
     # 0.4 ms at least; the best kernel's time is the seed's by its ratio over the seed.
     state = stage.handle.state
-    assert state.best is not None
-    assert state.baseline is not None
     best = 0.4 / state.baseline.candidate_ms * state.best.speedup.ratio  # type: ignore[operator]
     assert f"✓ best {best:.0%}".replace("%", " %") in shown
     assert "operations a byte" in shown

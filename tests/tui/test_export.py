@@ -7,14 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from akg_tui.core.phases import Mode, Phase
-
-from .script import KERNEL, FakeHandle
+from .moments import at_work, keeping
+from .script import KERNEL
 from .stage import on_stage
-
-
-def at_work(path: Path | str = "/nowhere") -> FakeHandle:
-    return FakeHandle(path=str(path)).to_phase(Phase.EVAL, settled=3)
 
 
 @pytest.fixture
@@ -32,8 +27,8 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_the_kernel_is_copied_without_numbers_and_marks(clipboard: list[str]) -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("colon", *"copy k", "enter")
+    async with on_stage(at_work(3)) as stage:
+        await stage.command("copy k")
         await stage.press("2", "Y")
     kernel = stage.handle.kernel(stage.handle.state.work_blob).text
     assert clipboard == [kernel, kernel.rstrip("\n")]
@@ -41,7 +36,7 @@ async def test_the_kernel_is_copied_without_numbers_and_marks(clipboard: list[st
 
 
 async def test_what_is_in_sight_is_copied_with_y(clipboard: list[str]) -> None:
-    async with on_stage(at_work(), (120, 30)) as stage:
+    async with on_stage(at_work(3), (120, 30)) as stage:
         await stage.press("2", "g", "y")
         page = stage.deck.panes["source"].page  # type: ignore[union-attr]
     (text,) = clipboard
@@ -52,7 +47,7 @@ async def test_what_is_in_sight_is_copied_with_y(clipboard: list[str]) -> None:
 
 
 async def test_a_diff_is_copied_with_its_marks(clipboard: list[str]) -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), armed=True) as stage:
+    async with on_stage(keeping(), armed=True) as stage:
         await stage.press("r", "Y")
     (text,) = clipboard
     changed = [row for row in text.split("\n") if row[:1] in ("+", "-")]
@@ -60,7 +55,7 @@ async def test_a_diff_is_copied_with_its_marks(clipboard: list[str]) -> None:
 
 
 async def test_chart_log_and_plan_are_copied_as_they_stand(clipboard: list[str]) -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(3)) as stage:
         for key in "134":
             await stage.press(key, "Y")
     plan, chart, log = clipboard
@@ -72,7 +67,7 @@ async def test_chart_log_and_plan_are_copied_as_they_stand(clipboard: list[str])
 async def test_pictures_of_the_screen_are_written_to_the_run_folder_and_never_over_another(
     tmp_path: Path,
 ) -> None:
-    async with on_stage(at_work(tmp_path), (200, 40)) as stage:
+    async with on_stage(at_work(3, path=str(tmp_path)), (200, 40)) as stage:
         await stage.press("X", "X")
         pictures = sorted((tmp_path / "exports").glob("*"))
         assert pictures[0].name in stage.text()
@@ -86,6 +81,6 @@ async def test_pictures_of_the_screen_are_written_to_the_run_folder_and_never_ov
 
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "exports").write_text("in the way")
-    async with on_stage(at_work(tmp_path), (200, 40)) as stage:
+    async with on_stage(at_work(3, path=str(tmp_path)), (200, 40)) as stage:
         await stage.press("X")
         assert f"not written: {tmp_path}/exports: " in stage.text()

@@ -117,7 +117,6 @@ async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) ->
     for record in made.records:
         state = evolve(state, record)
     then = read_state(run.path)
-    assert state is not None
     assert (state.seq, state.attempts[-1].verdict, state.work_blob) == (
         then.seq, then.attempts[-1].verdict, then.work_blob,
     )  # fmt: skip

@@ -22,12 +22,9 @@ from akg_tui.view.formatting import STAGES
 from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.spans import plain, width
 
+from .moments import keeping
 from .script import FakeHandle
 from .stage import on_stage
-
-
-def waiting() -> FakeHandle:
-    return FakeHandle(mode=Mode.REVIEW).work()
 
 
 @pytest.mark.parametrize("room", [54, 90])
@@ -40,25 +37,24 @@ def test_a_wrapped_line_of_help_goes_on_below_its_text_not_below_the_keys(room: 
     assert all(width(row) <= room for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("keys", "group"),
-    [((), "Run"), (("1",), "Plan"), (("r",), "Review"), (("T",), "Time"), (("v",), "Compare"),
-     (("7",), "Subagents")],
-)  # fmt: skip
-async def test_help_begins_with_the_keys_of_what_is_looked_at(
-    keys: tuple[str, ...], group: str
-) -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3) if keys == ("v",) else waiting()
-    async with on_stage(handle) as stage:
-        await stage.press(*keys, "question_mark")
-        assert isinstance(stage.app.screen, Help)
-        assert plain(stage.app.screen.query_one(LineView).rows[0]) == group
-        await stage.press("question_mark")
-        assert not isinstance(stage.app.screen, Help), "the same key closes it"
+async def test_help_begins_with_the_keys_of_what_is_looked_at() -> None:
+    handle = keeping()
+    handle.send(cmd.AnswerGate(1, approve=True))
+    async with on_stage(handle.work()) as stage:
+        for keys, group in (
+            ("question_mark", "Run"), ("1 question_mark", "Plan"), ("7 question_mark", "Subagents"),
+            ("r question_mark", "Review"), ("escape v question_mark", "Compare"),
+            ("escape T question_mark", "Time"),
+        ):  # fmt: skip
+            await stage.press(*keys.split())
+            assert isinstance(stage.app.screen, Help), keys
+            assert plain(stage.app.screen.query_one(LineView).rows[0]) == group
+            await stage.press("question_mark")
+            assert not isinstance(stage.app.screen, Help), "the same key closes it"
 
 
 async def test_a_question_mark_in_a_search_is_text_and_signs_are_explained() -> None:
-    async with on_stage(waiting(), (120, 40)) as stage:
+    async with on_stage(keeping(), (120, 40)) as stage:
         await stage.press("question_mark", "a", "question_mark")
         assert isinstance(stage.app.screen, Help)
         await stage.press("escape", "ctrl+end")
@@ -66,15 +62,15 @@ async def test_a_question_mark_in_a_search_is_text_and_signs_are_explained() -> 
         assert "gains under 12 % are not seen" in stage.text()
 
 
-@pytest.mark.parametrize(
-    ("pane", "begins"),
-    [("1", "space pause  a add  e edit  x drop"), ("3", "space pause  c chart unit"),
-     ("4", "space pause  f follow  enter unfold")],
-)  # fmt: skip
-async def test_the_footer_begins_with_the_keys_of_the_focused_pane(pane: str, begins: str) -> None:
+async def test_the_footer_begins_with_the_keys_of_the_focused_pane() -> None:
     async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=1)) as stage:
-        await stage.press(pane)
-        assert stage.text().rstrip().split("\n")[-1].strip().startswith(begins)
+        for pane, begins in (
+            ("1", "space pause  a add  e edit  x drop"),
+            ("3", "space pause  c chart unit"),
+            ("4", "space pause  f follow  enter unfold"),
+        ):
+            await stage.press(pane)
+            assert stage.text().rstrip().split("\n")[-1].strip().startswith(begins)
 
 
 def test_the_footer_offers_what_can_be_done_now_the_most_used_first() -> None:
@@ -88,7 +84,7 @@ def test_the_footer_offers_what_can_be_done_now_the_most_used_first() -> None:
     assert offered(auto)[:2] == ["go on", "step"]
     stepping = FakeHandle(mode=Mode.STEP).work()
     assert offered(stepping)[:2] == ["step", "pause"]
-    asking = FakeHandle(mode=Mode.REVIEW).work()
+    asking = keeping()
     assert offered(asking, "source")[:2] == ["review", "pause"]
     assert "keep" in [label for _, label in footer("review", asking.state)]
     assert "keep" not in [label for _, label in footer("review", auto.state)]

@@ -5,26 +5,22 @@ from __future__ import annotations
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode
 
-from .script import FakeHandle
+from .moments import at_work
 from .stage import Stage, on_stage
 
 
-def at_work() -> FakeHandle:
-    return FakeHandle(agent="claude").to_phase(Phase.EVAL, settled=7)
-
-
 async def test_a_hint_and_a_mode_are_given_on_the_command_line_too() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("i", *"like p8", "enter", "colon", *"hint or p3", "enter")
         assert stage.handle.state.hints == ("like p8", "or p3")
-        await stage.press("colon", *"mode review", "enter")
+        await stage.command("mode review")
         assert stage.handle.state.mode is Mode.REVIEW
 
 
 async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("M")
         assert "e ◦ off  edit" in stage.text()
         await stage.press("e", "p")
@@ -46,7 +42,7 @@ async def to_another_window_and_back(stage: Stage, *, at_once: bool) -> None:
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("key", ["i", "slash", "a"])
 async def test_a_line_stays_open_while_another_window_has_the_keys(key: str, at_once: bool) -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("1" if key == "a" else "2", key, *"un")
         await to_another_window_and_back(stage, at_once=at_once)
         await stage.press(*"roll")
@@ -57,7 +53,7 @@ async def test_a_line_stays_open_while_another_window_has_the_keys(key: str, at_
 
 
 async def test_a_line_is_left_by_going_to_another_pane() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(agent="claude")) as stage:
         await stage.press("i", *"un")
         await to_another_window_and_back(stage, at_once=False)
         await stage.pilot.click("#chart")

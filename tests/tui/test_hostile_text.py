@@ -6,7 +6,6 @@ and run folder are all full of it.
 
 from __future__ import annotations
 
-import pytest
 from rich.cells import cell_len
 
 from akg_tui.core import commands as cmd
@@ -75,15 +74,17 @@ async def over_all_keys(stage: Stage, *keys: str) -> None:
         check(stage)
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_on_the_deck_the_card_and_the_dialogs(size: tuple[int, int]) -> None:
+async def test_on_the_deck_the_card_and_the_dialogs() -> None:
     handle = hostile().work()
     handle.live.write(HOSTILE)
     handle.tell(ev.VisitFailed(phase=Phase.DECIDE, reason=HOSTILE))
     handle.tell(ev.ToolAnswered(call="x", tool=HOSTILE, status="error", error_information=HOSTILE))
-    async with on_stage(handle, size, armed=True) as stage:
-        await over_all_keys(stage, *"12345678", "question_mark", "escape", "q", "n", "M", "escape")
-        assert "漢字" in stage.text()
+    keys = *"12345678", "question_mark", "escape", "q", "n", "M", "escape"
+    async with on_stage(handle, armed=True) as stage:
+        for size in SIZES:
+            await stage.resize(*size)
+            await over_all_keys(stage, *keys)
+            assert "漢字" in stage.text()
 
 
 async def test_in_the_review_unified_and_side_by_side() -> None:
@@ -95,17 +96,16 @@ async def test_in_the_review_unified_and_side_by_side() -> None:
         assert "漢字" in stage.text()
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_in_questions_scripts_and_what_was_written_past_the_screen(
-    size: tuple[int, int],
-) -> None:
+async def test_in_questions_scripts_and_what_was_written_past_the_screen() -> None:
     handle = hostile().to_phase(Phase.PLAN)
     asked = cmd.AskUser(HOSTILE, choices=(f"yes {HOSTILE}"[:150], "no"), default="no")
     assert handle.send(asked) is None
     handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
     assert handle.send(cmd.RequestScript("ab" * 32, f"{HOSTILE}\n{HOSTILE}")) is None
-    async with on_stage(handle, size, armed=True) as stage:
-        await over_all_keys(stage, "alt+down", "alt+s", "alt+d", "escape", "E", "escape")
+    async with on_stage(handle, armed=True) as stage:
+        for size in SIZES:
+            await stage.resize(*size)
+            await over_all_keys(stage, "alt+down", "alt+s", "alt+d", "escape", "E", "escape")
 
 
 async def test_a_hint_with_rubbish_pasted_into_it() -> None:
@@ -122,14 +122,13 @@ async def test_a_hint_with_rubbish_pasted_into_it() -> None:
     assert len(handle.state.hints) == 1
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_in_the_past_the_comparison_and_the_evidence_of_an_item(
-    size: tuple[int, int],
-) -> None:
-    async with on_stage(hostile(Mode.AUTO).work(), size) as stage:
-        await over_all_keys(stage, "1", "down", "enter", "2", "b", "T", "shift+left", "space", "L")
-        await over_all_keys(stage, "v", "z", "right", "n", "escape", "u", "n")
-        assert "漢字" in stage.text()
+async def test_in_the_past_the_comparison_and_the_evidence_of_an_item() -> None:
+    async with on_stage(hostile(Mode.AUTO).work()) as stage:
+        for size in SIZES:
+            await stage.resize(*size)
+            await over_all_keys(stage, *"1", "down", "enter", *"2bT", "shift+left", "space", "L")
+            await over_all_keys(stage, "v", "z", "right", "n", "escape", "u", "n")
+            assert "漢字" in stage.text()
 
 
 async def test_in_chinese_too() -> None:

@@ -10,25 +10,17 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.commands import Refusal
 from akg_tui.core.measurement import Interval
-from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import Said, clean
 from akg_tui.view import formatting
 from akg_tui.view.controls import approvals
-from akg_tui.view.language import (
-    FOLDER,
-    catalogue,
-    catalogues,
-    language_of,
-    retold,
-    speak,
-    tr,
-)
+from akg_tui.view.language import FOLDER, catalogue, catalogues, language_of, retold, speak, tr
 from akg_tui.view.spans import cells
 
 from .catalogue import OTHERS, Found, read, texts, warn
 from .moments import under_evaluation
 from .script import FakeHandle
-from .stage import Stage, on_stage
+from .stage import on_stage
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -144,47 +136,24 @@ def borders(text: str) -> list[list[int]]:
     return rows
 
 
-async def walk(stage: Stage) -> list[str]:
-    """The deck, help, the command line, the palette and the question before leaving."""
-    shown = [stage.text()]
-    for keys in (("question_mark",), ("colon", "t"), ("q",)):
-        await stage.press(*keys)
-        shown.append(stage.text())
-        await stage.press("escape")
-    await stage.pilot.press("ctrl+p")
-    await stage.pull()
-    shown.append(stage.text())
-    await stage.pilot.press("escape")
-    return shown
-
-
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int]) -> None:
     async with on_stage(under_evaluation(), size) as stage:
-        english = await walk(stage)
+        english = borders(stage.text())
         stage.app.appearance.action_setting("lang", "zh")
         stage.handle.now += 10
         await stage.pull()
-        chinese = await walk(stage)
-    assert any("一" <= c <= "龥" for c in chinese[0])
-    for shown in chinese:
-        assert {cells(row) for row in shown.split("\n")} == {size[0]}
-    assert borders(english[0]) == borders(chinese[0])
-
-
-async def test_the_review_is_in_line_too() -> None:
-    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (80, 24)) as stage:
-        stage.app.appearance.action_setting("lang", "zh")
-        await stage.arm()
-        await stage.press("r")
-        assert {cells(row) for row in stage.text().split("\n")} == {80}
-        assert "下一处" in stage.text()
+        assert any("一" <= c <= "龥" for c in stage.text())
+        assert borders(stage.text()) == english
+        for keys in (("colon", "t"), ("escape", "ctrl+p")):
+            await stage.press(*keys)
+            assert {cells(row) for row in stage.text().split("\n")} == {size[0]}
 
 
 async def test_a_command_is_found_by_its_english_name_in_every_language() -> None:
     async with on_stage(FakeHandle()) as stage:
-        await stage.press("colon", *"language zh", "enter")
-        await stage.press("colon", *"theme tide", "enter")
+        await stage.command("language zh")
+        await stage.command("theme tide")
         assert stage.app.theme == "tide"
         await stage.pilot.press("ctrl+p", *"zoom")
         await stage.pull()

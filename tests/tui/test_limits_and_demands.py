@@ -11,26 +11,21 @@ from akg_tui.tui.screens.command_line import CommandLine
 from akg_tui.view.controls.policy_words import BadLimit, limited
 
 from .script import FakeHandle, task
-from .stage import Stage, on_stage
+from .stage import on_stage
 
 
 def at_work() -> FakeHandle:
     return FakeHandle(the_task=task(max_rounds=3)).to_phase(Phase.EDIT, settled=2)
 
 
-async def named(stage: Stage, line: str) -> None:
-    await stage.press("colon", *line, "enter")
-
-
 async def test_limits_are_changed_while_the_run_is_at_work_and_it_goes_beyond_the_old_ones() -> (
     None
 ):
     async with on_stage(at_work()) as stage:
-        await named(stage, "limits rounds=5 cost=2.5")
+        await stage.command("limits rounds=5 cost=2.5")
         assert "limits from now on: rounds=5 cost=2.5" in stage.text()
         policy = stage.handle.state.task.policy
         assert policy.max_rounds == 5
-        assert policy.automation is not None
         assert policy.automation.max_cost_usd == 2.5
         stage.handle.work()
         assert stage.handle.state.settled == 5
@@ -41,7 +36,7 @@ async def test_a_run_that_is_over_goes_on_as_the_same_run_with_the_key_for_more_
     handle.over.set()
     async with on_stage(handle) as stage:
         assert "+ goes on with more rounds" in stage.text()
-        await named(stage, "more x")
+        await stage.command("more x")
         assert "rounds needs a number above 0" in stage.text()
         handle.over.clear()
         await stage.press("plus", "enter")
@@ -52,7 +47,7 @@ async def test_a_run_that_is_over_goes_on_as_the_same_run_with_the_key_for_more_
         handle.work(lambda state: state.settled == 5)
         await stage.pull()
         assert "round 5/23" in stage.text()
-        await named(stage, "more 2")
+        await stage.command("more 2")
         assert handle.state.task.policy.max_rounds == 25
 
 
@@ -60,7 +55,6 @@ def test_limits_are_added_to_removed_and_named_as_in_a_policy_file() -> None:
     before = limited(task(max_rounds=4).policy, "hours=2 tokens=900 patience=3")
     after = limited(before, "rounds=+2 max_hours=+1 maxTokens=none max_rounds_without_keep=none")
     assert (after.max_rounds, after.max_hours, after.max_rounds_without_keep) == (6, 3.0, None)
-    assert after.automation is not None
     assert after.automation.max_tokens is None
     assert limited(before, "rounds=+2", settled=9).max_rounds == 11
     with pytest.raises(BadLimit, match="no limit on cost yet"):
@@ -69,15 +63,12 @@ def test_limits_are_added_to_removed_and_named_as_in_a_policy_file() -> None:
 
 def test_goals_logic_and_heuristics_are_set_with_the_same_words() -> None:
     policy = limited(task().policy, "goal=speedup>=2 goal=max_error<1e-6 logic=or heuristics=on")
-    assert policy.automation is not None
     assert [str(goal) for goal in policy.automation.goals] == ["speedup >= 2", "max_error < 1e-06"]
     assert (policy.automation.logic, policy.automation.strict_heuristics) == ("OR", True)
     policy = limited(policy, "goal=speedup>=3")
-    assert policy.automation is not None
     assert [str(goal) for goal in policy.automation.goals] == ["max_error < 1e-06", "speedup >= 3"]
     assert limited(policy, "goals=none").automation == replace(policy.automation, goals=())
     declared = limited(policy, "goal='Mean R>=0.8'", metrics=("Mean R",)).automation
-    assert declared is not None
     assert str(declared.goals[-1]) == "Mean R >= 0.8"
     for text, told in (
         ("goal=pace>2", "'pace' is not measured"),
@@ -93,15 +84,13 @@ async def test_a_goal_on_a_metric_of_the_task_is_set_and_changed_by_name() -> No
     measured = replace(handle.state.task, metrics=("Mean R",))
     handle._state = replace(handle.state, task=measured)
     async with on_stage(handle) as stage:
-        await named(stage, "limits goal='Mean R>=0.8'")
+        await stage.command("limits goal='Mean R>=0.8'")
         automation = stage.handle.state.task.policy.automation
-        assert automation is not None
         assert str(automation.goals[-1]) == "Mean R >= 0.8"
-        await named(stage, "limits goal='Min R>=0.8'")
+        await stage.command("limits goal='Min R>=0.8'")
         assert "'Min R' is not measured, expected one of: speedup" in stage.text()
         await stage.press("P", *["down"] * 8, "enter", "backspace", "backspace", *"9'", "enter")
         automation = stage.handle.state.task.policy.automation
-        assert automation is not None
         assert [str(goal) for goal in automation.goals] == ["Mean R >= 0.9"]
 
 
@@ -111,9 +100,9 @@ async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for
             ("limits laps=5", "no limit is called laps; there are: rounds, experiments"),
             ("limits rounds=x", "rounds needs a number above 0"),
         ):
-            await named(stage, line)
+            await stage.command(line)
             assert told in stage.text()
-        await named(stage, "limits")
+        await stage.command("limits")
         assert isinstance(stage.app.screen, CommandLine)
         await stage.press("backspace", "7", "enter")
         assert stage.handle.state.task.policy.max_rounds == 7
@@ -130,7 +119,6 @@ def test_what_is_not_stated_stays() -> None:
     before = limited(task(max_rounds=4).policy, "hours=2 tokens=900")
     after = limited(before, "experiments=7")
     assert (after.max_rounds, after.max_hours) == (4, 2)
-    assert after.automation is not None
     assert (after.automation.max_tokens, after.automation.max_experiments) == (900, 7)
 
 
@@ -144,6 +132,6 @@ def test_what_is_not_stated_stays() -> None:
 )
 async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.Command) -> None:
     async with on_stage(at_work()) as stage:
-        await named(stage, line)
+        await stage.command(line)
         assert stage.handle.sent[-1] == command
         assert "is called for" in stage.text()

@@ -8,15 +8,11 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.measurement import CaseTiming, Measurement, Progress
-from akg_tui.core.phases import Phase
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header
 from tests.core.simulated import SimulatedRun, failed, faster, planned
-
-from .script import FakeHandle
-from .stage import on_stage
 
 WAITED = "the kernels waited for a CPU 31% of the time"
 MOVED = "the CPU's clock moved between 1.20 and 3.40 GHz"
@@ -105,15 +101,3 @@ def test_the_disturbances_stand_beside_the_measurement() -> None:
     assert {f"noise {WAITED}", f"noise {MOVED}"} <= set(rows)
     told = "\n".join(plain(row) for row in plan_view(state, 100, 40, {"p1"}).rows)
     assert f"noise {WAITED}" in told
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_badge_is_on_the_screen_while_the_machine_is_noisy(size: tuple[int, int]) -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    assert handle.send(due(fx.next_effect(handle.state, handle.now))) is None
-    handle.live.report(Progress("time", 4, 8, noise=(WAITED,), detectable=0.3))
-    async with on_stage(handle, size) as stage:
-        assert "noisy" in stage.text().split("\n")[0]
-        handle.live.report(Progress("time", 6, 8, detectable=0.02))
-        await stage.pull()
-        assert "noisy" not in stage.text().split("\n")[0]

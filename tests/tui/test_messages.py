@@ -26,14 +26,11 @@ from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.notification import note, title
 from akg_tui.view.spans import Line, cells, plain
 
+from .moments import at_work, keeping, over
 from .script import FakeHandle, Try, faster
 from .stage import Stage, on_stage
 
 WRITTEN = f"written: /tasks/{'a-long-name/' * 12}runs/20260701-1200-row-softmax/exports/source.svg"
-
-
-def at_work() -> FakeHandle:
-    return FakeHandle().to_phase(Phase.EVAL, settled=2)
 
 
 def read_again(app: WorkbenchApp) -> Sequence[Line]:
@@ -42,37 +39,38 @@ def read_again(app: WorkbenchApp) -> Sequence[Line]:
     return app.screen.view.rows
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (50, 12)])
-async def test_what_was_told_is_read_again_whole(size: tuple[int, int]) -> None:
-    async with on_stage(at_work(), size) as stage:
+async def test_what_was_told_is_read_again_whole() -> None:
+    async with on_stage(at_work(2)) as stage:
         stage.app.say(WRITTEN)
         stage.app.say("the run goes on")
         stage.handle.now += MESSAGE_S + 1
         await stage.pull()
         assert "the run goes on" not in stage.text()
-        await stage.press("colon", *"messages", "enter")
-        rows = read_again(stage.app)
-        whole = "".join(plain(row).strip() for row in rows).replace(" ", "")
-        assert whole.index(WRITTEN.replace(" ", "")) < whole.index("therungoeson")
-        assert "the run goes on" in stage.text()
-        await stage.press("escape")
-        assert stage.app.screen is stage.deck
+        for size in ((120, 40), (50, 12)):
+            await stage.resize(*size)
+            await stage.command("messages")
+            rows = read_again(stage.app)
+            whole = "".join(plain(row).strip() for row in rows).replace(" ", "")
+            assert whole.index(WRITTEN.replace(" ", "")) < whole.index("therungoeson")
+            assert "the run goes on" in stage.text()
+            await stage.press("escape")
+            assert stage.app.screen is stage.deck
 
 
 async def test_the_letters_of_a_search_and_of_a_chord_are_no_messages() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(2)) as stage:
         await stage.press("2", "slash", *"xyzzy")
         assert "not found: xyzzy" in stage.text()
         await stage.press("escape")
         stage.app.action_chord("ctrl+x")
         stage.app.chords.pending = ""
         assert stage.app.notices.text() == ""
-        await stage.press("colon", *"messages", "enter")
+        await stage.command("messages")
         assert "Nothing was told yet." in stage.text()
 
 
 async def test_a_terminal_without_room_for_a_footer_tells_it_too() -> None:
-    async with on_stage(at_work(), (50, 12)) as stage:
+    async with on_stage(at_work(2), (50, 12)) as stage:
         assert "50×12 is small" in stage.text()
         await stage.press("w")
         row = stage.text().split("\n")[-1]
@@ -125,50 +123,35 @@ def unparsed(colours: Colours, text: str, *files: object) -> object:
     raise RuntimeError("the parser is ill")
 
 
-def worked(mode: Mode = Mode.AUTO) -> FakeHandle:
-    """Over, or at the first candidate that waits for a review."""
-    return FakeHandle(mode=mode).work()
-
-
 async def test_a_kernel_that_cannot_be_copied_is_told_and_the_run_goes_on(
     faults: list[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with on_stage(worked()) as stage:
+    async with on_stage(over()) as stage:
         monkeypatch.setattr(stage.handle, "kernel", unreadable)
-        await stage.press("colon", *"copy kernel", "enter")
+        await stage.command("copy kernel")
         assert f"not done: {LOST}" in stage.text()
         assert stage.app._exception is None
         assert [type(each) for each in faults] == [HistoryError]
         faults.clear()
 
 
+@pytest.mark.parametrize("where", ["action", "worker"])
 async def test_a_mistake_of_the_workbench_itself_is_told_with_the_key_to_its_traceback(
+    where: str,
     faults: list[BaseException],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def broken(travel: TimeTravel) -> None:
+    async def broken(*_: object) -> None:
         raise ZeroDivisionError("no share of nothing is")
 
     monkeypatch.setattr(TimeTravel, "action_undo", broken)
-    async with on_stage(worked()) as stage:
-        await stage.press("u")
-        assert "not done: no share of nothing is; E shows where it went wrong" in stage.text()
-        await stage.press("3")
-        assert stage.deck.active == "chart", "the next key is taken as ever"
-    assert "in broken" in capfd.readouterr().err
-    faults.clear()
-
-
-async def test_what_breaks_in_the_background_is_told_and_the_run_goes_on(
-    faults: list[BaseException], capfd: pytest.CaptureFixture[str]
-) -> None:
-    async def broken() -> None:
-        raise ZeroDivisionError("no share of nothing is")
-
-    async with on_stage(worked()) as stage:
-        stage.app.run_worker(broken(), name="report")
-        await stage.pilot.pause()
+    async with on_stage(over()) as stage:
+        if where == "action":
+            await stage.press("u")
+        else:
+            stage.app.run_worker(broken(), name="report")
+            await stage.pilot.pause()
         assert "not done: no share of nothing is; E shows where it went wrong" in stage.text()
         await stage.press("3")
         assert stage.deck.active == "chart", "the next key is taken as ever"
@@ -183,7 +166,7 @@ async def test_without_what_opens_the_run_there_is_nothing_to_go_on_with() -> No
         raise ZeroDivisionError("no share of nothing is")
 
     async def opens() -> None:
-        async with on_stage(worked()) as stage:
+        async with on_stage(over()) as stage:
             stage.app.run_worker(broken(), name=OPENING)
             await stage.pilot.pause()
 
@@ -194,7 +177,7 @@ async def test_without_what_opens_the_run_there_is_nothing_to_go_on_with() -> No
 async def test_a_round_that_cannot_be_read_is_told_and_the_others_are_still_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    handle = worked()
+    handle = over()
     read = handle.kernel
     lost = handle.state.attempts[-1]
 
@@ -215,19 +198,21 @@ async def test_a_round_that_cannot_be_read_is_told_and_the_others_are_still_show
         assert stage.app.screen is stage.deck
 
 
-@pytest.mark.parametrize("key", ["T", "u", "v"])
-async def test_a_key_of_the_deck_says_so_where_the_deck_is_not(key: str) -> None:
-    async with on_stage(worked()) as stage:
-        await stage.press("v", key)
-        assert isinstance(stage.app.screen, Rounds)
-        assert "that is for the deck: esc leads there" in stage.text()
+async def test_a_key_of_the_deck_says_so_where_the_deck_is_not() -> None:
+    async with on_stage(over()) as stage:
+        await stage.press("v")
+        for key in "Tuv":
+            stage.app.say("")
+            await stage.press(key)
+            assert isinstance(stage.app.screen, Rounds)
+            assert "that is for the deck: esc leads there" in stage.text()
 
 
 @pytest.mark.parametrize(("key", "screen"), [("r", Review), ("v", Rounds)])
 async def test_kernels_that_cannot_be_coloured_are_compared_without(
     monkeypatch: pytest.MonkeyPatch, key: str, screen: type[Review | Rounds]
 ) -> None:
-    async with on_stage(worked(Mode.REVIEW if key == "r" else Mode.AUTO)) as stage:
+    async with on_stage(keeping() if key == "r" else over()) as stage:
         monkeypatch.setattr(Colours, "lex", unparsed)
         monkeypatch.setattr(Colours, "of", lambda colours, blob: None)
         await stage.press(key)

@@ -15,6 +15,7 @@ import pytest
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.view.controls.approvals import requests
 from akg_tui.view.controls.notification import Notifier
 from akg_tui.view.controls.preferences import Notify, config_folder, preferences
 
@@ -36,10 +37,8 @@ class Told:
         self.look(focused=True)
 
     def look(self, *, focused: bool = False) -> str:
-        from akg_tui.view.controls.approvals import requests
-
         state, now = self.handle.state, self.handle.now
-        asks = requests(state, lambda ident: now, now, (1, 1))
+        asks = requests(state, now, (1, 1))
         self.codes.clear()
         self.notifier.look(asks, self.handle.records, state, focused=focused)
         return "".join(self.codes)

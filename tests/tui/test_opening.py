@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
-from textual.widgets import Input
 
 from akg_tui import resources
 from akg_tui.core import commands as cmd
@@ -21,13 +18,11 @@ from akg_tui.store.errors import JournalWriteError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm, Leave
-from akg_tui.tui.screens.runs import Runs
-from benchmarks.gallery import pictures as gallery
 from tests.fresh_interpreter import printed
 
+from .listing import recorded
 from .script import FakeHandle, task
 from .stage import on_stage, shown, workbench
-from .test_registry import runs_listed
 
 
 async def test_the_first_frame_stands_before_the_run_is_opened() -> None:
@@ -279,47 +274,18 @@ def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
     assert printed(code) == "True 0\n"
 
 
-NEED_A_RUN = ("stop", "copy kernel")
-
-
-@dataclass
-class Listed:
-    app: WorkbenchApp
-    pilot: Pilot[int]
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await gallery.settled(self.app, self.pilot)
-
-    async def type_each(self) -> None:
-        """Type every command that needs a run; each is told that there is none."""
-        here = self.app.screen
-        for line in NEED_A_RUN:
-            await self.pilot.press("colon")
-            self.app.screen.query_one(Input).value = line
-            await self.press("enter")
-            assert "no run is open here" in shown(self.app), line
-            assert self.app.screen is here
-            await self.press("down")
-        await self.press("X")
-        assert "no run is open here" in shown(self.app)
-
-
-@pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    texts: list[str] = []
-    monkeypatch.setattr(WorkbenchApp, "copy_to_clipboard", lambda _, text: texts.append(text))
-    return texts
-
-
 async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is_open(
-    tmp_path: Path, copied: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with runs_listed(tmp_path) as (app, pilot):
-        stage = Listed(app, pilot)
+    copied: list[str] = []
+    monkeypatch.setattr(WorkbenchApp, "copy_to_clipboard", lambda _, text: copied.append(text))
+    async with recorded(tmp_path) as stage:
         await stage.press("y", "Y")
         view, whole = copied
         assert view == whole
         assert "gelu_bias" in view
-        await stage.type_each()
-        assert isinstance(stage.app.screen, Runs)
+        for keys in (("colon", *"stop", "enter"), ("colon", *"copy kernel", "enter"), ("X",)):
+            stage.app.say("")
+            await stage.press(*keys)
+            assert "no run is open here" in stage.text(), keys
+            assert stage.app.screen is stage.runs

@@ -19,15 +19,14 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.controls.preferences import Preferences
 from benchmarks.gallery import pictures as gallery
-from benchmarks.gallery import recorded_run
 
 from . import errands
+from .listing import recorded_runs
 from .moments import at_work, over, under_evaluation
 from .script import FakeHandle
 from .stage import shown
 from .test_evidence_panes import Answers
 
-RECORDED = Path(__file__).parents[1] / "recorded"
 SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 
 
@@ -109,9 +108,7 @@ def test_the_list_of_runs_looks_as_its_picture(
     snap_compare: Any, look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path.resolve()))
-    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
-    folder = gallery.run_folders(recordings, tmp_path.resolve())
-    now = max(recording.records[-1].at for recording in recordings) + 720
+    folder, now = recorded_runs(tmp_path)
     app = WorkbenchApp(None, browse=folder, wanted=preferred(look), clock=lambda: now)
 
     async def before(pilot: Pilot[int]) -> None:

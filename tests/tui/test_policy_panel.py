@@ -58,13 +58,11 @@ async def test_a_limit_is_changed_from_its_row_and_a_switch_is_turned_there() ->
         assert isinstance(stage.app.screen, CommandLine)
         await stage.press(*["backspace"] * 6, *"9000", "enter")
         automation = stage.handle.state.task.policy.automation
-        assert automation is not None
         assert automation.max_tokens == 9000
         await stage.press("P")
         words = [each.word for each in settings(stage.handle.state, stage.handle.now)]
         await stage.press(*["down"] * words.index("logic"), "enter", "down", "enter")
         automation = stage.handle.state.task.policy.automation
-        assert automation is not None
         assert (automation.logic, automation.strict_heuristics) == ("OR", True)
         assert "OR: any goal ends the run" in stage.text()
 

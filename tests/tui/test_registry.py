@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from rich.segment import Segment
-from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -21,7 +18,6 @@ from akg_tui.tui.screens.command_line import CommandLine, offers
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.screens.review import Review
-from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.controls import command_registry, keys_page
 from akg_tui.view.controls.command_reading import read
@@ -30,13 +26,12 @@ from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.controls.preferences import config_folder
 from akg_tui.view.spans import cells, plain
 from benchmarks.gallery import pictures as gallery
-from benchmarks.gallery import recorded_run
 
+from .listing import recorded
 from .script import FakeHandle
 from .stage import Stage, on_stage
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "tests" / "recorded"
 # These end the run or the app, so they come last.
 LAST = ("run.stop", "app.quit")
 # It leaves the run to a process of its own: `tests/cli/test_detached.py`.
@@ -107,60 +102,36 @@ async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str)
         await stage.pull()
         assert stage.app._exception is None
         assert stage.app.screen is stage.deck
-        assert stage.handle.state.gate is not None
         assert stage.handle.state.gate.answer == answer
 
 
-async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("where", "key"), [("past", "T"), ("rounds", "v")])
+async def test_every_command_of_the_past_and_of_a_comparison_runs(
+    tmp_path: Path, where: Where, key: str
+) -> None:
     async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
-        for command in at("past"):
-            if command.where != "past":
-                continue
+        for command in (each for each in at(where) if each.where == where):
             if not stage.app.in_past:
-                await stage.press("T")
+                await stage.press(key)
             assert await stage.app.carry_out(command), f"nobody carries out {command.id}"
             await stage.pull()
             assert stage.app._exception is None, command.id
             await back_to(stage, stage.deck)
 
 
-async def test_every_command_of_the_comparison_runs(tmp_path: Path) -> None:
-    async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
-        for command in at("rounds"):
-            if command.where != "rounds":
-                continue
-            if stage.app.screen is stage.deck:
-                await stage.press("v")
-            assert isinstance(stage.app.screen, Rounds)
-            assert await stage.app.carry_out(command), f"nobody carries out {command.id}"
-            await stage.pull()
-            assert stage.app._exception is None, command.id
-        assert stage.app.screen is stage.deck, "the last one closes it"
-
-
-@asynccontextmanager
-async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int]]]:
-    """The recorded runs in a list."""
-    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
-    app = WorkbenchApp(None, browse=gallery.run_folders(recordings, tmp_path.resolve()))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await gallery.settled(app, pilot)
-        yield app, pilot
-
-
 async def test_every_command_of_the_list_of_runs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Runs, "_begun", lambda runs, request: None)  # no demo is tuned
-    async with runs_listed(tmp_path) as (app, pilot):
-        runs = app.screen
+    async with recorded(tmp_path) as stage:
+        app, runs = stage.app, stage.runs
         for command in at("runs"):
             assert await app.carry_out(command), f"nobody carries out {command.id}"
-            await gallery.pulled(app, pilot)
+            await gallery.pulled(app, stage.pilot)
             assert app._exception is None, command.id
             while app.screen is not runs or isinstance(app.focused, Input):
-                await pilot.press("q" if isinstance(app.screen, Deck) else "escape")
-                await gallery.pulled(app, pilot)
+                await stage.pilot.press("q" if isinstance(app.screen, Deck) else "escape")
+                await gallery.pulled(app, stage.pilot)
 
 
 def test_every_place_of_the_registry_has_its_test_above() -> None:
@@ -197,8 +168,8 @@ async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help
     async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
         await stage.press("v")
         reached(stage.app, "rounds")
-    async with runs_listed(tmp_path) as (app, _):
-        reached(app, "runs")
+    async with recorded(tmp_path) as runs:
+        reached(runs.app, "runs")
     shown = "\n".join(plain(row) for row in help_rows(200))
     for command in COMMANDS:
         assert command.help in shown
@@ -267,7 +238,7 @@ async def test_a_theme_is_seen_while_it_is_completed_and_taken_back_by_escape() 
         assert stage.app.theme == "chalk"
         await stage.press("escape")
         assert stage.app.theme == "ember"
-        await stage.press("colon", *"theme tide", "enter")
+        await stage.command("theme tide")
         assert stage.app.theme == "tide"
 
 

@@ -6,15 +6,12 @@ import asyncio
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from textual.events import Key
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Gate, ItemState, Mode
 from akg_tui.tui.screens.review import Review
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.diff import Kind, SideBySide, changed_words, compare, find_hunks, folded, partner
 
 from .script import FakeHandle, Try, faster
 from .stage import Stage, on_stage
@@ -145,7 +142,6 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
     assert "line ten" not in hint.text
     handle.step()
     assert handle.state.item("p1").state is ItemState.DISCARDED
-    assert handle.state.best is not None
     assert handle.state.best.attempt == 0, "unmeasured code is never kept"
     assert handle.state.pending[0].pinned
 
@@ -199,15 +195,6 @@ async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
     assert not handle.state.edited
     (hint,) = handle.state.hints
     assert "rejected before it ran: not the flags" in hint
-
-
-async def test_typed_at_the_pace_of_typing_k_does_not_keep() -> None:
-    async with on_stage(two_hunks()) as stage:
-        await in_review(stage)
-        await stage.press("n", "K", "w", "K")
-        assert answers(stage.handle) == []
-        await stage.arm()
-        assert answers(stage.handle) == []
 
 
 async def typed(stage: Stage, words: str, draw: random.Random, *, pause: bool) -> None:
@@ -273,35 +260,3 @@ async def test_a_key_that_writes_no_letter_answers_a_review_at_once() -> None:
         await in_review(stage)
         await stage.press("f4")
         assert answers(stage.handle) == [cmd.AnswerGate(1, approve=True)]
-
-
-def test_the_words_that_changed_are_found() -> None:
-    old, new = "acc = tl.dot(a, b, acc)", "acc = tl.dot(a, bT, acc, fast)"
-    left, right = changed_words(old, new)
-    assert [old[i:j] for i, j in left] == ["b"]
-    assert [new[i:j] for i, j in right] == ["bT", ", fast"]
-    assert changed_words("x = 1", "for row in rows:") == ((), ())
-
-
-LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "", "\td"]), max_size=12)
-
-
-@given(LINES, LINES, st.integers(0, 4))
-def test_every_changed_row_is_in_one_hunk_and_stands_once_beside_its_partner(
-    old: list[str], new: list[str], context: int
-) -> None:
-    rows = folded(compare(old, new), context)
-    hunks = find_hunks(rows)
-    changed = [n for n, row in enumerate(rows) if row.kind in (Kind.ADDED, Kind.REMOVED)]
-    assert [n for hunk in hunks for n in range(hunk.start, hunk.stop)] == changed
-    pairs = SideBySide(rows, hunks)
-    assert sorted(left for left, _ in pairs if left is not None) == [
-        n for n, row in enumerate(rows) if row.kind is not Kind.ADDED
-    ]
-    assert sorted(right for _, right in pairs if right is not None) == [
-        n for n, row in enumerate(rows) if row.kind is not Kind.REMOVED
-    ]
-    for hunk in hunks:
-        for n in range(hunk.start, hunk.stop):
-            other = partner(hunk, n)
-            assert other is None or partner(hunk, other) == n

@@ -9,9 +9,9 @@ import pytest
 
 from akg_tui.view.controls.preferences import Preferences, config_folder, preferences, utf8_terminal
 
+from .listing import listed
 from .script import FakeHandle
 from .stage import on_stage
-from .test_runs import listed
 
 
 def settings(text: str) -> Path:
@@ -105,14 +105,14 @@ async def test_a_theme_that_is_being_written_shows_when_it_is_chosen_again() -> 
     mine = folder / "mine.toml"
     mine.write_text(ember.replace('"ember"', '"mine"'))
     async with on_stage(FakeHandle(), (160, 40)) as stage:
-        await stage.press("colon", *"theme mine", "enter")
+        await stage.command("theme mine")
         before = stage.app.inks.style("text").color
         mine.write_text(ember.replace('"ember"', '"mine"').replace("#e8ddd0", "#ffffff"))
-        await stage.press("colon", *"theme mine", "enter")
+        await stage.command("theme mine")
         after = stage.app.inks.style("text").color
         assert (stage.app.theme, after != before) == ("mine", True)
         mine.write_text("broken")
-        await stage.press("colon", *"theme mine", "enter")
+        await stage.command("theme mine")
         assert stage.app.theme == "mine"
         assert stage.app.inks.style("text").color == after
         assert "mine.toml:1" in stage.text()
@@ -124,11 +124,11 @@ async def test_a_message_says_what_keeps_a_choice_for_the_next_start(tmp_path: P
         assert 'by best; sort = "best" in ' in stage.app.notices.text()
     path = settings('theme = "paper"\n')
     async with on_stage(FakeHandle(), (200, 40)) as stage:
-        await stage.press("colon", *"theme chalk", "enter")
+        await stage.command("theme chalk")
         assert f'theme chalk; theme = "chalk" in {path} keeps it' in stage.app.notices.text()
         await stage.press("w")
         assert f'layout = "kernel" in {path} keeps it' in stage.app.notices.text()
-        await stage.press("colon", *"theme paper", "enter")
+        await stage.command("theme paper")
         assert stage.app.notices.text().endswith("theme paper"), "the next start has it anyway"
 
 

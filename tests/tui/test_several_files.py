@@ -8,7 +8,6 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Files
 from akg_tui.tui.export import words_of
-from akg_tui.tui.panes.source import SourcePane
 from akg_tui.view.diff import compare_kernels, folded
 
 from .script import FakeHandle, Try, faster, task
@@ -40,8 +39,7 @@ def handle() -> FakeHandle:
 
 async def test_a_pane_shows_one_file_with_its_own_lines_and_names_the_others_that_changed() -> None:
     async with on_stage(handle(), (200, 60)) as stage:
-        pane = stage.deck.panes["source"]
-        assert isinstance(pane, SourcePane)
+        pane = stage.source
         await stage.press("2", "z")
         assert "file 1 of 3, launch.py, scale.cpp changed too" in stage.text()
         assert "first_30 = 30" in stage.text()
@@ -79,7 +77,4 @@ def test_a_folded_comparison_keeps_the_headings() -> None:
     assert shown == ["~30", "launch.py", "~2", "scale.cpp", "~2", "int c;", "int d;"]
     assert [
         compared.in_files(row) for row in compared if row.text in ("    return 1", "int d;")
-    ] == [
-        (2, 2),
-        (0, 3),
-    ]
+    ] == [(2, 2), (0, 3)]

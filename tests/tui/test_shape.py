@@ -66,14 +66,6 @@ def test_the_deck_has_three_columns_and_then_best_beside_working() -> None:
     assert abs(five["best"].width - five["source"].width) <= 1
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_from_every_pane_the_arrows_lead_only_to_others(preset: str) -> None:
-    places = place((200, 56), Shape.FIVE, preset, "source")
-    for name in places:
-        for side in ("left", "right", "up", "down"):
-            assert beside(places, name, side) != name
-
-
 def test_the_arrows_lead_to_the_neighbour() -> None:
     places = place((200, 56), Shape.FIVE, "deck", "source")
     assert beside(places, "source", "left") == "best"

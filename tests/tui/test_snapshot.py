@@ -19,8 +19,8 @@ from akg_tui.view.status import header, keys_line, phase_row, sparkline, status,
 from .script import FakeHandle, Try, faster, task
 
 
-def chart_of(handle: FakeHandle, unit: str = "ratio") -> Plot:
-    trace = AttemptSeries(unit)
+def chart_of(handle: FakeHandle) -> Plot:
+    trace = AttemptSeries()
     trace.read(handle.state)
     return trace.plot(handle.state, None)
 
@@ -171,10 +171,8 @@ def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     assert drawn() == ["no attempt yet: the baseline is being measured"]
 
 
-@pytest.mark.parametrize("unit", ["ratio", "ms"])
-def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
-    handle = FakeHandle().work()
-    rows = [plain(row) for row in draw(chart_of(handle, unit), 60, 14)]
+def test_the_chart_shows_every_attempt_by_its_verdict() -> None:
+    rows = [plain(row) for row in draw(chart_of(FakeHandle().work()), 60, 14)]
     everything = "".join(rows)
     assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
     assert all(len(row) <= 60 for row in rows)

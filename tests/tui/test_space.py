@@ -21,12 +21,9 @@ from akg_tui.view.status import header, phase_row
 from tests.core.simulated import failed, faster
 from tests.core.test_workflows import writing
 
+from .moments import at_work
 from .script import FakeHandle, task
 from .stage import Stage, on_stage
-
-
-def at_work(settled: int = 3) -> FakeHandle:
-    return FakeHandle().to_phase(Phase.EVAL, settled=settled)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +49,7 @@ def kernel_rows(stage: Stage, name: str = "source") -> list[str]:
 
 
 async def test_line_numbers_stay_when_a_kernel_is_scrolled_sideways() -> None:
-    async with on_stage(at_work()) as stage:
+    async with on_stage(at_work(3)) as stage:
         await stage.press("2", "g")
         pane = stage.deck.panes["source"]
         before = kernel_rows(stage)

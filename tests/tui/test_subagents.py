@@ -76,14 +76,15 @@ async def test_the_newest_at_work_is_shown_and_stays_until_another_is_asked_for(
         assert subagent(stage).key == "s2"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 16), (50, 12)])
-async def test_in_a_small_terminal_it_is_a_pane_like_others(size: tuple[int, int]) -> None:
-    async with on_stage(at_work(), size) as stage:
+async def test_in_a_small_terminal_it_is_a_pane_like_others() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
         await pick(stage, "s2", "enter")
-        assert subagent(stage).size.width >= size[0] - 2
-        await stage.press("2", "o")
-        assert "asked Read the loops" in plain(subagent(stage).rows[0])
-        assert all(cells(row) <= size[0] for row in stage.text().split("\n"))
+        for columns, rows in ((80, 24), (60, 16), (50, 12)):
+            await stage.resize(columns, rows)
+            assert subagent(stage).size.width >= columns - 2
+            await stage.press("2", "o")
+            assert "asked Read the loops" in plain(subagent(stage).rows[0])
+            assert all(cells(row) <= columns for row in stage.text().split("\n"))
 
 
 async def test_what_a_subagent_writes_is_seen_at_once_and_told_once() -> None:
@@ -171,25 +172,16 @@ async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
         await pick(stage, "s2", "enter", "m", *"only the", "escape")
         await stage.press("greater_than_sign", "m")
         assert (subagent(stage).key, line.value) == ("s3", "")
-        await stage.press(*"count them", "escape", "slash", *"rows", "escape")
-        await stage.press("m")
-        assert line.value == "count them", "a search in between is another matter"
-        await stage.press("enter")
+        await stage.press(*"count them", "escape", "slash", *"rows", "escape", "m", "enter")
         assert stage.handle.sent[-1] == cmd.HintSubagent("s3", "count them")
         await stage.press("m")
         assert line.value == "", "what was sent is no draft any more"
         await stage.press("escape", "less_than_sign", "m")
         assert line.value == "only the"
-        await stage.press(*" sum")
-        await stage.pilot.click("#plan")
-        await stage.press("i")
-        assert stage.deck.hint.value == "all of you"
-        await stage.press("escape")
-        await pick(stage, "s2", "m", "enter")
-        assert stage.handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
-        await stage.press("m", *"never mind", "home", "ctrl+k", "enter")
-        await stage.press("m")
+        await stage.press("home", "ctrl+k", "enter", "m")
         assert line.value == "", "a line emptied and sent forgets it"
+        await stage.press("escape", "i")
+        assert stage.deck.hint.value == "all of you"
 
 
 async def test_words_to_a_subagent_that_has_ended_are_kept() -> None:
@@ -317,9 +309,10 @@ async def test_nothing_hostile_leaks_out_and_nothing_shifts() -> None:
     says(handle, "s4", evil, calls=1)
     uses(handle, "s4", "read\x1b_file", evil, path=evil)
     handle.live.subagents.write("s4", evil)
-    for size in ((120, 40), (80, 24)):
-        async with on_stage(handle, size) as stage:
-            await stage.press("o")
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        for size in ((120, 40), (80, 24)):
+            await stage.resize(*size)
             text = stage.text()
             assert "[bold]red[/bold]" in text
             assert "中文字" in text

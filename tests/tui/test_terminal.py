@@ -80,9 +80,7 @@ def test_a_closed_terminal_ends_the_run_cleanly_and_leaves_no_process(
     assert [r.seq for r in read(the_run(tmp_path) / "events.jsonl")] == list(range(1, seen + 1))
 
 
-def test_sigterm_ends_the_run_as_quitting_does(
-    open_terminal: Callable[..., PtyTerminal],
-) -> None:
+def test_sigterm_ends_the_run_as_quitting_does(open_terminal: Callable[..., PtyTerminal]) -> None:
     terminal = open_terminal(staged())
     terminal.wait("KEEP attempt 1?")
     os.kill(terminal.pid, signal.SIGTERM)

@@ -6,9 +6,12 @@ What is painted in parts is, in the end, what Textual paints at once; and it is 
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib
 import inspect
+import random
 import re
+from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +21,10 @@ from typing import Any
 import pytest
 import textual
 import textual_serve.server
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
@@ -39,7 +43,7 @@ from textual.widgets import Input
 
 import akg_tui.tui
 from akg_tui.tui import textual_internals as internals
-from akg_tui.tui.textual_internals import SparingCompositor, dimmed
+from akg_tui.tui.textual_internals import PatientScreen, SparingCompositor, dimmed
 
 from .moments import long_kernel
 from .script import FakeHandle
@@ -138,29 +142,131 @@ def overridden(kind: type) -> list[tuple[str, type]]:
 Cell = tuple[str, Style | None]
 
 
-def cells(segments: list[Segment]) -> list[Cell]:
-    return [(letter, style) for text, style, _ in segments for letter in text]
+def cells(strip: Iterable[Segment]) -> list[Cell]:
+    """Of a wide letter the second cell is empty."""
+    return [
+        (part, style)
+        for text, style, _ in strip
+        for letter in text
+        for part in (letter, *[""] * (cell_len(letter) - 1))
+    ]
 
 
-class Painted:
-    """Which cells have been written to the terminal."""
+class Sight:
+    """What a terminal would show: the cells of all updates, one painted over the other."""
 
     def __init__(self, stage: Stage) -> None:
-        self.cells: set[tuple[int, int]] = set()
+        self._app = stage.app
+        self._size = stage.app.size
+        self._rows: list[list[Cell]] = []
         self.updates = 0
         show = stage.app._display
 
-        def display(screen: Any, update: Any) -> None:
-            if isinstance(update, ChopsUpdate):
+        def display(screen: Screen[Any], update: Any) -> None:
+            if isinstance(update, CompositorUpdate) and not stage.app._batch_count:
+                update.render_segments(stage.app.console)  # fails where a real one would
                 self.updates += 1
-                for y, first, last in update.spans:
-                    self.cells |= {(x, y) for x in range(first, last)}
-            elif isinstance(update, LayoutUpdate):
-                region = update.region
-                self.cells |= {(x, y) for y in region.line_range for x in region.column_range}
+                self._fit()
+                self._take(update)
             show(screen, update)
 
         stage.app._display = display  # type: ignore[method-assign]
+
+    def _fit(self) -> None:
+        """A terminal of another size shows nothing until it is painted."""
+        size = self._app.screen._compositor.size
+        if size != self._size or not self._rows:
+            self._size = size
+            self._rows = [[("?", None)] * size.width for _ in range(size.height)]
+
+    def _take(self, update: CompositorUpdate) -> None:
+        if isinstance(update, LayoutUpdate):
+            for y, strips in enumerate(update.strips, update.region.y):
+                self._write(update.region.x, y, Strip.join(strips))
+            return
+        assert isinstance(update, ChopsUpdate)
+        for y, left, right in update.spans:
+            for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=True):
+                if strip is not None and x <= right and end > left:
+                    self._write(x, y, strip.crop(0, min(end, right) - x))
+
+    def _write(self, x: int, y: int, strip: Strip) -> None:
+        for letter, style in cells(strip):
+            self._rows[y][x] = letter, style
+            x += 1
+
+    def wrong(self) -> list[tuple[int, int, Cell, Cell]]:
+        """Where the terminal does not show what the app would paint, and both."""
+        self._fit()
+        wanted = [cells(strip) for strip in self._app.screen._compositor.render_strips()]
+        return [
+            (x, y, seen, each)
+            for y, (row, line) in enumerate(zip(self._rows, wanted, strict=True))
+            for x, (seen, each) in enumerate(zip(row, line, strict=True))
+            if seen != each
+        ]
+
+
+async def settle(stage: Stage) -> None:
+    """Until nothing is left to be painted."""
+    async with asyncio.timeout(20):
+        quiet = 0
+        while quiet < 3:
+            await stage.pull()
+            screen = stage.app.screen
+            waits = isinstance(screen, PatientScreen) and screen._put_off
+            dirty = screen._compositor._dirty_regions or screen._dirty_widgets
+            quiet = 0 if waits or dirty else quiet + 1
+
+
+KEYS = ["1", "2", "3", "4", "5", "z", "z", "w", "g", "G", "c", "escape", "colon", "x", "ctrl+p"]
+KEYS += ["question_mark", "q", "n", "/", "v", "b", "down", "backspace"]
+SIZES = [(120, 40), (200, 60), (80, 24), (100, 30), (61, 17), (40, 10), (90, 50)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_terminal_shows_in_the_end_what_the_app_would_paint(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens, and however slow the terminal is."""
+    dice = random.Random(seed)
+    waiting = 0
+    monkeypatch.setattr(internals, "backlog", lambda driver: waiting)
+    async with on_stage(long_kernel()) as stage:
+        sight = Sight(stage)
+        stage.deck.refresh()
+        for _ in range(5):
+            for _ in range(8):
+                waiting = dice.choice((0, 0, internals.MOST_WRITES + 1))
+                if dice.random() < 0.3:
+                    await stage.pilot.resize_terminal(*dice.choice(SIZES))
+                else:
+                    await stage.pilot.press(dice.choice(KEYS))
+                if dice.random() < 0.2:
+                    appearance = stage.app.appearance
+                    appearance.apply_theme(dice.choice(sorted(appearance.themes)))
+                if dice.random() < 0.3:
+                    stage.app.pull_now()
+            waiting = 0
+            await settle(stage)
+            assert sight.wrong() == [], type(stage.app.screen).__name__
+        assert sight.updates > 20
+
+
+async def test_a_window_that_shrinks_while_a_slow_terminal_catches_up_is_painted_at_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = 0
+    monkeypatch.setattr(internals, "backlog", lambda driver: waiting)
+    async with on_stage(long_kernel()) as stage:
+        sight = Sight(stage)
+        waiting = internals.MOST_WRITES + 1
+        stage.deck._compositor._dirty_regions.add(stage.deck._compositor.size.region)
+        stage.deck._compositor_refresh()
+        await stage.pilot.resize_terminal(80, 24)
+        waiting = 0
+        await settle(stage)
+        assert sight.wrong() == []
 
 
 async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
@@ -171,10 +277,10 @@ async def test_two_sizes_that_wait_together_end_in_the_present_one() -> None:
             for size in (Size(211, 69), stage.app.size):
                 screen.post_message(Resize(size, size))
                 screen.call_later(lambda: None)  # Textual unites two neighbours in the queue
-        painted = Painted(stage)
+        sight = Sight(stage)
         await stage.pilot.pause()
         assert all(screen.size == (120, 40) for screen in screens)
-        assert len(painted.cells) == 120 * 40
+        assert sight.wrong() == []
         assert all(screen._message_queue.empty() for screen in screens)
 
 
@@ -198,21 +304,21 @@ async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caugh
     monkeypatch.setattr(internals, "backlog", lambda driver: waiting)
     async with on_stage(long_kernel()) as stage:
         waiting = internals.MOST_WRITES + 1
-        painted = Painted(stage)
+        sight = Sight(stage)
         await stage.resize(100, 30)
         await stage.press("1", "2", "z", "z")
-        assert painted.updates == 0
+        assert sight.updates == 0
         waiting = internals.MOST_WRITES
-        while len(painted.cells) < 100 * 30:
+        while sight.wrong():
             await stage.pilot.pause()
         await stage.press("1")
-        updates, waiting = painted.updates, internals.MOST_WRITES + 1
+        updates, waiting = sight.updates, internals.MOST_WRITES + 1
         await stage.press("colon", "x")
         stage.app.screen.query_one(Input).value = "pause"
         await stage.pilot.pause()
-        assert painted.updates == updates
+        assert sight.updates == updates
         waiting = 0
-        while painted.updates == updates:
+        while sight.updates == updates:
             await stage.pilot.pause()
         assert ":pause" in stage.text()
 
@@ -222,11 +328,11 @@ async def test_a_screen_that_is_covered_while_it_is_painted_comes_back_whole() -
         await stage.pilot.resize_terminal(200, 60)
         await stage.press("f1")
         assert stage.app.screen is not stage.deck
-        painted = Painted(stage)
+        sight = Sight(stage)
         await stage.press("escape")
         assert stage.app.screen is stage.deck
         await stage.pilot.pause()
-        assert len(painted.cells) == 200 * 60
+        assert sight.wrong() == []
 
 
 class Rendered:
@@ -258,7 +364,7 @@ async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_
             assert list(ours) == list(others)
             for cut, end in pairwise(cuts):
                 if cut < crop.right and end > crop.x:
-                    assert cells(list(ours[cut] or ())) == cells(list(others[cut] or ()))
+                    assert cells(ours[cut] or ()) == cells(others[cut] or ())
         assert set(parts) < set(rendered.parts)
         assert stage.deck.body not in parts  # panes lie on all of it
         regions = {widget: region for widget, (region, _) in compositor.visible_widgets.items()}
@@ -279,8 +385,7 @@ async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alp
             wanted = [lines[y] for y in crop.line_range]
             assert len(strips) == crop.height
             for strip, line in zip(strips, wanted, strict=True):
-                theirs = list(BackgroundScreen.process_segments(line, colour))
-                assert cells(list(strip)) == cells(theirs)
+                assert cells(strip) == cells(BackgroundScreen.process_segments(line, colour))
 
 
 async def test_of_two_themes_in_a_row_the_last_is_on_every_screen() -> None:

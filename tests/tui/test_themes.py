@@ -21,21 +21,12 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from akg_tui import resources
-from akg_tui.core.phases import Mode
 from akg_tui.tui.pull_clock import SLOWEST, Pace
-from akg_tui.tui.themes import (
-    DEFAULT,
-    BadTheme,
-    Inks,
-    NoColour,
-    contrast,
-    load,
-    load_all,
-)
+from akg_tui.tui.themes import DEFAULT, BadTheme, Inks, NoColour, contrast, load, load_all
 from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.spans import line
 
-from .moments import under_evaluation
+from .moments import keeping, under_evaluation
 from .script import FakeHandle
 from .stage import Stage, on_stage
 from .terminal import COMMAND, PtyTerminal
@@ -180,7 +171,6 @@ def test_the_palette_of_okabe_and_ito_tells_the_verdicts_apart_by_blue_and_orang
     """Both ends of the one axis that every kind of colour vision keeps."""
     roles = load(resources.themes() / "okabe.toml").roles
     keep, fail = (roles[role].color for role in ("verdict.keep", "verdict.fail"))
-    assert keep is not None
     assert fail is not None
     red, green, blue = keep.get_truecolor()
     assert blue > green > red
@@ -217,7 +207,6 @@ def test_a_role_that_a_theme_does_not_give_is_the_default_themes_in_its_own_colo
     short = good.replace('tag = "$lilac"', "").replace("#c9a6e8", "#abcdef")
     (tmp_path / "mine.toml").write_text(short)
     colour = load(tmp_path / "mine.toml").roles["tag"].color
-    assert colour is not None
     assert colour.get_truecolor().hex == "#abcdef"
 
 
@@ -239,10 +228,6 @@ def test_nothing_unclean_is_painted() -> None:
     assert strip.text == "␛]0;x␇[red]"
 
 
-def asking() -> FakeHandle:
-    return FakeHandle(mode=Mode.REVIEW).work()
-
-
 async def every_screen(stage: Stage) -> list[str]:
     shown = []
     for keys in ((), ("question_mark",), ("colon", "t"), ("r",)):
@@ -252,24 +237,25 @@ async def every_screen(stage: Stage) -> list[str]:
     return shown
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_with_ascii_signs_no_screen_holds_anything_else(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AKG_TUI_GLYPHS", "ascii")
-    async with on_stage(asking(), size, armed=True) as stage:
-        for shown in await every_screen(stage):
-            assert shown.isascii(), next(c for c in shown if not c.isascii())
-            assert {len(row) for row in shown.split("\n")} == {size[0]}
-            assert "+-" in shown
+    async with on_stage(keeping(), armed=True) as stage:
+        for size in ((80, 24), (200, 60)):
+            await stage.resize(*size)
+            for shown in await every_screen(stage):
+                assert shown.isascii(), next(c for c in shown if not c.isascii())
+                assert {len(row) for row in shown.split("\n")} == {size[0]}
+                assert "+-" in shown
 
 
 async def test_ascii_signs_can_be_put_on_and_off_live() -> None:
     async with on_stage(under_evaluation()) as stage:
-        await stage.press("colon", *"glyphs ascii", "enter")
+        await stage.command("glyphs ascii")
         assert stage.text().isascii()
         assert "v p1 FLAGS = -O3" in stage.text()
-        await stage.press("colon", *"glyphs unicode", "enter")
+        await stage.command("glyphs unicode")
         assert "✓ p1 FLAGS = -O3" in stage.text()
 
 
@@ -297,7 +283,7 @@ async def test_with_no_color_not_one_colour_is_sent(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("AKG_TUI_THEME", theme)
-    async with on_stage(asking(), armed=True) as stage:
+    async with on_stage(keeping(), armed=True) as stage:
         for keys in ((), ("question_mark",), ("colon", "t"), ("r",)):
             await stage.press(*keys)
             assert colours_of(stage) == set()
@@ -330,7 +316,6 @@ def test_a_ground_that_stands_out_becomes_reverse_video_once() -> None:
 
     def reversed_(style: str) -> bool:
         (segment,) = NoColour().apply([Segment("x", Style.parse(style))], dark)
-        assert segment.style is not None
         return bool(segment.style.reverse)
 
     assert reversed_("bold #101010 on #ff9e4f")

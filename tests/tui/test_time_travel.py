@@ -150,20 +150,17 @@ async def test_an_undo_while_a_candidate_is_measured_is_queued_and_can_be_taken_
     assert handle.state.undone == (3, 2), "the KEEP of attempt 3 was built on it"
 
 
-@pytest.mark.parametrize("size", [(50, 18), (80, 24), (200, 60)])
-async def test_a_question_is_wrapped_anew_when_the_terminal_is_resized_under_it(
-    size: tuple[int, int],
-) -> None:
+async def test_a_question_is_wrapped_anew_when_the_terminal_is_resized_under_it() -> None:
     async with on_stage(FakeHandle().to_phase(Phase.EDIT, settled=2), (62, 20)) as stage:
         await stage.press("u")
-        await stage.resize(*size)
         told = "The best kernel is attempt 1 again (1.31×), and the work starts from it."
-        box = stage.app.screen.query_one("#question", Rows).region
-        rows = [
-            row[box.x : box.right].strip() for row in stage.text().split("\n")[box.y : box.bottom]
-        ]
-        assert told in " ".join(rows)
-        assert rows[-1].startswith("y undo"), "the keys are in sight"
+        for size in ((50, 18), (80, 24), (200, 60)):
+            await stage.resize(*size)
+            box = stage.app.screen.query_one("#question", Rows).region
+            shown = stage.text().split("\n")[box.y : box.bottom]
+            rows = [row[box.x : box.right].strip() for row in shown]
+            assert told in " ".join(rows)
+            assert rows[-1].startswith("y undo"), "the keys are in sight"
 
 
 async def test_an_undo_asks_first_and_says_what_will_happen() -> None:
@@ -276,31 +273,28 @@ async def test_a_question_of_the_past_is_not_asked_again() -> None:
 
 async def test_a_question_of_the_agent_is_told_to_who_looks_at_the_past() -> None:
     async with on_stage(in_plan()) as stage:
+        codes = heard(stage)
         await stage.press("T", "left")
+        await looks_elsewhere(stage)
         assert WAITS not in stage.text()
         await ask(stage)
         assert f"{WAITS} L live" in stage.text()
+        assert "How far?" in "".join(codes)
         await stage.press("L")
         await stage.arm()
         assert "How far?" in stage.text()
 
 
-@pytest.mark.parametrize("kind", ["question", "gate"])
-async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_now(
-    kind: str,
-) -> None:
+async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_now() -> None:
     async with on_stage(in_plan()) as stage:
         codes = heard(stage)
         await stage.press("T", "left")
         await looks_elsewhere(stage)
         assert codes == []
-        if kind == "question":
-            await ask(stage)
-        else:
-            stage.handle.work()
-            await stage.pull()
+        stage.handle.work()
+        await stage.pull()
         assert codes.count("\x07") == 1
-        assert ("How far?" if kind == "question" else "KEEP attempt 1?") in "".join(codes)
+        assert "KEEP attempt 1?" in "".join(codes)
 
 
 async def test_a_comparison_of_rounds_says_that_the_run_waits() -> None:

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
-from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Interval, Outcome, Progress
@@ -28,9 +27,9 @@ from akg_tui.view.run_rows import run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import no_attempt, phase_row, sparkline, status, stop_told
 
-from .moments import keeping
-from .script import FakeHandle, faster, task, wrong
-from .stage import Stage, on_stage
+from .moments import at_work, evaluating, keeping
+from .script import KERNEL, FakeHandle, faster, task, wrong
+from .stage import on_stage
 
 
 def lines_of(handle: FakeHandle) -> dict[str, str]:
@@ -53,7 +52,7 @@ def waits(state: RunState) -> bool:
     return not state.finished and (open_gate or state.question is not None)
 
 
-def at_work(state: RunState) -> bool:
+def works(state: RunState) -> bool:
     return state.running is not None or state.turn_open
 
 
@@ -79,12 +78,12 @@ CLAIMS: dict[str, Claim] = {
     "the first candidate is being measured": lambda s: s.running is not None,
     "the agent is to write one": lambda s: s.best is not None and s.phase is not Phase.DONE,
     "nothing measured yet": lambda s: s.measured is None and s.baseline is None,
-    "PAUSED:": lambda s: s.paused and not at_work(s),
-    "pausing after:": lambda s: s.paused and (at_work(s) or bool(s.granted)),
+    "PAUSED:": lambda s: s.paused and not works(s),
+    "pausing after:": lambda s: s.paused and (works(s) or bool(s.granted)),
     "ending after:": lambda s: bool(s.stop_reason) and not s.finished,
     "then the run ends": lambda s: bool(s.stop_reason) and not s.finished,
     "WAIT_USER:": waits,
-    "WAIT_STEP:": lambda s: s.mode is Mode.STEP and not at_work(s),
+    "WAIT_STEP:": lambda s: s.mode is Mode.STEP and not works(s),
     "the run is over": lambda s: bool(s.finished),
     "waits for you": waits,
 }
@@ -164,38 +163,17 @@ def test_no_line_is_untrue_after_a_pause_and_a_stop_at_any_moment(number: int) -
     assert handle.state.finished
 
 
-def evaluating() -> FakeHandle:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    effect = fx.next_effect(handle.state, handle.now)
-    assert isinstance(effect, fx.Measure)
-    handle.send(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+async def test_a_pause_while_an_evaluation_runs_on_is_not_called_paused() -> None:
+    handle = evaluating(0)
     handle.live.show("candidate evaluation")
     handle.live.report(Progress("build"))
-    return handle
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_a_pause_while_an_evaluation_runs_on_is_not_called_paused(
-    size: tuple[int, int],
-) -> None:
-    async with on_stage(evaluating(), size) as stage:
+    async with on_stage(handle, (80, 24)) as stage:
         await stage.press("space")
         assert "pausing after: candidate evaluation: build" in stage.text()
         assert "then PAUSED, space goes on" in stage.text()
         assert "▸ EVAL" in stage.text()
         stage.handle.send(cmd.FinishEval(wrong("no")))
         stage.handle.work()
-        await stage.pull()
-        assert "PAUSED: space goes on" in stage.text()
-
-
-async def test_a_pause_while_the_model_thinks_says_that_its_request_ends_first() -> None:
-    handle = FakeHandle(agent="claude").to_phase(Phase.PLAN)
-    handle.live.show("claude is at work")
-    async with on_stage(handle) as stage:
-        await stage.press("space")
-        assert "pausing after: claude is at work" in stage.text()
-        handle.live.show("paused", holds=True)
         await stage.pull()
         assert "PAUSED: space goes on" in stage.text()
 
@@ -293,7 +271,7 @@ def test_two_rounds_are_compared_by_way_of_the_newest_kernel_on_which_both_build
 
 
 def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
+    handle = at_work(1)
     agents = AgentList()
     agents.read(handle.records)
     head, last = (plain(row) for row in agent_rows(agents, handle.now, 60))
@@ -301,12 +279,18 @@ def test_the_last_call_of_an_idle_agent_is_not_told_as_going_on() -> None:
     assert last == "  last call: edit_kernel"
 
 
+def paused() -> FakeHandle:
+    handle = at_work(0)
+    handle.send(cmd.Pause())
+    return handle
+
+
 @pytest.mark.parametrize(
     ("handle", "told"),
     [
         (keeping, "the run ends after your answer to the card"),
         (evaluating, "the run ends as soon as what is under way is done"),
-        (lambda: paused(FakeHandle()), "the run ends as soon as what is under way is done"),
+        (paused, "the run ends as soon as what is under way is done"),
         (
             lambda: FakeHandle(mode=Mode.STEP).to_phase(Phase.INIT),
             "the run ends with the next step",
@@ -320,17 +304,11 @@ def test_a_stop_says_when_the_run_ends(handle: Callable[[], FakeHandle], told: s
     assert told in stop_told(run.state, run.now, step="n")
 
 
-def paused(handle: FakeHandle) -> FakeHandle:
-    handle.to_phase(Phase.EVAL)
-    handle.send(cmd.Pause())
-    return handle
-
-
 async def test_a_stop_with_a_card_open_says_that_the_card_comes_first_until_it_is_answered() -> (
     None
 ):
     async with on_stage(keeping(), armed=True) as stage:
-        await stage.press("colon", *"stop", "enter")
+        await stage.command("stop")
         assert "the run ends after your answer to the card" in stage.text()
         assert "(then the run ends)" in stage.text()
         await stage.arm()
@@ -340,12 +318,8 @@ async def test_a_stop_with_a_card_open_says_that_the_card_comes_first_until_it_i
         assert "the run is over: stopped by the user" in stage.text()
 
 
-async def hinted(stage: Stage, text: str) -> None:
-    await stage.press("colon", *f"hint {text}", "enter")
-
-
 async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
+    handle = at_work(1)
     async with on_stage(handle) as stage:
         await stage.press("i")
         assert "settings of its knobs for the sweep" in stage.text()
@@ -353,42 +327,30 @@ async def test_a_hint_to_the_sweep_is_a_setting_that_becomes_the_next_item() -> 
         assert "sweep tries LANES=8 as its next item" in stage.text()
         item = handle.state.pending[0]
         assert (item.text, item.pinned) == ("LANES=8", True)
-        for text, told in (
-            ("use float4", "sweep reads no hints, only settings of its knobs, such as FLAGS="),
-            ("TILE=32", "no knob is called TILE; there are: FLAGS, EXP, LANES, PASSES"),
-            ("LANES=3", "LANES can be: 1, 4, 8, 16"),
-            ("LANES=1", "the best kernel has LANES=1 already"),
-        ):
-            await hinted(stage, text)
-            assert told in stage.text(), text
-    assert handle.state.hints == ()
-    assert handle.state.pending[0] == item
+        await stage.command("hint use float4")
+        assert "sweep reads no hints, only settings of its knobs, such as FLAGS=" in stage.text()
+    assert (handle.state.hints, handle.state.pending[0]) == ((), item)
 
 
-async def test_several_settings_in_one_hint_are_taken_without_quotes_and_the_rest_is_told() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
-    async with on_stage(handle) as stage:
-        await hinted(stage, "LANES=8, exp=poly5 FLAGS=-O3 -march=native please")
-        assert handle.state.pending[0].text == 'LANES=8 EXP="poly5" FLAGS="-O3 -march=native"'
-        assert "as its next item; not understood: please" in stage.text()
-        before = handle.state.pending
-        for text, told in (
-            ("LANES=4, EXP=poly6", 'EXP can be: "libm64", "libm32", "poly5"'),
-            ("LANES=4, WARPS=2", "no knob is called WARPS"),
-            ("LANES=4 LANES=16", "LANES is set twice"),
-        ):
-            await hinted(stage, text)
-            assert told in stage.text(), text
-        assert handle.state.pending == before, "nothing is taken by half"
-
-
-def test_a_served_model_reads_any_hint() -> None:
-    handle = FakeHandle(agent="claude").to_phase(Phase.EDIT)
-    best = handle.kernel(handle.state.seed_blob)
-    command, told = hint_command("LANES=3", handle.state, best)
-    assert (command, told) == (cmd.Hint("LANES=3"), "the agent reads your hint next")
-    with pytest.raises(HintRefused, match="sweep reads no hints"):
-        hint_command("x", replace(handle.state, agent="sweep"), None)
+def test_settings_in_a_hint_are_taken_without_quotes_or_refused_as_a_whole() -> None:
+    state = at_work(1).state
+    best = KernelFiles({"kernel.py": KERNEL})
+    said = "LANES=8, exp=poly5 FLAGS=-O3 -march=native please"
+    command, told = hint_command(said, state, best)
+    assert command.text == 'LANES=8 EXP="poly5" FLAGS="-O3 -march=native"'
+    assert told.endswith(" as its next item; not understood: please")
+    for text, why in (
+        ("TILE=32", "no knob is called TILE; there are: FLAGS, EXP, LANES, PASSES"),
+        ("LANES=3", "LANES can be: 1, 4, 8, 16"),
+        ("LANES=1", "the best kernel has LANES=1 already"),
+        ("LANES=4, EXP=poly6", 'EXP can be: "libm64", "libm32", "poly5"'),
+        ("LANES=4 LANES=16", "LANES is set twice"),
+    ):
+        with pytest.raises(HintRefused) as refused:
+            hint_command(text, state, best)
+        assert why in str(refused.value)
+    served = hint_command("LANES=3", replace(state, agent="claude"), best)
+    assert served == (cmd.Hint("LANES=3"), "the agent reads your hint next")
 
 
 async def test_a_candidate_of_the_sweep_is_not_sent_back_to_it() -> None:

@@ -17,7 +17,6 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.phases import Phase
 from akg_tui.tui import textual_internals
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.screens.command_line import CommandLine
@@ -27,13 +26,11 @@ from akg_tui.tui.screens.new_run import Wizard
 from akg_tui.tui.screens.runs import Runs
 
 from . import errands
-from .script import FakeHandle
+from .listing import listed
+from .moments import at_work
 from .stage import Stage, on_stage
 from .test_asking import asking
 from .test_review import in_review, two_hunks
-from .test_runs import folder, listed, made
-
-__all__ = ["folder", "made"]
 
 WORDS = "zu mq3wRTx-=Jo"
 """Most of these letters call a command on the deck, and many one on the list of runs."""
@@ -59,28 +56,18 @@ def effects(stage: Stage) -> Sequence[object]:
     return stack, deck.shown, deck.zoomed, deck.preset, deck.active, list(stage.handle.sent)
 
 
-def in_work() -> FakeHandle:
-    return FakeHandle(agent="claude").to_phase(Phase.EVAL, settled=3)
-
-
 @pytest.mark.parametrize(
     ("before", "keys", "line"),
     [
-        ("", ":", ""),
-        ("", "+", "more 20"),
-        ("", "P+", "more 20"),
-        ("", "i", ""),
-        ("", "/", ""),
-        ("", "l", ":"),
-        ("", "?", ""),
-        ("1", "a", ""),
-        ("1", "e", "PASSES = keep"),
+        ("", [":"], ""), ("", ["+"], "more 20"), ("", ["P", "+"], "more 20"), ("", ["i"], ""),
+        ("", ["/"], ""), ("", ["l"], ":"), ("", ["?"], ""), ("", ["ctrl+p"], ""),
+        ("", ["P", "enter"], "limits rounds=12"), ("1", ["a"], ""), ("1", ["e"], "PASSES = keep"),
     ],
-)
+)  # fmt: skip
 async def test_words_after_a_key_of_the_deck_are_typed_on_what_it_opens(
-    before: str, keys: str, line: str
+    before: str, keys: list[str], line: str
 ) -> None:
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         await stage.press(*before)
         if before:
             stage.plan.choose("p6")
@@ -89,22 +76,6 @@ async def test_words_after_a_key_of_the_deck_are_typed_on_what_it_opens(
         await stage.pilot.pause()
         assert typed(stage.app) == line + WORDS
         assert effects(stage) == unchanged
-
-
-async def test_words_after_the_key_of_the_palette_search_in_it() -> None:
-    async with on_stage(in_work()) as stage:
-        before = effects(stage)
-        burst(stage.app, "ctrl+p", *WORDS)
-        await stage.pilot.pause()
-        assert typed(stage.app) == WORDS
-        assert effects(stage) == before
-
-
-async def test_words_after_a_chosen_limit_of_the_policy_are_typed_behind_it() -> None:
-    async with on_stage(in_work()) as stage:
-        burst(stage.app, "P", "enter", *WORDS)
-        await stage.pilot.pause()
-        assert typed(stage.app) == "limits rounds=12" + WORDS
 
 
 async def test_words_after_the_key_of_an_answer_are_the_answer() -> None:
@@ -138,19 +109,8 @@ async def test_words_after_the_key_of_a_comment_are_the_comment() -> None:
         assert gates == [cmd.AnswerGate(1, approve=False, comment="KDBxnpsw")]
 
 
-async def test_words_after_a_refused_key_call_no_command_in_a_burst_either() -> None:
-    handle = FakeHandle().work()
-    assert handle.state.finished
-    async with on_stage(handle) as stage:
-        before = effects(stage)
-        burst(stage.app, "i", *WORDS)
-        await stage.pilot.pause()
-        assert "no agent is there to read a hint" in stage.text()
-        assert effects(stage) == before
-
-
 async def test_what_is_pasted_behind_the_key_stands_in_its_place_among_the_keys() -> None:
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         burst(stage.app, "i", "a")
         stage.app.post_message(Paste(WORDS))
         burst(stage.app, "b")
@@ -159,7 +119,7 @@ async def test_what_is_pasted_behind_the_key_stands_in_its_place_among_the_keys(
 
 
 async def test_a_line_is_sent_and_the_keys_after_it_are_commands_again() -> None:
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         burst(stage.app, *":limits rounds=20", "enter", "3", "i", *"try n", "enter", "z")
         await stage.pilot.pause()
         assert stage.handle.state.task.policy.max_rounds == 20
@@ -168,7 +128,7 @@ async def test_a_line_is_sent_and_the_keys_after_it_are_commands_again() -> None
 
 
 async def test_a_line_that_is_left_gives_the_keys_back() -> None:
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         burst(stage.app, ":", *WORDS, "escape", "i", *WORDS, "escape", "3")
         await stage.pilot.pause()
         assert stage.deck.active == "chart"
@@ -177,7 +137,7 @@ async def test_a_line_that_is_left_gives_the_keys_back() -> None:
 
 
 async def test_keys_of_the_past_behind_the_key_to_it_do_not_steer_the_run() -> None:
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         before = list(stage.handle.sent)
         burst(stage.app, "T", "home", "right", "space")
         travel = stage.app.time_travel
@@ -191,13 +151,10 @@ async def test_words_after_a_key_of_the_list_of_runs_are_typed_on_what_it_opens(
 ) -> None:
     async with listed(folder) as stage:
         await stage.at("open")
-        run = stage.runs.here
-        assert run is not None
-        assert run.summary is not None
-        for keys, line in (("F", str(run.summary.rounds)), ("D", ""), ("/", "")):
-            burst(stage.app, *keys, *WORDS)
+        for keys in "D/":
+            burst(stage.app, keys, *WORDS)
             await stage.pilot.pause()
-            assert typed(stage.app) == line + WORDS
+            assert typed(stage.app) == WORDS
             assert isinstance(stage.app.screen, Confirm if keys == "D" else Runs)
             burst(stage.app, "escape", "n", "enter", *WORDS)
             await stage.pilot.pause()
@@ -240,19 +197,6 @@ async def test_keys_behind_the_one_that_opens_a_run_are_for_the_run(folder: Path
         assert stage.app.screen.zoomed  # type: ignore[attr-defined]
 
 
-async def test_words_behind_a_yes_to_a_fork_are_its_limits(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Confirm, "ARM_S", 0.0)
-    async with listed(folder) as stage:
-        await stage.at("task/runs/r")
-        burst(stage.app, "F", "enter", "y", *WORDS)
-        await stage.until(lambda: isinstance(stage.app.screen, AskLimits))
-        await stage.until(lambda: typed(stage.app).endswith(WORDS))
-        await stage.press("escape")
-        assert isinstance(stage.app.screen, Runs)
-
-
 async def test_what_never_opens_does_not_take_the_keyboard_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,7 +205,7 @@ async def test_what_never_opens_does_not_take_the_keyboard_away(
             while not isinstance(stage.app.focused, Input):
                 await asyncio.sleep(0.001)
 
-    async with on_stage(in_work()) as stage:
+    async with on_stage(at_work(3, agent="claude")) as stage:
         monkeypatch.setattr(textual_internals, "LONGEST_HOLD_S", 1000.0)
         worker = stage.app.run_worker(asyncio.Event().wait(), group=textual_internals.OPENING)
         burst(stage.app, "down", ":")

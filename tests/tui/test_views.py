@@ -32,33 +32,24 @@ from akg_tui.view.attempt_rows import (
 from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view
-from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, Series, draw
+from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, draw
 from akg_tui.view.spans import Line, plain, width
 
+from .moments import evaluating
 from .script import PLANS, FakeHandle, Try, faster, wrong
 
 
 def test_the_evidence_of_an_item_tells_measurement_and_verdict() -> None:
-    handle = FakeHandle(
-        plans=[[Try("FLAGS = -O3, ~+50 %", '"-O1"  #', '"-O3"  #', faster(1.31, ms=8.1))]]
-    )
-    handle.work()
+    found = msgspec.structs.replace(faster(1.31, ms=8.1), deviation=0.042, detectable=0.118)
+    handle = FakeHandle(plans=[[Try("FLAGS = -O3, ~+50 %", '"-O1"  #', '"-O3"  #', found)]]).work()
     view = plan_view(handle.state, 70, 40, {"p1"})
     rows = "\n".join(plain(row) for row in view.rows)
     assert "measured 31.0 % faster (27.1 to 34.9), 95 % sure" in rows
     assert "8.1 ms → 6.18 ms a call, 8 pairs" in rows
+    assert "noise pairs differ by 4.2 %" in rows
     assert "verdict faster" in rows
     assert len(view.spans["p1"]) == len(view.rows)
     assert all(width(row) <= 70 for row in view.rows)
-
-
-def test_the_evidence_of_an_item_tells_how_far_pairs_differ() -> None:
-    handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(1.31))]]).work()
-    state = handle.state
-    seen = (with_more(each, deviation=0.042, detectable=0.118) for each in state.attempts)
-    state = msgspec.structs.replace(state, attempts=tuple(seen))
-    rows = "\n".join(plain(row) for row in plan_view(state, 90, 40, {"p1"}).rows)
-    assert "noise pairs differ by 4.2 %" in rows
 
 
 def test_pending_items_stand_in_the_order_of_their_turn_and_a_pin_shows() -> None:
@@ -186,29 +177,8 @@ def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
     assert len(trace.plot(state, None).steps) == 3
 
 
-def test_a_crowd_of_points_is_drawn_by_its_range_and_loses_no_verdict() -> None:
-    series = {
-        v: Series(*s)
-        for v, s in {"k": ("✓", "verdict.keep"), "d": ("▪", "verdict.discard")}.items()
-    }
-    for n in range(1, 10_001):
-        series["k" if n % 10 == 0 else "d"].add(n, 1 + n % 7 / 10, 1.0, 2.0)
-    plot = Plot(tuple(series.values()), ((0, 1.0), (5_000, 1.5)), 10_000, "")
-    rows = draw(plot, 120, 30)
-    told = "".join(plain(row) for row in rows)
-    assert "✓" in told
-    assert all(width(row) == 120 or row is rows[-1] for row in rows)
-
-
-def evaluating() -> FakeHandle:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
-    blob = handle.state.work_blob
-    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 3, blob)) is None
-    return handle
-
-
 def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
-    handle = evaluating()
+    handle = evaluating(2)
     seen = EstimateHistory()
     for n in range(1, 9):
         half = 0.4 / n
@@ -226,14 +196,14 @@ def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
 
 
 def test_an_interval_around_one_is_undecided() -> None:
-    handle = evaluating()
+    handle = evaluating(2)
     seen = EstimateHistory()
     seen.see(handle.state, Progress("time", 1, 8, ratio=Interval(1.0, 0.9, 1.1, 0.95)))
     assert any("undecided" in plain(r) for r in eval_rows(handle.state, seen, handle.now, 60, 20))
 
 
 def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
-    handle = evaluating()
+    handle = evaluating(2)
     seen = EstimateHistory()
     wild = Progress("time", 2, 8, ratio=Interval(0.15, 1.7e-05, 1397.5, 0.95))
     seen.see(handle.state, wild)
@@ -247,7 +217,7 @@ def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
 
 
 def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
-    handle = evaluating()
+    handle = evaluating(2)
     seen = EstimateHistory()
     for n in range(2_000):
         seen.see(handle.state, Progress("time", n, 2_000, ratio=Interval(1.0, 0.9, 1.1 + n, 0.95)))
@@ -309,7 +279,7 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
 
 
 def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
-    handle = evaluating()
+    handle = evaluating(2)
     why = "the \x1b judge broke: the limit is build_timeout_s in task.toml"
     broken = Measurement(outcome=Outcome.ERROR, message=why)
     assert handle.send(cmd.FinishEval(broken)) is None
@@ -358,7 +328,6 @@ def test_a_chart_ends_at_the_best_as_measured_afresh() -> None:
     series.read(handle.state)
     plot = series.plot(handle.state, None)
     assert plot.fresh
-    assert handle.state.final.ratio is not None
     assert plot.steps[-1][1] == handle.state.final.ratio.ratio
 
 
@@ -424,7 +393,6 @@ def test_a_figure_that_is_not_measured_afresh_does_not_look_like_one_that_is() -
     rows = AttemptRows(state, 120)
     for number in range(1, len(rows)):
         attempt = rows.attempt(number)
-        assert attempt is not None
         told = plain(side_of(state, attempt, lambda _: KernelFiles({"kernel.py": ""})).about[0])
         timed = attempt.over_seed is not None
         provisional = attempt.number not in (0, state.best.attempt) and timed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,10 +18,9 @@ from akg_tui.tui import run_start
 from akg_tui.tui.run_start import Draft, Unfit
 from akg_tui.tui.screens.new_run import FIELDS, Wizard
 from akg_tui.view.controls.completion import paths
-from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE
 
-from .test_runs import Listed, listed
+from .listing import Listed, listed
 
 SMALL = (80, 24)
 KNOBLESS = "class ModelNew:\n    pass\n"
@@ -66,19 +66,6 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
     return said
 
 
-@pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
-    """What is begun; no run comes of it."""
-    starts: list[RunRequest] = []
-
-    async def noted(start: RunRequest) -> object:
-        starts.append(start)
-        raise ValueError("noted, and that is all of it")
-
-    monkeypatch.setattr(run_start, "begun", noted)
-    return starts
-
-
 def folder_with(tmp_path: Path, kernel: str = KERNEL) -> Path:
     (tmp_path / "reference.py").write_text(REFERENCE)
     (tmp_path / "kernel.py").write_text(kernel)
@@ -99,7 +86,6 @@ async def write(stage: Listed, name: str, text: str) -> None:
     assert isinstance(wizard, Wizard)
     shown = [field.name for field in FIELDS if wizard.query_one(f"#row-{field.name}").display]
     here = wizard._here
-    assert here is not None
     steps = shown.index(name) - shown.index(here.name)
     await stage.press(*["down" if steps > 0 else "up"] * abs(steps))
     await stage.press("end", "ctrl+u", *text[:3])
@@ -194,7 +180,6 @@ async def test_what_was_said_goes_into_the_run_and_before_what_the_task_says(
     task = engine.state.task
     await engine.close()
     assert (task.agent.model, task.target.arch) == (DEFAULT_CLAUDE, "zen4")
-    assert task.policy.automation is not None
     assert (task.policy.max_rounds, task.policy.automation.max_cost_usd) == (3, 1.0)
     assert engine.state.mode == "review"
     monkeypatch.delenv("ANTHROPIC_API_KEY")
@@ -248,7 +233,6 @@ async def test_every_fault_is_told_right_below_its_field_and_the_cursor_goes_the
                 await stage.until(lambda told=told, label=label: told in below(stage, label))  # type: ignore[misc]
             except TimeoutError:
                 raise AssertionError(f"never saw {told!r} in:\n{stage.text()}") from None
-            assert wizard._here is not None
             assert wizard._here.label == label
             assert not (tmp_path / "mytask").exists()
             await stage.press("x")
@@ -287,12 +271,29 @@ async def test_a_failed_check_is_told_at_the_file_that_it_is_about(
     assert not (tmp_path / "mytask").exists()
 
 
-async def made(stage: Listed) -> None:
+async def test_a_check_is_cut_off_by_escape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement:
+        tell(Progress("time", 3, 8))
+        await asyncio.Event().wait()
+        return CORRECT
+
+    monkeypatch.setattr(run_start, "checked", checked)
+    async with listed(folder_with(tmp_path), SMALL) as stage:
+        await to_wizard(stage)
+        await stage.press("enter")
+        await stage.shows("checking: time 3/8")
+        await stage.press("escape")
+        await stage.shows("the check was cut off; nothing was written")
+    assert not (tmp_path / "mytask").exists()
+
+
+async def checked(stage: Listed) -> None:
     """Begin a check and wait for its end, which a command of its own may delay for long."""
     wizard = stage.app.screen
     assert isinstance(wizard, Wizard)
     await stage.press("enter")
-    assert wizard._work is not None
     await wizard._work.wait()
 
 
@@ -306,7 +307,7 @@ async def test_a_kernel_is_made_of_the_reference_where_none_is_named(
         await write(stage, "dsl", "torch")
         await write(stage, "agent", "qwen3-coder")
         await write(stage, "server", "http://127.0.0.1:8080")
-        await made(stage)
+        await checked(stage)
         await stage.shows("enter again writes the task and begins the run")
         assert not (tmp_path / "mytask").exists()
         await stage.press("enter")
@@ -370,7 +371,6 @@ async def test_tab_completes_paths_and_words_and_goes_on_where_they_are_whole(
         await write(stage, "agent", "c")
         await stage.press("tab", "tab")
         assert value("agent") == "claude"
-        assert wizard._here is not None
         assert wizard._here.name == "server"
 
 
@@ -389,25 +389,6 @@ def test_paths_are_completed_as_they_are_written(
     assert paths(tmp_path, "~nobody-here") == []
     assert paths(tmp_path, "gone/x") == []
     assert paths(tmp_path, "a\x00/") == []
-
-
-async def test_a_run_that_was_described_in_the_wizard_comes_onto_the_deck(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: list[Measurement]
-) -> None:
-    from akg_tui.engine import run_service
-    from akg_tui.tui.screens.deck import Deck
-
-    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
-    folder_with(tmp_path)
-    async with listed(tmp_path, SMALL) as stage:
-        await to_wizard(stage)
-        await write(stage, "mode", "step")
-        await stage.press("enter")
-        await stage.shows("enter again writes the task")
-        await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.app.screen, Deck))
-    (run,) = (tmp_path / "mytask" / "runs").iterdir()
-    assert (run / "events.jsonl").exists()
 
 
 async def test_a_field_with_a_list_is_picked_with_the_arrows(

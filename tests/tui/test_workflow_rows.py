@@ -91,11 +91,7 @@ def test_header_and_panes_say_that_no_kernel_is_correct() -> None:
     told = [plain(row) for row in plan_view(run.state, 40, 9).rows]
     assert [row.strip() for row in told[:2]] == ["no plan:", "the agent writes the kernel"]
     found = eval_rows(run.state, EstimateHistory(), run.now, 60, 12)
-    assert [plain(row).strip() for row in found[:3]] == [
-        "try 1 failed",
-        "wrong",
-        "wrong values",
-    ]
+    assert [plain(row).strip() for row in found[:3]] == ["try 1 failed", "wrong", "wrong values"]
     both = writing("write_then_tune")
     told = [plain(row) for row in plan_view(both.state, 40, 9).rows]
     assert told[1].strip() == "a correct kernel comes first"
@@ -105,7 +101,7 @@ def test_the_request_before_a_written_kernel_runs_names_it() -> None:
     run = writing()
     run.must(cmd.SetGate(Gate.EDIT, on=True))
     run.writes("w1")
-    (ask,) = requests(run.state, lambda ident: run.now, run.now, (7, 2))
+    (ask,) = requests(run.state, run.now, (7, 2))
     assert ask.title == "RUN the kernel that the agent wrote?"
     assert ask.who == "WRITE asks for the agent"
     assert ask.always.startswith("every later try of the agent to write the kernel")

@@ -29,15 +29,10 @@ class AnsweringScreen(InputScreen):
 
     def asks(self, snapshot: RunSnapshot) -> tuple[Request, ...]:
         """Return everything that waits for the person, oldest first; nothing in the past."""
-        state = snapshot.state
         if snapshot.past is not None or not snapshot.waits:
             return ()
-        gate, question = state.gate, state.question
-        since = {f"gate {gate.gate}": gate.since} if gate else {}
-        if question is not None:
-            since[f"question {question.number}"] = question.since
         changed = self._changes(snapshot) if snapshot.gate_waits else (0, 0)
-        return requests(state, since.__getitem__, snapshot.now, changed)
+        return requests(snapshot.state, snapshot.now, changed)
 
     def _changes(self, snapshot: RunSnapshot) -> tuple[int, int] | None:
         """Return the counts of added and removed lines; cached for the last pair of kernels.

@@ -52,9 +52,7 @@ class Reading(ModalScreen[None], DimmingScreen[None]):
     """A text to read; with `follows` from its end. It accepts no answer; escape closes it."""
 
     CSS_PATH = "../styles/reading.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close", show=False)]
 
     def __init__(self, title: str, text: str, where: str = "", *, follows: bool = False) -> None:
         super().__init__()

@@ -30,10 +30,7 @@ from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, Span, fit, line
 
-_WORDS: dict[Verdict, str] = {
-    "keep": Said("keep"),
-    "reject": Said("discard"),
-}
+_WORDS: dict[Verdict, str] = {"keep": Said("keep"), "reject": Said("discard")}
 
 
 def _answer_keys() -> set[str]:

@@ -18,20 +18,9 @@ from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, SplitRows, Texts, filled
-from akg_tui.view.comparison import (
-    Side,
-    between,
-    name_of,
-    side_of,
-)
+from akg_tui.view.comparison import Side, between, name_of, side_of
 from akg_tui.view.controls.command_registry import Where, footer
-from akg_tui.view.diff import (
-    Compared,
-    compare_kernels,
-    find_hunks,
-    folded,
-    size,
-)
+from akg_tui.view.diff import Compared, compare_kernels, find_hunks, folded, size
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, fit, join, line
@@ -47,13 +36,7 @@ class Rounds(RunScreen):
     where: Where = "rounds"
 
     def __init__(
-        self,
-        snapshot: RunSnapshot,
-        left: int,
-        right: int,
-        *,
-        colours: Colours,
-        texts: Texts,
+        self, snapshot: RunSnapshot, left: int, right: int, *, colours: Colours, texts: Texts
     ) -> None:
         super().__init__()
         self._first = snapshot

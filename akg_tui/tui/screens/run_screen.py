@@ -79,9 +79,6 @@ class Workbench(Protocol):
     def open_line(self, text: str) -> None:
         """Open the ``:`` line with `text` on it."""
 
-    async def to_round(self, number: int) -> None:
-        """Look at the run as it was at the end of a round."""
-
     def commands_here(self) -> tuple[Command, ...]:
         """Return the commands of the topmost screen of the run, dialogs left out."""
 

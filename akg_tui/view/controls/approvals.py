@@ -67,26 +67,19 @@ class Request:
     always: str = ""
 
 
-def requests(
-    state: RunState, since: Callable[[str], float], now: float, changed: tuple[int, int] | None
-) -> tuple[Request, ...]:
+def requests(state: RunState, now: float, changed: tuple[int, int] | None) -> tuple[Request, ...]:
     """Return the requests that wait for the person now, in the order of their opening.
 
-    Parameters
-    ----------
-    since : callable
-        Returns when the request with an ident was opened, in seconds since the epoch.
-    changed : tuple of int, or None
-        Lines added and removed by the candidate against the best kernel; None where either
-        kernel cannot be read.
+    `changed` is the lines that the candidate adds to the best kernel and removes from it; None
+    where either kernel cannot be read.
     """
     if state.finished:
         return ()
     found: list[Request] = []
     if (gate := state.gate) is not None and not gate.answer:
-        found.append(_gate(state, gate, since(f"gate {gate.gate}"), now, changed))
+        found.append(_gate(state, gate, now, changed))
     if (question := waiting(state)) is not None:
-        found.append(_question(state, question, since(f"question {question.number}"), now))
+        found.append(_question(state, question, now))
     return tuple(sorted(found, key=lambda ask: ask.since))
 
 
@@ -95,20 +88,14 @@ def _waits(seconds: float, still: str) -> str:
     return tr("The run has waited {time}: {still}.", time=time, still=still)
 
 
-def _gate(
-    state: RunState,
-    gate: OpenGate,
-    since: float,
-    now: float,
-    changed: tuple[int, int] | None,
-) -> Request:
+def _gate(state: RunState, gate: OpenGate, now: float, changed: tuple[int, int] | None) -> Request:
     """Return the request of the open gate: the parts common to all gates, and those of its kind."""
     make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
     always = "" if rule_fault(state, gate) else scope(scope_of(state, gate))
-    ask = partial(Request, ident=f"gate {gate.gate}", kind=gate.kind, gate=gate.gate, since=since,
-                  always=always)  # fmt: skip
+    ask = partial(Request, ident=f"gate {gate.gate}", kind=gate.kind, gate=gate.gate,
+                  since=gate.since, always=always)  # fmt: skip
     cost = f"{_lines(changed)} " if gate.kind in ("keep", "edit") else ""
-    return make(state, gate, ask, lambda still: f"{cost}{_waits(now - since, still)}")
+    return make(state, gate, ask, lambda still: f"{cost}{_waits(now - gate.since, still)}")
 
 
 Cost = Callable[[str], str]  # returns the cost of waiting, given what is halted
@@ -242,7 +229,7 @@ def _script(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: 
     )
 
 
-def _question(state: RunState, question: Question, since: float, now: float) -> Request:
+def _question(state: RunState, question: Question, now: float) -> Request:
     answers: tuple[Answer, ...] = ()
     told = tr("the agent goes on with your answer")
     default = question.default
@@ -260,11 +247,11 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
         title=retold(question.text, MAX_SHOWN),
         about="",
         effects=(_unanswered(question, now),),
-        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
+        cost=_waits(now - question.since, tr("the agent is held in {phase}", phase=state.phase)),
         answers=answers,
         choices=question.choices,
         first=question.choices.index(default) if question.choices and default else 0,
-        since=since,
+        since=question.since,
     )
 
 

@@ -6,12 +6,7 @@ Made from the registry and the bundled keymaps; `docs/keys.md` is the output of 
 from __future__ import annotations
 
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.controls.command_registry import (
-    COMMANDS,
-    Command,
-    defaults,
-    groups,
-)
+from akg_tui.view.controls.command_registry import COMMANDS, Command, defaults, groups
 
 _PLACES = {"deck": "", "agents": "the panes of agents", "review": "review", "everywhere": ""}
 

@@ -104,11 +104,7 @@ class Notifier:
         Writes control codes to the terminal.
     """
 
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        environment: Mapping[str, str],
-    ) -> None:
+    def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:
         self.wanted = Notify()
         self._write = write
         self._environment = environment

@@ -108,10 +108,7 @@ def _remarks_by_line(remarks: Sequence[CompilerRemark]) -> dict[int, list[Compil
 
 
 def _source_rows(
-    line: int,
-    source: Sequence[str],
-    told: dict[int, list[CompilerRemark]],
-    places: Sequence[Place],
+    line: int, source: Sequence[str], told: dict[int, list[CompilerRemark]], places: Sequence[Place]
 ) -> list[CodeRow]:
     """Return a line of the file; the compiler's remarks follow where it is shown first."""
     text = clean(source[line - 1].strip()) if line <= len(source) else ""
