@@ -60,32 +60,6 @@ async def _fork(app: App[int], path: Path, number: int, tell: Callable[[str], No
         how = f"akg-tui resume {quote(one_line(str(made.path)))}"
         told = tr("forked; go on with: {command}", command=how)
     tell(told)
-    why = why_at_once(made.state)
-    if not why:
-        return
-    task = made.state.task
-    more = f"rounds={made.state.rounds + max(1, task.policy.max_rounds)}"
-    ends = tr("{run} would end at once: {why}.", run=one_line(made.path.name), why=why)
-
-    async def limited_to(limits: str) -> None:
-        try:
-            await asyncio.to_thread(limit, made.path, limits)
-        except StoreError as error:
-            tell(tr("not done: {why}", why=error))
-        else:
-            tell(told)
-
-    def answered(limits: str | None) -> None:
-        if limits:
-            app.run_worker(limited_to(limits), name="limit the fork")
-
-    await app.push_screen(AskLimits(tr("limits of the fork"), ends, task, more), answered)
-
-
-def limit(path: Path, text: str) -> None:
-    """Set other limits for a run at rest. Raises `StoreError`."""
-    task = read_state(path).task
-    command_at_rest(path, cmd.ChangePolicy(limited(task.policy, text, metrics=task.metrics)))
 
 
 async def raise_limits(app: App[int], path: Path, then: Callable[[str], None]) -> None:

@@ -374,7 +374,8 @@ class Deck(AnsweringScreen):
         """Pick the attempt of a clicked point; a double click leads to the end of its round."""
         found = message.attempt
         if message.twice:
-            self.app.run_worker(self.workbench.to_round(found.round), name="to a round")
+            to_round = self.app.run_action(f"app.to_round({found.round})")
+            self.app.run_worker(to_round, name="to a round")
             return
         self.panes["attempts"].come_to(found.number)
         why = retold(found.reason)

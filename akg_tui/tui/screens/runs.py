@@ -1,7 +1,7 @@
 """The list of runs below a folder, the first screen if no run is named.
 
-Shows the runs that a `RunScanner` has found and read; opens, resumes, forks, reports and
-discards runs by the same functions as the commands of the command line.
+Shows the runs that a `RunScanner` has found and read; opens, resumes, reports and discards
+runs by the same functions as the commands of the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.geometry import Offset
-from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.attach import NotAttached, ask_to_detach
@@ -26,7 +25,7 @@ from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import discard_run
 from akg_tui.tui import run_start
 from akg_tui.tui.export import report
-from akg_tui.tui.fork_actions import fork, let_go_on, raise_limits
+from akg_tui.tui.fork_actions import let_go_on, raise_limits
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.run_screen import RunScreen
@@ -40,14 +39,7 @@ from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr, tr_in
-from akg_tui.view.run_rows import (
-    RunRows,
-    column_heads,
-    filtered,
-    home_path,
-    last_part,
-    run_details,
-)
+from akg_tui.view.run_rows import RunRows, column_heads, filtered, home_path, last_part, run_details
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import BLANK, Line, fit, line, spread
 
@@ -127,19 +119,16 @@ class Runs(RunScreen):
         self._at: Path | None = None
         self._drawn: tuple[object, ...] = ()
         self._ordered = -1, 0.0
-        self._forking: Path | None = None
         self._carried = False  # the last sort moved the cursor with its run
         self.top = Rows("top")
         self.view = RunsView("runs")
         self.chart = RunChart("chart", None)
         self.detail = Rows("about")
         self.filter = OneLine("filter", "")
-        self.ask = OneLine("ask-round", "")
         self.reword()
 
     def compose(self) -> ComposeResult:
-        yield from (self.top, self.view, self.chart, self.detail)
-        yield from (self.filter, self.ask, self.footer)
+        yield from (self.top, self.view, self.chart, self.detail, self.filter, self.footer)
 
     def on_mount(self) -> None:
         self.catalogue.start()
@@ -150,7 +139,6 @@ class Runs(RunScreen):
 
     def reword(self) -> None:
         self.filter.placeholder = tr("words that a run must have: enter keeps them")
-        self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
         self._drawn = ()
         self._ordered = -1, 0.0  # the order may have changed too
 
@@ -386,36 +374,6 @@ class Runs(RunScreen):
         else:
             self.workbench.open_run(lambda: run_start.resumed(path))
 
-    def action_fork(self) -> None:
-        run = self._chosen()
-        if run is None or run.summary is None:
-            return
-        if run.summary.damaged:
-            self.say(run.summary.damaged)
-            return
-        self._forking = run.path
-        self.ask.value = str(run.summary.rounds)
-        self.ask.open()
-
-    def _fork(self, path: Path, text: str) -> None:
-        if not text.isdecimal():
-            self.say(tr("{text} is not the number of a round; 0 is the accepted baseline",
-                        text=repr(text)))  # fmt: skip
-            return
-        number, name = int(text), path.resolve().name
-        words = (
-            tr("A new run, {name}, is made beside it, with all events up to the end of round "
-               "{number}.", name=f"{name}-r{number}", number=number),
-            tr("It can be resumed at once; this run stays."),
-        )  # fmt: skip
-        title = tr("fork at the end of round {number}?", number=number)
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                fork(self.app, path, number, self.say)
-
-        self.app.push_screen(Confirm(title, words, tr("fork")), answered)
-
     def action_discard(self) -> None:
         run = self._chosen()
         if run is None:
@@ -478,20 +436,15 @@ class Runs(RunScreen):
     def action_filter(self) -> None:
         self.filter.open()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input is self.filter:
-            self._sort()
-            self.pull_runs(self.workbench.wall_clock())
+    def on_input_changed(self) -> None:
+        self._sort()
+        self.pull_runs(self.workbench.wall_clock())
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        value = event.value.strip()
+    def on_input_submitted(self) -> None:
         self.on_one_line_left()
-        if event.input is self.ask and self._forking is not None:
-            self._fork(self._forking, value)
 
     def on_one_line_left(self) -> None:
         self.filter.close()
-        self.ask.close()
         self.view.focus()
 
     def action_clear(self) -> None:

@@ -224,7 +224,6 @@ COMMANDS: tuple[Command, ...] = (
           footed=True),
     _runs("runs.sort", ("s",), "sort", "By the newest, the best, the name or the state", "sort",
           footed=True),
-    _runs("runs.fork", ("F",), "fork", "A new run from one of its rounds", "fork", footed=True),
     _runs("runs.report", ("R",), "report", "Write the run's report", "report", footed=True),
     _runs("runs.discard", ("D",), "discard", "Move the run to the trash, after a question",
           "discard", footed=True),
