@@ -10,11 +10,11 @@ import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from akg_tui.cli.run_options import positive
 from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError
-from akg_tui.evaluate.targets import TARGETS
+from akg_tui.core.task import Backend
 
 if TYPE_CHECKING:
     from akg_tui.store.task_folder import TaskFolder
@@ -41,7 +41,7 @@ interpreter."""
 def add_commands(add: Callable[..., Any]) -> None:
     """Declare `bench hardware`."""
     command = add("hardware", _hardware, "prove a machine with an accelerator")
-    devices = [name for name, target in TARGETS.items() if target.device]
+    devices = [name for name in get_args(Backend) if name != "cpu"]
     command.add_argument("--target", choices=devices, required=True)
     command.add_argument(
         "--trials",
@@ -70,6 +70,7 @@ def _hardware(arguments: argparse.Namespace) -> int:
 
     import msgspec
 
+    from akg_tui.evaluate.targets import TARGETS
     from benchmarks.hardware.page import page
     from benchmarks.hardware.prove import Prover, proof_of, prove
 
