@@ -1,10 +1,15 @@
-"""The house stays in order: no circles, no oversized rooms or folders, no name twice."""
+"""The house stays in order: no circles, no oversized rooms or folders, no name twice; and a start
+loads no more than it shows.
+"""
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import grimp
 import networkx
+import pytest
 
 PACKAGE = Path(__file__).parents[1] / "akg_tui"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -35,3 +40,21 @@ def test_no_two_modules_have_the_same_name() -> None:
     """A newcomer who looks for a name finds one module."""
     names = Counter(path.name for path in MODULES)
     assert {name for name, times in names.items() if times > 1} <= {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "others"),
+    [
+        ("from akg_tui.cli import parser; parser()", {"textual", "tomllib", "akg_tui.evaluate"}),
+        (
+            "from akg_tui.tui.app import WorkbenchApp; from akg_tui.tui.screens.deck import Deck; "
+            "WorkbenchApp(None); Deck()",
+            {"torch", "akg_tui.evaluate", "akg_tui.dsl.adapters"},
+        ),
+    ],
+    ids=["help", "deck"],
+)
+def test_a_start_loads_no_more_than_it_shows(shown: str, others: set[str]) -> None:
+    code = f"{shown}; import sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) & others == set()
