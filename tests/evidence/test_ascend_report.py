@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from akg_tui.core.kernel.kernel_files import KernelFiles, LineNames
+from akg_tui.core.kernel.kernel_files import LineNames
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Target, Task
 from akg_tui.dsl import toolchains
 from akg_tui.evidence import asking, compile_report, page
-from akg_tui.evidence.ascend import handover, lowering, program_report
+from akg_tui.evidence.ascend import lowering, program_report
 from akg_tui.evidence.compile_report import Compiled, CompileReport, Launch
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
@@ -286,8 +286,3 @@ async def test_the_real_compiler_compiles_and_refuses() -> None:
     assert "bytes of UB with BLOCK=65536" in program_report.refusal(
         compiled.failed, found.launches[0].constants
     )
-
-
-def test_a_constant_that_no_text_can_stand_for_is_refused() -> None:
-    with pytest.raises(handover.NotLowered, match="a constant of type object"):
-        handover._Functions(KernelFiles({"kernel.py": ""})).value(object())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,3 +35,10 @@ def shared_probe(monkeypatch: pytest.MonkeyPatch, probe: SizeProbe) -> None:
     """Let `akg-tui new` take the sizing process that runs already."""
     running = contextlib.nullcontext(probe)
     monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: running)
+
+
+def names_in(text: str) -> dict[str, Any]:
+    """Return what the text of a module binds."""
+    names: dict[str, Any] = {}
+    exec(text, names)
+    return names

@@ -25,7 +25,7 @@ from akg_tui.problems.seeds import kernel_from
 from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.reference_constants import constants
-from tests.problems.conftest import SETS
+from tests.problems.conftest import SETS, names_in
 
 FOUND = {
     "multikernelbench/3_scaled_tanh.py": ("MultiKernelBench", "scaled_tanh", 64 * 128 * 4),
@@ -160,17 +160,9 @@ def test_of_many_cases_some_are_taken() -> None:
     assert [each.name for each in long] == ["case1", "case2"]
 
 
-def names_of(found: Problem) -> dict[str, Any]:
-    """Return what the reference of a problem binds."""
-    names: dict[str, Any] = {}
-    exec(found.reference, names)
-    return names
-
-
 def ran(reference: str, group: int) -> tuple[dict[str, Any], list[Any]]:
     """Return the names of a reference without Model, and what its `get_inputs` returns."""
-    names: dict[str, Any] = {}
-    exec(reference.replace("INPUT_GROUP = 0", f"INPUT_GROUP = {group}"), names)
+    names = names_in(reference.replace("INPUT_GROUP = 0", f"INPUT_GROUP = {group}"))
     return names, names["get_inputs"]()
 
 
@@ -280,7 +272,10 @@ def test_what_a_configuration_leaves_out_is_left_to_the_constructor(tmp_path: Pa
     folder = altered(tmp_path, "robust_kbench/scale_norm/func_forward.py", given, more)
     config = folder / "config_forward.json"
     config.write_text(config.read_text().replace("1e-05", "null"))
-    assert names_of(read_problem(folder))["get_init_inputs"]() == {"eps": None, "num_features": 128}
+    assert names_in(read_problem(folder).reference)["get_init_inputs"]() == {
+        "eps": None,
+        "num_features": 128,
+    }
 
 
 DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json").read_text())
@@ -288,7 +283,7 @@ DEFINITION = json.loads((SETS / "sol_execbench/row_log_softmax/definition.json")
 
 def test_rows_have_numbers_and_truth_values_and_lists_of_tensors_stay_lists() -> None:
     found = problem("npukernelbench/ForeachScale")
-    namespace = names_of(found)
+    namespace = names_in(found.reference)
     assert namespace["get_init_inputs"]() == [2.0, False]
     parts, shift = namespace["get_inputs"]()
     assert [tuple(each.shape) for each in parts] == [(8, 32), (4, 32)]
@@ -388,7 +383,7 @@ def test_names_of_a_definition_that_the_made_reference_needs_are_changed(tmp_pat
         reference=f"{DEFINITION['reference']}\n{made}",
         custom_inputs_entrypoint="get_inputs",
     )
-    namespace = names_of(read_problem(folder))
+    namespace = names_in(read_problem(folder).reference)
     (x,) = namespace["get_inputs"]()
     assert x.shape == (32, 4, 64)
     assert namespace["Model"]()(x).shape == x.shape
@@ -409,7 +404,7 @@ def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
     given["scale"] = {"type": "scalar", "value": 2.0}
     workload = {"axes": {"num_rows": 16, "extra": 1}, "inputs": given}
     (folder / "workload.jsonl").write_text(json.dumps(workload))
-    namespace = names_of(read_problem(folder))
+    namespace = names_in(read_problem(folder).reference)
     x, y, scale = namespace["get_inputs"]()
     assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
 
@@ -433,7 +428,7 @@ def test_matrices_of_weights_are_drawn_as_layers_are_initialised(tmp_path: Path)
     found = read_problem(folder)
     told = "weights are drawn divided by the root of their row's length: q_weight, conv_weight"
     assert told in found.kept_out
-    namespace = names_of(found)
+    namespace = names_in(found.reference)
     torch.manual_seed(3)
     _, q_weight, *vectors, conv_weight = namespace["get_inputs"]()
     assert float(q_weight.std()) * 8 == pytest.approx(1, abs=0.3)
@@ -466,9 +461,8 @@ def test_numbers_of_a_definition_s_code_that_repeat_an_axis_are_that_axis(tmp_pa
     assert "def part(head_width):\n    W = 64\n" in found.reference
     assert "numbers in functions that repeat the value of an axis are that axis" in found.changed
     assert "    H = head_width\n    BLOCK = 64\n" in found.reference
-    before: dict[str, Any] = {}
-    exec(code, before)
-    namespace = names_of(found)
+    before = names_in(code)
+    namespace = names_in(found.reference)
     x = torch.randn(3, 4, 64)
     assert torch.equal(namespace["run"](x), before["run"](x))
     namespace |= {"heads": 2, "head_width": 32}
@@ -481,7 +475,7 @@ def test_a_definition_s_inputs_are_passed_by_name(tmp_path: Path) -> None:
     }
     code = "import torch\n\ndef run(logits, scale, bias):\n    return logits * scale + bias\n"
     found = read_problem(definition(tmp_path, inputs=inputs, reference=code))
-    names = names_of(found)
+    names = names_in(found.reference)
     assert names["Model"]()(logits=2, bias=3, scale=5) == names["Model"]()(2, 3, 5) == 13
 
 
@@ -492,7 +486,7 @@ def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     )
     found = read_problem(definition(tmp_path, reference=f"import torch\n{code}"))
     assert "tensors are on the CPU, not on a GPU" in found.kept_out
-    namespace = names_of(found)
+    namespace = names_in(found.reference)
     (x,) = namespace["get_inputs"]()
     assert namespace["Model"]()(x).equal(x + 1)
 
@@ -717,7 +711,7 @@ def test_a_file_of_no_use_is_refused_in_one_line(
 def test_seeds_are_of_the_size_that_the_set_s_own_have(tmp_path: Path) -> None:
     changed = "return torch.tensor(seed)\n    gen = torch"
     folder = altered(tmp_path, "gpu_mode/grey_py/reference.py", "gen = torch", changed)
-    namespace = names_of(read_problem(folder))
+    namespace = names_in(read_problem(folder).reference)
     seeds = {int(namespace["get_inputs"]()[0]) for _ in range(20)}
     assert len(seeds) > 1
     assert max(seeds) < 100_000
@@ -747,7 +741,7 @@ def test_comparisons_of_the_harness_are_left_out_and_its_contexts_do_nothing(
     path.write_text(text + own)
     found = read_problem(folder)
     assert "verbose_allclose" not in found.reference
-    namespace = names_of(found)
+    namespace = names_in(found.reference)
     assert namespace["Model"]()(*namespace["get_inputs"]()).shape == (96, 96)
 
 
@@ -797,7 +791,7 @@ def test_constants_of_a_test_are_varied_and_its_seed_is_left_out(tmp_path: Path)
     path.write_text(f"{head}    f({', '.join(f'torch.tensor({each})' for each in given)})\n")
     found = read_problem(path)
     assert any(line.startswith("the test calls it with constants") for line in found.changed)
-    made = names_of(found)
+    made = names_in(found.reference)
     draws = [made["get_inputs"]() for _ in range(20)]
     for x, at, flags in draws:
         assert (x[0], x[1].clamp(-8, -2), x[2].clamp(4, 16)) == tuple(x)
@@ -816,7 +810,7 @@ def test_constants_stay_valid_where_they_are_varied(tmp_path: Path) -> None:
     path.write_text(
         f"import torch\ndef f(a, offsets, order): {body}\ndef test_f():\n    f({given})\n"
     )
-    made = names_of(read_problem(path))
+    made = names_in(read_problem(path).reference)
     draws = [made["Model"]()(*made["get_inputs"]()) for _ in range(20)]  # raises unless definite
     for _, lengths, order in draws:
         assert (lengths.tolist(), sorted(order.tolist())) == ([1, 2], [0, 1, 2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
-from tests.problems.conftest import SETS
+from tests.problems.conftest import SETS, names_in
 from tests.problems.test_kernelbench_files import UNDECIDED
 
 SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
@@ -136,8 +135,7 @@ def test_inputs_of_lists_are_multiplied_where_the_result_is_an_input(
     task, told = made(probe, tmp_path / "task", TIMES_ONE)
     passing = "a kernel would pass that returns input 0 itself"
     assert f"note: the inputs are multiplied by 16: {passing}" in told
-    names: dict[str, Any] = {}
-    exec(task.reference, names)
+    names = names_in(task.reference)
     (value,), scale = names["get_inputs"]()
     assert value.std() > 8
     assert scale.item() == 16.0
@@ -168,8 +166,7 @@ def test_inputs_are_multiplied_where_the_results_are_zero(probe: SizeProbe, tmp_
     task, told = made(probe, tmp_path / "task", BELOW_ZERO)
     note = "note: the inputs are multiplied by 256: a kernel would pass that returns zeros"
     assert note in told
-    names: dict[str, Any] = {}
-    exec(task.reference, names)
+    names = names_in(task.reference)
     x, scale = names["get_inputs"]()
     assert x.std() > 100
     assert scale < 3
@@ -464,8 +461,7 @@ def test_a_function_becomes_a_model_whose_gradients_a_kernel_computes(
     task, told = made(probe, tmp_path / "task", path, gradients=("weight", "x"))
     assert "note: Model is loss, the file's only function that is no part of another" in told
     assert task.task.reference.gradients == ("weight", "x")
-    names: dict[str, Any] = {}
-    exec(task.kernel.text, names)
+    names = names_in(task.kernel.text)
     x, weight = torch.randn(3, 8), torch.randn(8, 4, requires_grad=True)
     with torch.enable_grad():
         (expected,) = torch.autograd.grad(names["loss"](x, weight), weight)
@@ -531,8 +527,7 @@ def test_inputs_that_decide_too_little_are_multiplied(probe: SizeProbe, tmp_path
     assert note.startswith("note: some inputs are multiplied: input ")
     assert "input key x 16" in note
     assert "input query x 16" in note
-    names: dict[str, Any] = {}
-    exec(task.reference, names)
+    names = names_in(task.reference)
     query, key, value, unused = names["get_inputs"]()
     assert (query @ key.T).std() > 10 * 32**0.5 * 0.0046**2
     assert value.std() < 2
