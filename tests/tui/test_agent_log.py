@@ -8,7 +8,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.log import unsaid
-from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, AgentLog, tail
+from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, AgentLog
 from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
@@ -159,15 +159,6 @@ def test_a_long_reply_is_cut_and_says_so() -> None:
     assert "line 40" in told(log)
     log.fold(log.numbers[-1])
     assert "line 40" not in told(log)
-
-
-def test_model_text_shows_markup_and_escape_codes_literally() -> None:
-    handle = FakeHandle()
-    text = "[red]\x1b]0;x\x07[/red]"
-    handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
-    log = log_of(handle, 60)
-    assert told(log)[-1] == "[red]␛]0;x␇[/red]"
-    assert plain(tail(handle.state, text, 60)[0]) == "[red]␛]0;x␇[/red]"
 
 
 def test_streamed_text_is_not_told_twice() -> None:

@@ -91,7 +91,7 @@ async def test_a_draft_survives_the_card() -> None:
         assert answered(stage.handle) == []
 
 
-async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_answer_it() -> None:
+async def test_random_keystrokes_typed_while_a_card_appears_never_answer_it() -> None:
     """At the pace of typing, below half a second a key, with pauses before a word; also with
     escapes that a terminal joins with the next letter to the very keys that answer, and with
     the key that begins an answer.
@@ -102,7 +102,7 @@ async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_ans
     handle = FakeHandle(mode=Mode.REVIEW, agent="claude").to_phase(Phase.EVAL)
     refused = 0
     async with on_stage(handle, (80, 24)) as stage:
-        for number in range(1_000):
+        for number in range(400):
             if number == 40:
                 handle.work()
                 assert handle.state.gate
