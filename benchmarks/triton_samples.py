@@ -26,7 +26,7 @@ from akg_tui.evidence.compile_gate import refusal
 from akg_tui.resources import sample_kernels, sample_names
 from akg_tui.store.task_folder import TaskFolder, load_task
 
-ARCHES = ("sm_80", "sm_90", "sm_100")
+ARCHES = ("sm_80", "sm_90", "sm_100", "gfx942")
 STEPS: dict[str, dict[str, dict[str, str]]] = {
     "hybrid_attention_mask_triton": {
         "merged accesses, a branch dropped": {"ACCESS": "merged", "SKIP_GAP": "False"},
@@ -110,7 +110,7 @@ def _objects(value: object) -> list[dict[str, Any]]:
 def main(words: list[str]) -> bool:
     """`[--arch ARCH,…] [NAME …]`; return whether all is verified and compiled."""
     options = argparse.ArgumentParser(prog="python -m benchmarks triton_samples")
-    options.add_argument("--arch", default=",".join(ARCHES), help="such as sm_80,sm_90")
+    options.add_argument("--arch", default=",".join(ARCHES), help="such as sm_90,gfx942")
     options.add_argument("names", nargs="*", metavar="NAME")
     given = options.parse_args(words)
     arches = tuple(given.arch.split(","))

@@ -44,7 +44,7 @@ def add_eval(add: Callable[..., Any]) -> None:
         type=_arches,
         metavar="ARCH[,ARCH...]",
         help="compile kernels in Triton or CUDA C++ for these devices, which need not be here, "
-        "such as sm_90,Ascend910B1, and tell what the compiler says",
+        "such as sm_90,gfx942,Ascend910B1, and tell what the compiler says",
     )
     add_sandbox(evaluate)
 
@@ -93,7 +93,7 @@ class _Stages:
 
 
 def _arches(text: str) -> tuple[str, ...]:
-    """Return the arches in a list such as `sm_80,sm_90`."""
+    """Return the arches in a list such as `sm_80,gfx942`."""
     from akg_tui.dsl import toolchains
     from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 

@@ -2,7 +2,8 @@
 
 Pure. The limits of NVIDIA's arches are those of the table "Technical Specifications per Compute
 Capability" in the CUDA C++ Programming Guide. By the same guide the runtime reserves 1 KiB of
-shared memory a block; registers are allocated to a warp in units of 256.
+shared memory a block; registers are allocated to a warp in units of 256. The limits of AMD's are
+from the instruction set guides of CDNA2, 3 and 4, and LLVM's backend.
 """
 
 from __future__ import annotations
@@ -10,32 +11,38 @@ from __future__ import annotations
 from msgspec import Struct
 
 REGISTERS = 64 * 1024
-"""The 32-bit registers of an SM, on every arch here."""
+"""The 32-bit registers of an SM, on every NVIDIA arch here."""
 REGISTER_UNIT = 256
 WARP_UNIT = 4
 """Warps of an SM are divided over its 4 schedulers, each with a quarter of the registers."""
-WARP = 32
-SHARED_UNIT = 128
-"""Shared memory is allocated in units of so many bytes."""
 RESERVED_SHARED = 1024
 
 
 class Arch(Struct, frozen=True):
-    """Limits of one multiprocessor: threads, blocks, shared memory in bytes."""
+    """Limits of one multiprocessor (AMD: compute unit): threads, blocks, shared memory in bytes.
+
+    Shared memory is allocated in units of `shared_unit`.
+    """
 
     name: str
     threads: int
     blocks: int
     shared: int
+    warp: int = 32
+    shared_unit: int = 128
+
+    @property
+    def is_amd(self) -> bool:
+        return self.name.startswith("gfx")
 
     @property
     def shared_a_block(self) -> int:
         """The most shared memory of one block, in bytes."""
-        return self.shared - RESERVED_SHARED
+        return self.shared if self.is_amd else self.shared - RESERVED_SHARED
 
     @property
     def warps(self) -> int:
-        return self.threads // WARP
+        return self.threads // self.warp
 
 
 ARCHES = {
@@ -51,6 +58,10 @@ ARCHES = {
         Arch("sm_110", 1536, 24, 228 << 10),
         Arch("sm_120", 1536, 24, 100 << 10),
         Arch("sm_121", 1536, 24, 100 << 10),
+        # 4 SIMDs with 8 waves each; a block of several waves has one of 16 barriers.
+        Arch("gfx90a", 2048, 16, 64 << 10, warp=64, shared_unit=512),
+        Arch("gfx942", 2048, 16, 64 << 10, warp=64, shared_unit=512),
+        Arch("gfx950", 2048, 16, 160 << 10, warp=64, shared_unit=1280),
     )
 }
 
@@ -75,19 +86,29 @@ class Occupancy(Struct, frozen=True):
     limits: tuple[str, ...]
 
 
-def occupancy(arch: Arch, *, warps: int, registers: int, shared: int) -> Occupancy:
+def occupancy(
+    arch: Arch, *, warps: int, registers: int, shared: int, waves: int | None = None
+) -> Occupancy:
     """Return the theoretical occupancy of a kernel with `warps` warps a block.
 
-    `registers` are those of a thread, `shared` the bytes of a block.
+    `registers` are those of a thread, `shared` the bytes of a block. On AMD `waves` are those that
+    a SIMD holds by its registers, which the compiler tells.
     """
-    fits = {"threads": arch.warps // warps, "blocks": arch.blocks}
-    if registers:
-        of_a_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    fits = {
+        "threads": arch.warps // warps,
+        "blocks": arch.blocks if warps > 1 or not arch.is_amd else arch.warps,
+    }
+    if waves is not None:
+        fits["registers"] = 4 * waves // warps
+    elif registers and not arch.is_amd:
+        of_a_warp = -(-registers * arch.warp // REGISTER_UNIT) * REGISTER_UNIT
         held = REGISTERS // of_a_warp // WARP_UNIT * WARP_UNIT
         fits["registers"] = held // warps
     if shared:
-        of_a_block = -(-shared // SHARED_UNIT) * SHARED_UNIT + RESERVED_SHARED
-        fits["shared memory"] = arch.shared // of_a_block
+        reserved = 0 if arch.is_amd else RESERVED_SHARED
+        fits["shared memory"] = arch.shared // (
+            -(-shared // arch.shared_unit) * arch.shared_unit + reserved
+        )
     blocks = min(fits.values())
     binding = tuple(name for name, number in fits.items() if number == blocks)
     return Occupancy(blocks, min(1.0, blocks * warps / arch.warps), binding)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.dsl.adapters.triton import lock_by_threads
-from akg_tui.dsl.gpu_arches import WARP, is_ascend
+from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 from akg_tui.dsl.interpretation import CannotRunHere
 from akg_tui.evidence.ascend.handover import Lowered, NotLowered, lower
 from akg_tui.evidence.ascend.lowering import OPTIONS
@@ -34,8 +34,8 @@ from akg_tui.evidence.compile_report import (
     CompileReport,
     Launch,
 )
+from akg_tui.evidence.gpu import assembly
 from akg_tui.evidence.kernel_process import confined, first_call, said
-from akg_tui.evidence.ptx import ptxas_remarks, read_ptx, read_ptxas
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_TEXT = 600
@@ -219,14 +219,19 @@ class Recorder:
         if isinstance(found, Lowered):
             return Compiled(arch=arch, hivm=found.hivm, remarks=found.notes)
         log = self._logs.get(id(found), "")
+        if ARCHES[arch].is_amd:
+            instructions, resources = assembly.read_amdgcn(found.asm["amdgcn"])
+        else:
+            instructions = assembly.read_ptx(found.asm["ptx"])
+            resources = assembly.read_ptxas(log)
         return Compiled(
             arch=arch,
             warps=found.metadata.num_warps,
             stages=found.metadata.num_stages,
             shared=found.metadata.shared,
-            instructions=read_ptx(found.asm["ptx"]),
-            resources=read_ptxas(log),
-            remarks=tuple(text[:MOST_TEXT] for text in ptxas_remarks(log)),
+            instructions=instructions,
+            resources=resources,
+            remarks=tuple(text[:MOST_TEXT] for text in assembly.ptxas_remarks(log)),
         )
 
     def _tried(self, tuner: Any, args: Any, config: Any, meta: Any) -> list[float]:
@@ -244,12 +249,17 @@ class Recorder:
         return [0.0] * 3
 
 
-def _target(arch: str) -> tuple[str, int, int]:
+def _target(arch: str) -> tuple[str, int | str, int]:
     """Return backend, arch and warp of Triton's name for an arch.
 
-    Triton has no backend for Ascend: there, arguments are bound as for a GPU.
+    Arguments are bound for another backend where Triton has none, as for Ascend.
     """
-    return "cuda", 80 if is_ascend(arch) else int(arch.removeprefix("sm_")), WARP
+    if is_ascend(arch):
+        return "cuda", 80, 32
+    known = ARCHES[arch]
+    if known.is_amd:
+        return "hip", arch, known.warp
+    return "cuda", int(arch.removeprefix("sm_")), known.warp
 
 
 def _same(found: Any) -> object:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from akg_tui.core.kernel.kernel_files import LineNames
 from akg_tui.core.sanitize import one_line
-from akg_tui.dsl.gpu_arches import ARCHES, WARP, Arch, is_ascend, occupancy
+from akg_tui.dsl.gpu_arches import ARCHES, Arch, is_ascend, occupancy
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evidence.ascend import program_report
 from akg_tui.evidence.ascend.program_report import MOST_KINDS
@@ -27,7 +27,7 @@ from akg_tui.evidence.findings import (
     Request,
     Text,
 )
-from akg_tui.evidence.ptx import VECTOR_BITS, Instructions, Resources
+from akg_tui.evidence.gpu.assembly import VECTOR_BITS, Instructions, Resources
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
@@ -142,7 +142,7 @@ def _compiled(compiled: Compiled, launch: Launch, names: LineNames) -> Fields:
     if why := _beyond_limits(compiled, arch):
         told["does_not_run"] = why
     if compiled.warps:
-        told |= {"threads": compiled.warps * WARP, "num_warps": compiled.warps}
+        told |= {"threads": compiled.warps * arch.warp, "num_warps": compiled.warps}
     if compiled.stages:
         told["num_stages"] = compiled.stages
     told["shared_bytes"] = compiled.shared
@@ -154,6 +154,7 @@ def _compiled(compiled: Compiled, launch: Launch, names: LineNames) -> Fields:
                 warps=compiled.warps,
                 registers=resources.registers,
                 shared=compiled.shared,
+                waves=resources.waves,
             )
             told |= {
                 "occupancy": round(found.share, 3),
@@ -195,7 +196,7 @@ def _beyond_limits(compiled: Compiled, arch: Arch) -> str:
             f"out of shared memory: a block needs {compiled.shared} bytes, and {arch.name} has "
             f"{arch.shared_a_block}"
         )
-    threads = compiled.warps * WARP
+    threads = compiled.warps * arch.warp
     return f"a block has {threads} threads, the limit is 1024" if threads > 1024 else ""
 
 

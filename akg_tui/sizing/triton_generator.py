@@ -21,7 +21,7 @@ from unittest import mock
 import torch
 from msgspec.structs import replace
 
-from akg_tui.dsl.gpu_arches import ARCHES, PROCESSORS, WARP
+from akg_tui.dsl.gpu_arches import ARCHES, PROCESSORS
 from akg_tui.evaluate.targets.nvml import arch_here
 from akg_tui.problems.inductor.generated import Generated, TritonConfig, TritonFunction
 from akg_tui.problems.inductor.module import own_functions
@@ -135,7 +135,7 @@ def _gpu(arch: str) -> Iterator[None]:
         regs_per_multiprocessor=65536,
         max_threads_per_multi_processor=limits.threads,
         max_threads_per_block=1024,
-        warp_size=WARP,
+        warp_size=limits.warp,
         shared_memory_per_block_optin=limits.shared_a_block,
     )
     init = joint_graph.lazy_init

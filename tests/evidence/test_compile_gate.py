@@ -16,7 +16,7 @@ from akg_tui.evaluate.judge_client import EvaluationCancelled
 from akg_tui.evaluate.targets.cuda import Cuda
 from akg_tui.evidence import asking, compile_gate
 from akg_tui.evidence.compile_report import Compiled, CompileFor, CompileReport, Launch, cannot_run
-from akg_tui.evidence.ptx import Resources
+from akg_tui.evidence.gpu.assembly import Resources
 from tests.evaluate import triton_kernels as kernels
 
 TASK = Task(op="softmax", target=Target(backend="cuda", dsl="triton"))

@@ -11,7 +11,14 @@ from akg_tui.core.task import Target, Task
 from akg_tui.dsl.gpu_arches import ARCHES, Occupancy, occupancy
 from akg_tui.evidence import asking, compile_report, page
 from akg_tui.evidence.compile_report import Compiled, CompileFor, CompileReport, Launch
-from akg_tui.evidence.ptx import Instructions, Resources, ptxas_remarks, read_ptx, read_ptxas
+from akg_tui.evidence.gpu.assembly import (
+    Instructions,
+    Resources,
+    ptxas_remarks,
+    read_amdgcn,
+    read_ptx,
+    read_ptxas,
+)
 from tests.evaluate.triton_kernels import REFERENCE
 
 PTX = """
@@ -60,6 +67,34 @@ ptxas info    : Function properties for big
     19392 bytes stack frame, 34188 bytes spill stores, 36396 bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers, 19392 bytes cumulative stack size
 """
+AMDGCN = """	.amdgcn_target "amdgpu9.42-amd-amdhsa-unknown-gfx942"
+	.text
+attend:                                 ; @attend
+	s_load_dwordx2 s[2:3], s[0:1], 0x0
+	s_waitcnt lgkmcnt(0)
+	v_readfirstlane_b32 s0, v0
+	s_mul_i32 s3, s14, s8
+	v_cmp_gt_i32_e32 vcc, s7, v1
+	buffer_load_dwordx4 v[2:5], v6, s[16:19], 0 offen
+	global_load_ushort v7, v[0:1], off
+	buffer_load_ubyte v8, v6, s[16:19], 0 offen
+	s_waitcnt vmcnt(0)
+	ds_write_b128 v9, v[2:5]
+	s_barrier
+	v_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v[4:5], a[0:15]
+	v_fma_f32 v1, v2, v3, v4
+	scratch_store_dword off, v1, s33
+	global_store_dwordx2 v[0:1], v[2:3], off
+	s_cbranch_scc1 .LBB0_8
+	s_endpgm
+; Occupancy: 4
+amdhsa.kernels:
+  - .agpr_count:     16
+    .sgpr_count:     106
+    .sgpr_spill_count: 20
+    .vgpr_count:     119
+    .vgpr_spill_count: 3
+"""
 
 
 def test_widths_matrix_instructions_and_barriers_are_read_from_ptx() -> None:
@@ -88,23 +123,34 @@ def test_what_ptxas_warns_of_is_told_once() -> None:
     assert ptxas_remarks(log * 2 + PTXAS) == (said,)
 
 
+def test_amds_assembly_has_the_same_facts() -> None:
+    found, resources = read_amdgcn(AMDGCN)
+    assert resources == Resources(119, 12, waves=4)
+    assert (found.loads, found.stores) == ({128: 1, 16: 1, 8: 1}, {64: 1})
+    assert (found.matrix, found.barriers) == ({"v_mfma_f32_32x32x8_f16": 1}, 1)
+    assert found.total == 17
+
+
 @pytest.mark.parametrize(
-    ("arch", "warps", "registers", "shared", "expected"),
+    ("arch", "warps", "registers", "shared", "waves", "expected"),
     [
         # 77 registers are 2560 a warp: 25 warps fit, 24 of them by fours.
-        ("sm_80", 4, 77, 12288, Occupancy(6, 24 / 64, ("registers",))),
-        ("sm_80", 4, 32, 0, Occupancy(16, 1.0, ("threads", "registers"))),
-        ("sm_80", 1, 16, 0, Occupancy(32, 0.5, ("blocks",))),
-        ("sm_89", 8, 32, 0, Occupancy(6, 1.0, ("threads",))),
+        ("sm_80", 4, 77, 12288, None, Occupancy(6, 24 / 64, ("registers",))),
+        ("sm_80", 4, 32, 0, None, Occupancy(16, 1.0, ("threads", "registers"))),
+        ("sm_80", 1, 16, 0, None, Occupancy(32, 0.5, ("blocks",))),
+        ("sm_89", 8, 32, 0, None, Occupancy(6, 1.0, ("threads",))),
         # Two blocks of 113 KiB and their reserved KiB are the 228 KiB of an SM.
-        ("sm_90", 4, 32, 113 << 10, Occupancy(2, 8 / 64, ("shared memory",))),
-        ("sm_90", 4, 32, (113 << 10) + 1, Occupancy(1, 4 / 64, ("shared memory",))),
+        ("sm_90", 4, 32, 113 << 10, None, Occupancy(2, 8 / 64, ("shared memory",))),
+        ("sm_90", 4, 32, (113 << 10) + 1, None, Occupancy(1, 4 / 64, ("shared memory",))),
+        ("gfx942", 4, 119, 4096, 4, Occupancy(4, 0.5, ("registers",))),
+        ("gfx942", 4, 32, (21 << 10) + 1, 8, Occupancy(2, 0.25, ("shared memory",))),
+        ("gfx942", 4, 32, 32 << 10, 8, Occupancy(2, 0.25, ("shared memory",))),
     ],
 )
 def test_occupancy_is_that_of_the_scarcest_resource(
-    arch: str, warps: int, registers: int, shared: int, expected: Occupancy
+    *, arch: str, warps: int, registers: int, shared: int, waves: int | None, expected: Occupancy
 ) -> None:
-    found = occupancy(ARCHES[arch], warps=warps, registers=registers, shared=shared)
+    found = occupancy(ARCHES[arch], warps=warps, registers=registers, shared=shared, waves=waves)
     assert found == expected
 
 
@@ -152,7 +198,7 @@ def test_what_lies_in_a_second_file_is_named_by_that_file() -> None:
     assert refused.place == ("rows.py", 10)
 
 
-@pytest.mark.parametrize(("arch", "asked"), [("sm_90", ("sm_90",)), ("zen4", ("sm_80", "sm_90"))])
+@pytest.mark.parametrize(("arch", "asked"), [("gfx942", ("gfx942",)), ("zen4", ("sm_80", "sm_90"))])
 async def test_the_agents_profile_of_a_triton_kernel_has_the_report(
     arch: str, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +274,7 @@ class ModelNew(torch.nn.Module):
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux")
 async def test_each_launch_is_compiled_for_each_arch_and_interpreted() -> None:
     task = Task(op="softmax", target=Target(backend="cpu", dsl="triton"))
-    found = await asking.compile_report(task, REFERENCE, KERNEL, ["sm_80", "sm_90"])
+    found = await asking.compile_report(task, REFERENCE, KERNEL, ["sm_80", "gfx942"])
     chosen, other, broken = found.launches
     assert [chosen.kernel, other.kernel, broken.kernel] == ["rows_of", "rows_of", "broken"]
     assert (chosen.launches, other.launches, chosen.grid) == (2, 0, (6,))

@@ -14,7 +14,7 @@ from akg_tui.evidence import asking, compile_report
 from akg_tui.evidence.compile_report import CompileFor, CompileReport, Launch
 from akg_tui.evidence.cuda import cuda_process
 from akg_tui.evidence.cuda.launch_recorder import Noted
-from akg_tui.evidence.ptx import Entry, Instructions, Resources, read_entries
+from akg_tui.evidence.gpu.assembly import Entry, Instructions, Resources, read_entries
 from tests.dsl import fake_nvcc
 from tests.dsl.fake_nvcc import RECORDED
 from tests.evaluate import cuda_kernels as kernels

@@ -117,9 +117,9 @@ def test_an_arch_that_it_can_not_be_generated_for_is_told(
         generator,
         tmp_path / "task",
         PROBLEM.replace("y / y.sum(-1, keepdim=True), ", ""),
-        arch="sm_75",
+        arch="gfx942",
     )
-    says = "Triton is generated for sm_80: the properties of sm_75 are not known"
+    says = "Triton is generated for sm_80: the properties of gfx942 are not known"
     assert f"- {says}\n" in (tmp_path / "task" / "README.md").read_text()
 
 

@@ -24,7 +24,7 @@ from akg_tui.evidence.findings import (
     Loop,
     MachineCode,
 )
-from akg_tui.evidence.ptx import Instructions, Resources
+from akg_tui.evidence.gpu.assembly import Instructions, Resources
 from akg_tui.evidence.roof import Roof
 from akg_tui.tui.evidence_reader import EvidenceReader
 from akg_tui.tui.panes.instructions import InstructionsPane
@@ -195,7 +195,7 @@ def reported(kernel: str) -> KernelFindings:
     )
     launch = Launch(
         kernel="softmax\x1b[2J_rows", line=3, arguments=(), constants=(), grid=(8,),
-        compiled=(compiled, Compiled(arch="sm_80", failed="error: no \x07such op", line=7)),
+        compiled=(compiled, Compiled(arch="gfx942", failed="error: no \x07such op", line=7)),
     )  # fmt: skip
     return as_findings(CompileReport(compiler="Triton 3.9.0", launches=(launch,)))
 

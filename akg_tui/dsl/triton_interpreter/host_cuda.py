@@ -165,9 +165,9 @@ class Event(_Done):
 
 
 def _capability(*_: Any) -> tuple[int, int]:
-    """Return the compute capability of the first target."""
-    arch: int = driver.active.targets[0].arch
-    return divmod(arch, 10)
+    """Return the compute capability of the first target, if it is a GPU of NVIDIA."""
+    arch = driver.active.targets[0].arch
+    return divmod(arch if isinstance(arch, int) else USUAL.arch, 10)
 
 
 def _properties(*_: Any) -> SimpleNamespace:

@@ -21,7 +21,7 @@ import msgspec
 from akg_tui import dsl
 from akg_tui.dsl import compilers
 from akg_tui.dsl.cuda_calls import EPILOGUE, CudaLibrary
-from akg_tui.dsl.gpu_arches import WARP
+from akg_tui.dsl.gpu_arches import ARCHES
 from akg_tui.evidence.compile_report import (
     MOST_LAUNCHES,
     Compiled,
@@ -31,8 +31,9 @@ from akg_tui.evidence.compile_report import (
 )
 from akg_tui.evidence.cuda import launch_recorder
 from akg_tui.evidence.cuda.launch_recorder import Noted
+from akg_tui.evidence.gpu import assembly
+from akg_tui.evidence.gpu.assembly import Entry
 from akg_tui.evidence.kernel_process import confined, first_call, said
-from akg_tui.evidence.ptx import Entry, ptxas_remarks, read_entries
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_UNITS = 4
@@ -217,8 +218,8 @@ def _built(nvcc: list[str], source: str, words: tuple[str, ...], arch: str, plac
     log = compilers.run_compiler(command, place, compilers.CUDA)
     with (place / "kernel.ptx").open("rb") as opened:
         ptx = opened.read(MOST_PTX).decode("utf-8", "replace")
-    entries = read_entries(ptx, log)
-    remarks = tuple(each[:MOST_TEXT] for each in ptxas_remarks(log))
+    entries = assembly.read_entries(ptx, log)
+    remarks = tuple(each[:MOST_TEXT] for each in assembly.ptxas_remarks(log))
     return _Built(arch, "", entries, remarks)
 
 
@@ -242,10 +243,10 @@ def _for_arch(built: _Built, noted: Noted) -> Compiled:
     found = _of_entry(built, noted.symbol)
     if found.failed:
         return found
-    entry = built.entries[noted.symbol]
+    entry, warp = built.entries[noted.symbol], ARCHES[built.arch].warp
     return msgspec.structs.replace(
         found,
-        warps=min(-(-noted.threads // WARP), 4096),
+        warps=min(-(-noted.threads // warp), 4096),
         shared=entry.shared + noted.shared,
         refused=_refused(noted, entry),
     )

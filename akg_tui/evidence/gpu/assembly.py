@@ -1,4 +1,4 @@
-"""Reads what compilers for GPUs write: PTX, and the log of `ptxas -v`.
+"""Reads what compilers for GPUs write: PTX, the log of `ptxas -v`, and AMD's assembly.
 
 Pure. Counts are static: an instruction in a loop counts once.
 """
@@ -41,10 +41,14 @@ class Instructions(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """Registers and memory that a kernel uses; `spilled` are bytes a thread."""
+    """Registers and memory that a kernel uses; `spilled` are bytes a thread.
+
+    `waves` are those that the registers leave room for on an AMD SIMD.
+    """
 
     registers: Count
     spilled: Count
+    waves: Count | None = None
 
 
 _PTX_WIDTH = re.compile(r"(?:\.v(\d))?\.[busf]+(\d+)$")
@@ -145,3 +149,40 @@ def read_entries(ptx: str, log: str) -> dict[str, Entry]:
             most if bounds else 0,
         )
     return found
+
+
+_AMD_MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_")
+_AMD_ACCESS = re.compile(r"(?:global|buffer|flat)_(load|store)_(?:lds_)?(\w+)")
+_AMD_CODE = re.compile(r"^\t([a-z]\w+)", re.M)
+
+
+def read_amdgcn(text: str) -> tuple[Instructions, Resources | None]:
+    """Return instructions and resources of a kernel in AMD's assembly."""
+    matrix: Counter[str] = Counter()
+    loads: Counter[int] = Counter()
+    stores: Counter[int] = Counter()
+    opcodes = _AMD_CODE.findall(text)
+    barriers = 0
+    for opcode in opcodes:
+        if _AMD_MATRIX.match(opcode):
+            matrix[opcode] += 1
+        elif opcode.startswith("s_barrier"):
+            barriers += 1
+        elif found := _AMD_ACCESS.match(opcode):
+            (stores if found[1] == "store" else loads)[_amd_width(found[2])] += 1
+    found_code = Instructions(len(opcodes), dict(loads), dict(stores), dict(matrix), barriers)
+    told = {
+        name: int(value) for name, value in re.findall(r"^\s*\.(\w+_count):\s*(\d+)", text, re.M)
+    }
+    if "vgpr_count" not in told:
+        return found_code, None
+    waves = re.search(r"^; Occupancy: (\d+)", text, re.M)
+    spilled = 4 * told.get("vgpr_spill_count", 0)
+    return found_code, Resources(told["vgpr_count"], spilled, int(waves[1]) if waves else None)
+
+
+def _amd_width(suffix: str) -> int:
+    """Return the bits that an access of a thread moves, by the end of its opcode."""
+    if found := re.match(r"dwordx?(\d*)|b(\d+)", suffix):
+        return int(found[2]) if found[2] else 32 * int(found[1] or 1)
+    return 8 if "byte" in suffix or re.search(r"[ui]8$", suffix) else 16

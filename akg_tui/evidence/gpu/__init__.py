@@ -1,0 +1,1 @@
+"""What follows from a GPU's code alone: its instructions and its resources."""
