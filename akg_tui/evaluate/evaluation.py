@@ -41,6 +41,7 @@ from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import judge_threads
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
+from akg_tui.evaluate.timing_samples import Decoys
 from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
 
 NOT_OF_A_CANDIDATE = {FailureKind.REFERENCE, FailureKind.JUDGE}
@@ -266,7 +267,8 @@ class Evaluation:
                 self._check_load(verification.load_s)
             self._verifications.append(verification)
             self._inputs_before = self._inputs
-            return TimedCase(case, verification.held, call_s, drawn.like_ordinary())
+            decoys = Decoys(drawn.like_ordinary(), self._rng)
+            return TimedCase(case, verification.held, call_s, decoys)
 
     def _complete(self) -> None:
         """Try the inputs that slow verifications put off, before a kernel is kept."""

@@ -37,7 +37,7 @@ from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import TARGETS, roofline
 from akg_tui.evaluate.targets.roofline import Level
 from akg_tui.evaluate.targets.target import Monitor
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoy, IdleProcess, Side
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoys, IdleProcess, Side
 
 CHECKABLE = 0.5
 CHECKABLE_LEAST = 4
@@ -82,14 +82,14 @@ class TimedCase:
     """One case of a comparison: what verification has found, and the values so far.
 
     `held` are the bounds of the candidate's results (empty: no result is looked at), `call_s` the
-    approximate seconds of its call, and `decoys` inputs for calls between the timed calls, whose
-    results are checked.
+    approximate seconds of its call, and `decoys` deals inputs for calls between and after the timed
+    calls, whose results are checked.
     """
 
     judged: JudgedCase
     held: Sequence[Bound] = ()
     call_s: float = 1.0
-    decoys: Sequence[Decoy] = ()
+    decoys: Decoys | None = None
     log_ratios: list[float] = field(default_factory=list)
     candidate_s: list[float] = field(default_factory=list)
     baseline_s: list[float] = field(default_factory=list)

@@ -77,17 +77,56 @@ LEAST_SHARE = 0.01
 """The least share of a call that is counted without its waits for a CPU."""
 
 CHECKED = 0.125
-"""The share of calls whose results are checked, beside one that always is; and of turns before
-which a decoy is called."""
+"""The share of calls whose results are checked, beside one that always is."""
+
+BETWEEN = 1 / 32
+"""The share of turns before which a decoy is called."""
+
+TURNS_A_LAST = 10
+"""A process ends with a decoy for so many turns, or for fewer where calls are slow."""
 
 IDLE_EVERY = 3
 """The turns between calls of the idle process."""
 
 Decoy = tuple[VerificationInput, ...]
-"""Verification inputs of one or two calls in a row, between the timed calls: their results are
-checked, and their time does not count."""
+"""Verification inputs of one or two calls in a row, between timed calls or after the last: their
+results are checked, and their time does not count."""
 
 CHANGED_INPUTS = "the kernel changed its inputs"
+
+
+class Decoys:
+    """Deals decoys of one comparison: unusual values, and altered inputs.
+
+    Each kind comes once before one comes again, so a few processes see all.
+    """
+
+    def __init__(self, decoys: Sequence[Decoy], rng: random.Random) -> None:
+        self._rng = rng
+        by_kind: dict[object, list[Decoy]] = {}
+        for decoy in decoys:
+            last = decoy[-1]
+            by_kind.setdefault(last.name if last.altered else last.kind, []).append(decoy)
+        every = list(by_kind.values())
+        # Unusual values are few among all verification inputs.
+        families = (
+            [kind for kind in every if kind[0][-1].altered],
+            [kind for kind in every if not kind[0][-1].altered],
+        )
+        self._families = [family for family in families if family]
+        self._decks: list[list[list[Decoy]]] = [[] for _ in self._families]
+        self._next = rng.randrange(2)
+
+    def __bool__(self) -> bool:
+        return bool(self._families)
+
+    def deal(self) -> Decoy:
+        """Return a decoy, of the two families in turn."""
+        self._next = (self._next + 1) % len(self._families)
+        family, deck = self._families[self._next], self._decks[self._next]
+        if not deck:
+            deck += self._rng.sample(family, len(family))
+        return self._rng.choice(deck.pop())
 
 
 class ClusterSize(NamedTuple):
@@ -355,7 +394,7 @@ class ClusterRunner:
 
     `held` are the bounds of the candidate's results (empty: no result is looked at). `state` holds
     the weights. A cluster has fewer pairs than `size` says if there are not enough
-    inputs. `strict`: check every call whose result is known. `decoys`: inputs for calls whose
+    inputs. `strict`: check every call whose result is known. `decoys`: deals inputs for calls whose
     results are checked and whose time does not count.
     """
 
@@ -371,7 +410,7 @@ class ClusterRunner:
     size: ClusterSize
     strict: bool
     rng: random.Random
-    decoys: Sequence[Decoy] = ()
+    decoys: Decoys | None = None
     sampled_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -432,17 +471,29 @@ class ClusterRunner:
 
         A turn with a disturbed call is followed by another one, as long as there are inputs.
         """
-        pairs = 0
-        for turn in range(min(self.draw.count, self.size.turns)):
-            if turn % IDLE_EVERY == 0:
+        pairs = turns = 0
+        while pairs < self._pairs and turns < min(self.draw.count, self.size.turns):
+            if turns % IDLE_EVERY == 0:
                 self.idle.call(self._timeout_s)
-            if self.decoys and self.rng.random() < CHECKED / 2:
-                self._call_decoy(running)
-            self._take_turn(running, turn)
+            if self.decoys and self.rng.random() < BETWEEN:
+                self._call_decoy(self.decoys.deal(), running)
+            self._take_turn(running, turns)
             steady = not any(is_disturbed(each.timed[-1]) for each in running)
-            pairs += turn >= self._warmups and steady
-            if pairs >= self._pairs:
-                return
+            pairs += turns >= self._warmups and steady
+            turns += 1
+        self._end(running, turns)
+
+    def _end(self, running: Sequence[RunningSide], turns: int) -> None:
+        """Call the candidate on decoys, after some timed `turns`.
+
+        A kernel that takes less care after many calls can't know which is the last that is timed.
+        """
+        if not self.decoys:
+            return
+        candidate = [each for each in running if each.side is self.sides[-1]]
+        for _ in range(max(turns // TURNS_A_LAST, int(turns > PAIRS_LEAST))):
+            self._call_decoy(self.decoys.deal(), candidate)
+            self._compare(above=RETURNED_BYTES)
 
     def _take_turn(self, running: list[RunningSide], turn: int) -> None:
         """Time a call of each side, on an item not used before.
@@ -469,13 +520,8 @@ class ClusterRunner:
         self.idle.wake(self._timeout_s, side, draw, item)
         return side.timed_call(self._timeout_s)
 
-    def _call_decoy(self, running: Sequence[RunningSide]) -> None:
-        """Call the sides on random verification inputs; compare the candidate's results."""
-        altered = [decoy for decoy in self.decoys if decoy[-1].altered]
-        unusual = [decoy for decoy in self.decoys if not decoy[-1].altered]
-        # Unusual values are few among all verification inputs.
-        kinds = [kind for kind in (altered, unusual) if kind]
-        decoy = self.rng.choice(self.rng.choice(kinds))
+    def _call_decoy(self, decoy: Decoy, running: Sequence[RunningSide]) -> None:
+        """Call sides on verification inputs; keep the candidate's results for comparison."""
         for each, given in itertools.product(running, decoy):
             side = each.side
             with self._attending(side):

@@ -18,15 +18,17 @@ from akg_tui.core.measurement import Interval
 from akg_tui.core.task import Task, Timing
 from akg_tui.evaluate import timing_samples
 from akg_tui.evaluate.cases import JudgedCase
+from akg_tui.evaluate.child.unusual_values import ValueKind
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import TimedCall
 from akg_tui.evaluate.protocol.engine_protocol import Evaluate
-from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.targets.lease import Lease
 from akg_tui.evaluate.timing import Runners, TimedCase, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, cluster_size, counted
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Decoys, cluster_size, counted
+from akg_tui.evaluate.verification_inputs import VerificationInput
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -181,6 +183,27 @@ def test_disturbed_pairs_of_calls_do_not_count_unless_few_others_are_left() -> N
     disturbed = [(waited, calm)] * 5 + [(calm, waited)] * 2
     assert counted([*disturbed, *[(calm, calm)] * 3]) == [(calm, calm)] * 3
     assert counted([*disturbed, *[(calm, calm)] * 2]) == [*disturbed, *[(calm, calm)] * 2]
+
+
+def test_decoys_of_each_kind_come_before_one_comes_again() -> None:
+    def given_of(name: str, kind: ValueKind, base: VerificationInput | None) -> VerificationInput:
+        return VerificationInput(name, cast("Draw", None), 0, (), kind, base=base)
+
+    unusual = [ValueKind.LARGE, ValueKind.SMALL, *[ValueKind.HIGH] * 20]
+    bases = [given_of(f"input {at}", kind, None) for at, kind in enumerate(unusual)]
+    altered = [given_of(f"alteration {at % 3}", ValueKind.DRAWN, bases[0]) for at in range(30)]
+    every = [*((base,) for base in bases), *((bases[0], each) for each in altered)]
+    decoys = Decoys(every, random.Random(3))
+    for _ in range(4):
+        dealt = [decoys.deal()[-1] for _ in range(6)]
+        assert {each.kind for each in dealt if not each.altered} == {*unusual}
+        assert {each.name for each in dealt if each.altered} == {each.name for each in altered}
+
+
+def test_without_altered_inputs_decoys_are_unusual_ones_alone() -> None:
+    only = VerificationInput("large", cast("Draw", None), 0, (), ValueKind.LARGE)
+    assert Decoys([(only,)], random.Random(3)).deal() == (only,)
+    assert not Decoys([], random.Random(3))
 
 
 def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement() -> None:
