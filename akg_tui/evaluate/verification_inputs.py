@@ -52,10 +52,16 @@ and one block come in any case."""
 DECLARED_MOST = 56
 """The largest number of unusual inputs of the declared shape, each of which is a call."""
 
-DECLARED = (ValueKind.CONSTANT, ValueKind.SMALL, ValueKind.HIGH, ValueKind.LOW)
+DECLARED = (
+    ValueKind.LEVEL,
+    ValueKind.CONSTANT,
+    ValueKind.SMALL,
+    ValueKind.HIGH,
+    ValueKind.LOW,
+)
 """The kinds of values that always come in the declared shape, and so in no other."""
 
-ALWAYS = (ValueKind.LARGE, ValueKind.CONSTANT, ValueKind.SMALL)
+ALWAYS = (ValueKind.LARGE, ValueKind.LEVEL, ValueKind.CONSTANT, ValueKind.SMALL)
 """The kinds that always come there for all inputs at once, in this order."""
 
 FURTHER = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.LARGE, *DECLARED, *SPECIAL}

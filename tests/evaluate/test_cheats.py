@@ -32,9 +32,10 @@ IN_SUITE = {
         "window: LSTM",
         "window: a norm of each second block in 16 bits",
     ),
-    4: ("bfloat16 arithmetic", "a lower limit", "a scan in bfloat16"),
+    4: ("bfloat16 arithmetic", "a lower limit", "a scan in bfloat16", "sums in half precision"),
     5: (
         "one result in four stale while it is timed",
+        "care left out after many ordinary calls",
         "filled in after the answer",
         "a process that fills it in",
         "a thread that begins before the clock",

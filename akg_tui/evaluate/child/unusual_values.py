@@ -45,6 +45,7 @@ class ValueKind(Labelled):
     INFINITE = 9, "infinities"
     NAN = 10, "NaN"
     NEGATIVE = 11, "negative values"
+    LEVEL = 12, "values that are constant along the longest axis"
 
 
 class Alteration(Labelled):
@@ -346,13 +347,22 @@ def _as_typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value.to(dtype)
 
 
-def _large(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+def _large(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Return values whose products stay below the 1e6 with which published attentions mask."""
-    return value * (2.0**4 if value.dtype == torch.float16 else 2.0**7)
+    return value * _near(2.0**4 if value.dtype == torch.float16 else 2.0**7, rng)
 
 
-def _small(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    return value * (2.0**-6 if value.dtype == torch.float16 else 2.0**-40)
+def _small(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    return value * _near(2.0**-6 if value.dtype == torch.float16 else 2.0**-40, rng)
+
+
+def _near(most: float, rng: torch.Generator) -> float:
+    """Return a scale of half of `most` to all of it.
+
+    A power of two would change no rounding: a sum in few bits that happens to be right for drawn
+    values would be right again.
+    """
+    return most * float(torch.rand((), generator=rng) / 2 + 0.5)
 
 
 def _at_upper_end(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
@@ -373,19 +383,37 @@ def _at_upper_end(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     return torch.where(value.isfinite(), 8 + 4 * value.abs() / scale, value)
 
 
+def _level(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """Return values of which a long sum in few bits is wrong: each addition errs in one direction.
+
+    A sum of drawn values may be right, because its errors cancel, or because each part happens to
+    be as large as a rounding of the sum.
+    """
+    return _repeated(value, _longest_axis(value))
+
+
 def _constant(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    axes = [axis for axis, extent in enumerate(value.shape) if extent > 1]
-    if not axes:
-        return value
-    axis = axes[int(torch.randint(len(axes), (), generator=rng))]
-    return value.narrow(axis, 0, 1).expand_as(value).contiguous()
+    """Return values that are constant along another axis than the longest, if there is one."""
+    longest = _longest_axis(value)
+    axes = [axis for axis, extent in enumerate(value.shape) if extent > 1 and axis != longest]
+    axis = axes[int(torch.randint(len(axes), (), generator=rng))] if axes else longest
+    return _repeated(value, axis)
+
+
+def _longest_axis(value: torch.Tensor) -> int:
+    return max(range(value.dim()), key=lambda axis: value.shape[axis], default=0)
+
+
+def _repeated(value: torch.Tensor, axis: int) -> torch.Tensor:
+    """Return the first values along an axis, repeated."""
+    return value.narrow(axis, 0, 1).expand_as(value).contiguous() if value.dim() else value
 
 
 def _mixed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     rows = _as_rows(value)
     reach = 3 if value.dtype == torch.float16 else 10
-    powers = torch.randint(-reach, reach + 1, (rows.shape[0], 1), generator=rng)
-    return (rows * torch.exp2(powers.to(torch.float64)).to(rows.dtype)).view_as(value)
+    powers = reach * (2 * torch.rand((rows.shape[0], 1), generator=rng, dtype=torch.float64) - 1)
+    return (rows * torch.exp2(powers).to(rows.dtype)).view_as(value)
 
 
 def _infinite(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -409,6 +437,7 @@ _CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor
     ValueKind.ZEROS: lambda value, _: torch.zeros_like(value),
     ValueKind.NEGATIVE: lambda value, _: -value.abs(),
     ValueKind.CONSTANT: _constant,
+    ValueKind.LEVEL: _level,
     ValueKind.MIXED: _mixed,
     ValueKind.HIGH: _at_upper_end,
     ValueKind.LOW: lambda value, rng: -_at_upper_end(-value, rng),
