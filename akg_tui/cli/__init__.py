@@ -32,7 +32,7 @@ DECLARED = (
     ("run_listing", "add_run_commands", ("runs", "show")),
     ("report_and_usage", "add_report", ("report",)),
     ("report_and_usage", "add_export", ("export",)),
-    ("run_changes", "add_run_changes", ("fork", "undo")),
+    ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
     ("rules", "add_trust_commands", ("trust list", "trust revoke")),
     ("report_and_usage", "add_usage", ("usage",)),

@@ -1,4 +1,4 @@
-"""The commands on a run at rest: fork it, undo its last KEEP."""
+"""The commands on a run at rest: fork it, undo its last KEEP, adopt a hand edit of PLAN.md."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import natural
-from akg_tui.cli.usage_error import EXIT_OK, print_json
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, print_json
+
+if TYPE_CHECKING:
+    from akg_tui.core.events import PlanChange
 
 
 def add_run_changes(add: Callable[..., Any]) -> None:
-    """Declare `fork` and `undo`; `add` creates a command."""
+    """Declare `fork`, `undo` and `adopt`; `add` creates a command."""
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
     fork.add_argument(
         "--round",
@@ -26,7 +29,14 @@ def add_run_changes(add: Callable[..., Any]) -> None:
     undo = add("undo", _undo, "undo the last KEEP; the previous best kernel becomes the best again")
     undo.add_argument("--comment", default="", metavar="TEXT", help="why, for the agent to read")
 
-    for command in (fork, undo):
+    adopt = add("adopt", _adopt, "show the changes of a hand edit of PLAN.md; --yes applies them")
+    adopt.add_argument(
+        "--edit",
+        metavar="NAME",
+        help="name of the edit, such as PLAN.md.edited-1 (default: the newest)",
+    )
+    adopt.add_argument("--yes", action="store_true", help="apply the edit")
+    for command in (fork, undo, adopt):
         command.add_argument("run_folder", type=Path, metavar="RUN")
         command.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -81,3 +91,45 @@ def _undo(arguments: argparse.Namespace) -> int:
             f"--round {state.attempts[before.attempt].round - 1}"
         )
     return EXIT_OK
+
+
+def _adopt(arguments: argparse.Namespace) -> int:
+    from akg_tui.core import commands as cmd
+    from akg_tui.store.run_at_rest import apply_at_rest, read_kept_edit
+    from akg_tui.store.run_folder import RunFolder
+
+    path = arguments.run_folder
+    with contextlib.closing(RunFolder.open(path)) as run:
+        left = [e.kept for e in run.state.plan_edits if e.kept not in run.state.adopted]
+        if arguments.edit is None and not left:
+            raise UsageError(f"{path}: has no hand edit of PLAN.md to take over")
+        kept = arguments.edit or left[-1]
+        change = read_kept_edit(path, kept, run.state)
+        if arguments.yes:
+            apply_at_rest(run, cmd.AdoptPlanEdit(kept, change))
+    _tell(arguments, kept, change)
+    return EXIT_OK
+
+
+def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
+    import msgspec
+
+    from akg_tui.core.sanitize import one_line
+
+    if arguments.json:
+        told = msgspec.to_builtins(change)
+        print_json("adopt", edit=kept, adopted=arguments.yes, change=told)
+        return
+    lines = [f"add   {item.id}: {one_line(item.text)}" for item in change.added]
+    lines += [f"edit  {item.id}: {one_line(item.text)}" for item in change.edited]
+    lines += [f"drop  {item_id}" for item_id in change.dropped]
+    if change.order:
+        lines.append(f"order {', '.join(change.order)}")
+    print("\n".join(lines) or f"{kept} changes no item")
+    for item_id in change.fixed:
+        print(f"keep  {item_id}: it is under work, so its text cannot change")
+    if arguments.yes:
+        print(f"{kept} is taken over")
+    elif lines:
+        command = f"akg-tui adopt {quote(str(arguments.run_folder))} --edit {kept} --yes"
+        print(f"nothing was changed; take it over with: {command}")

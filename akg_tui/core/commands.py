@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.events import AnyEvent, BlockedKind, Observation, PlannedItem, Purpose
+from akg_tui.core.events import AnyEvent, BlockedKind, Observation, PlanChange, PlannedItem, Purpose
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.sanitize import SaidError
@@ -248,6 +248,13 @@ class Remeasure(PersonCommand, frozen=True):
     """Measure a kernel again that was not proved faster; `what` is its item or its attempt."""
 
     what: str
+
+
+class AdoptPlanEdit(PersonCommand, frozen=True):
+    """Apply the hand edit `kept` of PLAN.md; `change` is from `akg_tui.core.plan.edit`."""
+
+    kept: str
+    change: PlanChange
 
 
 class ForceReplan(PersonCommand, frozen=True):

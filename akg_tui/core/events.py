@@ -605,7 +605,7 @@ class PlanChange(Struct, frozen=True):
 
 
 class PlanEditAdopted(Event, frozen=True):
-    """Of earlier versions: a person adopted the hand edit stored as `kept`, by one event."""
+    """A person adopted the hand edit stored as `kept`; one event, so that no crash splits it."""
 
     projected = by_a_person = True
     kept: str

@@ -555,7 +555,9 @@ def _plan_edit_adopted(state: RunState, event: ev.PlanEditAdopted, at: float) ->
     for planned in change.edited:
         state = reworded(state, planned)
     state = moved(state, change.dropped, ItemState.DROPPED, reason="dropped by a person in PLAN.md")
-    return ordered(state, change.order) if change.order else state
+    if change.order:
+        state = ordered(state, change.order)
+    return replace(state, adopted=(*state.adopted, event.kept))
 
 
 def _replan_forced(state: RunState, event: ev.ReplanForced, at: float) -> RunState:
@@ -721,6 +723,7 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
         call_refused="",
         visits_failed=0,
         plan_edits=(),
+        adopted=(),
     )
 
 

@@ -342,6 +342,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     stop_conditions: tuple[str, ...] = ()
     goals_met: bool = False
     plan_edits: tuple[PlanEdited, ...] = ()
+    adopted: tuple[str, ...] = ()  # the names of the adopted plan edits
     forked: Forked | None = None
     settles: ShortlistTaken | None = None
     broke: str = ""  # why the last session could not go on; a new session clears it

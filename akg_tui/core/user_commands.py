@@ -315,6 +315,47 @@ def _remeasure(state: RunState, command: cmd.Remeasure, now: float) -> Made:
     return ev.MeasurementDemanded(item=item.id, attempt=number)
 
 
+def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
+    _plans(state)
+    _not_at_the_end(state)
+    if command.kept not in {edit.kept for edit in state.plan_edits}:
+        raise Refusal("there is no hand edit {file}", file=command.kept)
+    if command.kept in state.adopted:
+        raise Refusal("{file} was taken over already", file=command.kept)
+    if fault := change_fault(state, command.change):
+        raise Refusal(f"{command.kept}: {fault}")
+    return ev.PlanEditAdopted(kept=command.kept, change=command.change)
+
+
+def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
+    """Return why `change` does not fit the present plan, or None."""
+    if change == ev.PlanChange(fixed=change.fixed):
+        return "it changes no item"
+    pending = {item.id for item in state.pending}
+    for item_id in (*change.dropped, *(planned.id for planned in change.edited)):
+        if item_id not in pending:
+            return Said("{item} is not pending any more; read the edit again", item=item_id)
+    if set(change.dropped) & {planned.id for planned in change.edited}:
+        return "an item cannot be both dropped and edited"
+    first = len(state.items) + 1
+    for number, planned in enumerate(change.added, first):
+        if planned.id != f"p{number}":
+            return Said(
+                "{item} is not the next id, p{n}; read the edit again", item=planned.id, n=number
+            )
+    for planned in (*change.added, *change.edited):
+        if fault := item_fault(state, planned.text, planned.rationale, but=planned.id):
+            return f"{planned.id}: {fault}"
+    left = (pending - set(change.dropped)) | {planned.id for planned in change.added}
+    if len(left) > MAX_PLAN_ITEMS:
+        return Said(
+            "{n} items would be pending, at most {n2} may be", n=len(left), n2=MAX_PLAN_ITEMS
+        )
+    if change.order and sorted(change.order) != sorted(left):
+        return "its order does not name each pending item once; read the edit again"
+    return None
+
+
 def _with_a_plan(state: RunState) -> None:
     _plans(state)
     if state.phase in (Phase.INIT, Phase.BASELINE, Phase.WRITE):
@@ -451,6 +492,7 @@ DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.ReorderItems: _reorder,
     cmd.PinItem: _pin,
     cmd.Remeasure: _remeasure,
+    cmd.AdoptPlanEdit: _adopt,
     cmd.ForceReplan: _force_replan,
     cmd.ForceDiagnosis: _force_diagnosis,
     cmd.UndoKeep: _undo,

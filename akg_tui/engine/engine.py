@@ -56,6 +56,7 @@ from akg_tui.evidence.page import Evidence
 from akg_tui.hashline.formats import kernel_line_counts
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import HistoryError, StoreError
+from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -341,6 +342,16 @@ class Engine:
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
+
+    def plan_change(self, kept: str) -> ev.PlanChange:
+        """Return the hand edit of PLAN.md kept as `kept`, as a change of the current plan.
+
+        Raises
+        ------
+        akg_tui.store.errors.RunFolderError
+            If there is no such file, or it cannot be read as a plan.
+        """
+        return read_kept_edit(self._folder.path, kept, self.state)
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run.

@@ -15,7 +15,7 @@ from shlex import quote
 
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
-from akg_tui.core.events import Record
+from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.past_states import Past
 from akg_tui.core.sanitize import Said
@@ -27,6 +27,7 @@ from akg_tui.store.errors import JournalDamaged, StoreError
 from akg_tui.store.history import History
 from akg_tui.store.journal_reader import JournalTail
 from akg_tui.store.lock import holder
+from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import HISTORY
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
@@ -147,6 +148,10 @@ class Followed:
     @cached_property
     def _history(self) -> History:
         return History.open(self._path / HISTORY, kernel_file=self.state.task.files.editable)
+
+    def plan_change(self, kept: str) -> PlanChange:
+        """Return the hand edit as `akg_tui.engine.engine.Engine.plan_change` does."""
+        return read_kept_edit(self._path, kept, self.state)
 
     async def more(self) -> bool:
         """Read at most one chunk; return whether it had events. Raises like the constructor.

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
-from akg_tui.core.events import Record
+from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
@@ -51,6 +51,14 @@ class RunHandle(Protocol):
 
     def kernel(self, blob: str) -> KernelFiles:
         """Return the kernel of an object id in the journal."""
+        ...
+
+    def plan_change(self, kept: str) -> PlanChange:
+        """Return a hand edit of PLAN.md, kept under this name, as a change of items.
+
+        A screen shows the change and either sends it back in `AdoptPlanEdit` or drops it. Raises
+        `akg_tui.store.errors.RunFolderError` when the edit cannot be read.
+        """
         ...
 
     async def run(self) -> None:

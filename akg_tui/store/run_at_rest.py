@@ -1,6 +1,7 @@
 """A run that no process works on: read whole, commanded, or moved to the trash.
 
-Reading takes no lock. A command is applied in a separate session.
+Reading takes no lock. A command is applied in a separate session. A hand edit of PLAN.md that was
+set aside is read as a change of the plan.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -16,9 +18,10 @@ from pathlib import Path
 from akg_tui import __version__
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected, decide
-from akg_tui.core.events import AnyEvent, Record
+from akg_tui.core.events import AnyEvent, PlanChange, Record
 from akg_tui.core.fold import evolve
 from akg_tui.core.kernel.kernel_files import KernelFiles
+from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
@@ -26,6 +29,7 @@ from akg_tui.store.filesystem import make_folder, sync_folder
 from akg_tui.store.history import History
 from akg_tui.store.journal import read
 from akg_tui.store.lock import RunLock
+from akg_tui.store.projections import PLAN
 from akg_tui.store.run_folder import HISTORY, RunFolder, numbered
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
@@ -123,3 +127,31 @@ def discard_run(run: Path) -> Path:
                 "cannot move {run} to {path}: {why}", run=run, path=trash, why=error.strerror
             ) from error
     return place
+
+
+SIZE_LIMIT = 1 << 20
+
+
+def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
+    """Return the changes that the edit under the name `kept` makes to the current plan.
+
+    Raises `RunFolderError` if there is no such edit or it cannot be read; the message names file
+    and line.
+    """
+    path = run / kept
+    if not re.fullmatch(rf"{re.escape(PLAN)}\.edited-\d+", kept):
+        raise RunFolderError("{path}: is not a hand edit of {file}", path=path, file=PLAN)
+    if path.is_symlink():
+        raise RunFolderError("{path}: is a link, which is not followed", path=path)
+    with reading(path), path.open("rb") as file:
+        data = file.read(SIZE_LIMIT + 1)
+    if len(data) > SIZE_LIMIT:
+        raise RunFolderError("{path}: is too large for a plan", path=path)
+    try:
+        return read_plan_edit(data.decode(), state)
+    except UnicodeDecodeError as error:
+        raise RunFolderError(
+            "{path}: not UTF-8 text at byte {n}", path=path, n=error.start
+        ) from error
+    except BadPlanEdit as error:
+        raise RunFolderError(f"{path}: {error}") from error

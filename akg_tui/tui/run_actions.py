@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.events import PlanChange
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.attach import Ask
 from akg_tui.engine.follower import Followed
+from akg_tui.store.errors import StoreError
 from akg_tui.tui import export
 from akg_tui.tui.fork_actions import MORE_ROUNDS
+from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.policy_panel import PolicyPanel
 from akg_tui.tui.screens.run_screen import RunScreen, Workbench
 from akg_tui.tui.textual_internals import run_newest
@@ -35,6 +38,20 @@ if TYPE_CHECKING:
 
 # Terminals cut or refuse longer OSC 52 sequences; most accept 100,000 bytes of base64.
 CLIPBOARD_BYTES = 74_994
+
+
+def changes(change: PlanChange) -> list[str]:
+    """Return the changes of a hand edit of PLAN.md in words, one string for each change."""
+    told = [tr("add {item} {text}", item=each.id, text=one_line(each.text, 100))
+            for each in change.added]  # fmt: skip
+    told += [tr("edit {item} {text}", item=each.id, text=one_line(each.text, 100))
+             for each in change.edited]  # fmt: skip
+    told += [tr("drop {item}", item=each) for each in change.dropped]
+    if change.order:
+        told.append(tr("order {items}", items=", ".join(change.order)))
+    told += [tr("keep {item}: it is under work, so its text cannot change", item=each)
+             for each in change.fixed]  # fmt: skip
+    return told
 
 
 class RunActions:
@@ -111,6 +128,34 @@ class RunActions:
             self._workbench.steer(cmd.Remeasure(what), told)
         else:
             self._workbench.open_line("remeasure ")
+
+    def action_adopt(self) -> None:
+        """Adopt the newest hand edit of PLAN.md, after a question that lists the changes."""
+        if (handle := self._run()) is None:
+            return
+        state = self._workbench.snapshot().state
+        left = [each.kept for each in state.plan_edits if each.kept not in state.adopted]
+        if not left:
+            self._workbench.say(tr("there is no hand edit of PLAN.md to take over"))
+            return
+        kept = left[-1]
+        try:
+            change = handle.plan_change(kept)
+        except StoreError as error:
+            self._workbench.say(str(error))
+            return
+        told = changes(change)
+        if not told:
+            self._workbench.say(tr("{file} changes no item", file=one_line(kept)))
+            return
+
+        def adopt(yes: bool | None) -> None:
+            if yes:
+                taken = tr("{file} is taken over", file=one_line(kept))
+                self._workbench.steer(cmd.AdoptPlanEdit(kept, change), taken)
+
+        title = tr("take {file} over?", file=one_line(kept))
+        self._app.push_screen(Confirm(title, told, tr("take it over")), adopt)
 
     def action_stop_run(self) -> None:
         if self._run() is not None:

@@ -134,6 +134,9 @@ class Recorded:
     def kernel(self, blob: str) -> KernelFiles:
         return KernelFiles({self.state.task.files.kernel: self._recording.kernels[blob]})
 
+    def plan_change(self, kept: str) -> ev.PlanChange:
+        raise RunFolderError(f"a recording holds no edit of PLAN.md by hand, so not {kept}")
+
     async def run(self) -> None:
         """Nothing happens in it."""
 

@@ -75,7 +75,7 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
         "print([m for m in heavy.split() if m in sys.modules])"
     )
     told = printed(script)
-    commands = "demo tune resume fork undo eval new runs show report view edit bench doctor"
+    commands = "demo tune resume fork undo adopt eval new runs show report view edit bench doctor"
     for command in commands.split():
         assert f"\n    {command} " in told
     assert told.endswith("[]\n")

@@ -1,4 +1,4 @@
-"""fork and undo, as a user calls them: on a real run at rest, made with a fake judge."""
+"""fork, undo and adopt, as a user calls them: on a real run at rest, made with a fake judge."""
 
 from __future__ import annotations
 
@@ -137,12 +137,36 @@ def test_a_run_under_work_is_refused_and_untouched(
     assert (over / "events.jsonl").read_bytes() == journal
 
 
+def test_adopt_shows_a_hand_edit_and_takes_it_over_only_when_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = create(tmp_path / "task")
+    run.append(ev.HintGiven(text="x"))
+    run.close()
+    assert main(["adopt", str(run.path)]) == 2
+    assert "has no hand edit of PLAN.md" in capsys.readouterr().err
+    plan = run.path / "PLAN.md"
+    plan.write_text(plan.read_text().replace("No open item.", "- WIDTH=2 (it is wider)"))
+    assert main(["adopt", str(run.path)]) == 0
+    out = lines(capsys)
+    assert out[0] == "add   p1: WIDTH=2"
+    assert out[-1].endswith("--edit PLAN.md.edited-1 --yes")
+    assert read_state(run.path).items == ()
+    assert main(["adopt", str(run.path), "--yes", "--json"]) == 0
+    assert json.loads(lines(capsys)[0])["change"]["added"][0]["text"] == "WIDTH=2"
+    assert [item.pinned for item in read_state(run.path).pending] == [True]
+    assert "[!] p1: WIDTH=2" in plan.read_text()
+    assert sum(isinstance(r.event, ev.SessionOpened) for r in read(run.path / "events.jsonl")) == 1
+
+
 def test_bad_input_is_one_line_and_exit_2(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(over)
     for words, told in (
         (["fork", run, "--round", "99"], "has no round 99: its rounds are 1 to 7"),
         (["fork", "nowhere", "--round", "1"], "nowhere: is not a run"),
         (["undo", "nowhere"], "nowhere: is not a run"),
+        (["adopt", run, "--edit", "../x"], "is not a hand edit of PLAN.md"),
+        (["adopt", run, "--edit", "PLAN.md.edited-9"], "cannot read"),
     ):
         assert main(words) == 2
         error = capsys.readouterr().err

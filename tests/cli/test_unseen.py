@@ -28,6 +28,7 @@ COMMANDS = [
     ["attach", LONG],
     ["fork", LONG, "--round", "1"],
     ["undo", LONG],
+    ["adopt", LONG],
     ["rules", LONG],
     ["usage", LONG],
     ["view", LONG],

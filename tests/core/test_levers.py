@@ -123,6 +123,7 @@ def test_edited_words_are_the_ones_that_count() -> None:
         (cmd.SetGate(Gate.KEEP, on=False), "the gate keep is off already"),
         (cmd.UndoKeep(), "no KEEP to undo"),
         (cmd.ForceDiagnosis(), "nothing was tried yet"),
+        (cmd.AdoptPlanEdit("PLAN.md.edited-1", ev.PlanChange()), "there is no hand edit"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_reason(command: cmd.Command, why: str) -> None:

@@ -31,6 +31,7 @@ from akg_tui.core.phases import (
     WorkflowName,
     user_workflow,
 )
+from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.plan.revision import MAX_REOPENED, PERSONS_WORD
 from akg_tui.core.recovery import opening
@@ -470,6 +471,36 @@ class Walk(RuleBasedStateMachine):
         by_hand = isinstance(command, cmd.AnswerGate) and command.always and command.approve
         assert (ev.RuleLearned in kinds) <= by_hand
         assert (ev.RuleRevoked in kinds) <= isinstance(command, _REVOKING)
+
+    @rule(
+        order=st.permutations(range(6)),
+        left_out=st.integers(0, 2),
+        more=st.sampled_from(["", "- [ ] by hand {} (it is worth a try)", "- H={}"]),
+    )
+    def hand_edit(self, order: list[int], left_out: int, more: str) -> None:
+        """A person moves, drops and adds lines of PLAN.md, and takes the edit over."""
+        run = self.run
+        self.before = run.state
+        if run.state.finished:
+            return
+        head, heading, rest = render_plan(run.state).partition("# Plan\n")
+        lines = rest.split("\n")
+        mine = [line for line in lines if line.startswith("- [") and "] p" in line][:6]
+        moved = [mine[at] for at in order if at < len(mine)][left_out:]
+        text = (
+            head + heading + "\n".join([*moved, more.format(run.state.seq)]) + "\n# Conclusions\n"
+        )
+        kept = f"PLAN.md.edited-{len(run.state.plan_edits) + 1}"
+        run.tell(ev.PlanEdited(kept=kept, sha256="0"))
+        pending = {item.id for item in run.state.pending}
+        wanted = [i for line in moved if (i := line[6:].partition(":")[0]) in pending]
+        change = read_plan_edit(text, run.state)
+        if run.send(cmd.AdoptPlanEdit(kept, change)) is None:
+            ids = [item.id for item in run.state.pending]
+            assert [i for i in ids if i in pending] == wanted
+            assert set(pending) - set(wanted) == set(change.dropped)
+            again = read_plan_edit(text, run.state)
+            assert (again.added, again.edited, again.dropped) == ((), (), ())
 
     @rule(choice=st.integers(0, 3), anew=st.booleans())
     def end_a_rule(self, choice: int, anew: bool) -> None:

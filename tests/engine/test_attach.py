@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
 from akg_tui.core.commands import PERSON_COMMANDS, BadCommand, command_from_json, command_to_json
 from akg_tui.core.fold import fold
 from akg_tui.core.phases import Gate, Mode
@@ -59,6 +60,7 @@ def test_every_command_of_a_person_travels_whole() -> None:
         cmd.ChangePolicy(Policy(max_rounds=3)),
         cmd.AnswerGate(2, approve=False, comment="no\x1b[31m"),
         cmd.ReorderItems(("p2", "p1")),
+        cmd.AdoptPlanEdit("PLAN.md.edited-1", ev.PlanChange()),
         cmd.HintSubagent("s2", "use less"),
         cmd.StopSubagent("s2", "late"),
         cmd.Stop("enough"),

@@ -181,7 +181,9 @@ async def test_a_hint_given_while_the_model_is_at_work_is_not_lost(tmp_path: Pat
         assert work.state.hints == ()
 
 
-async def test_gates_hold_plan_and_edit_and_an_item_is_added_while_they_do(tmp_path: Path) -> None:
+async def test_gates_hold_plan_and_edit_and_a_hand_edit_is_adopted_while_they_do(
+    tmp_path: Path,
+) -> None:
     run = create(tmp_path / "task", rounds=2)
     work = engine(run)
     for gate in (Gate.PLAN, Gate.EDIT):
@@ -192,8 +194,13 @@ async def test_gates_hold_plan_and_edit_and_an_item_is_added_while_they_do(tmp_p
         Phase.PLAN,
         "waiting for a review of the plan",
     )
+    plan = run.path / "PLAN.md"
     wanted = 'SPEED="C" WIDTH=2'
-    assert work.send(cmd.AddItem(wanted, before=work.state.pending[0].id)) is None
+    plan.write_text(plan.read_text().replace("# Plan\n\n", f"# Plan\n\n- {wanted}\n"))
+    assert work.send(cmd.AddItem('SPEED="WRONG" WIDTH=2')) is None  # a projection finds the edit
+    change = work.plan_change("PLAN.md.edited-1")
+    assert [item.text for item in change.added] == [wanted]
+    assert work.send(cmd.AdoptPlanEdit("PLAN.md.edited-1", change)) is None
     assert work.state.pending[0].text == wanted
     assert work.state.gate is not None
     assert work.send(cmd.AnswerGate(work.state.gate.gate, approve=True)) is None

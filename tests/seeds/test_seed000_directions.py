@@ -10,20 +10,23 @@ from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.tools.run_access import Draft, KernelSession
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.events import PlanChange
 from akg_tui.core.kernel.kernel_files import KernelFiles, files_of
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.phases import Phase
+from akg_tui.core.plan.edit import read_plan_edit
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.evaluate import Judge
 from akg_tui.memory.shelf import Shelf
 from akg_tui.view import language
-from akg_tui.view.event_words import line_texts
 from akg_tui.view.plan_rows import evidence
 from benchmarks.judge.ordinary.windows import PAIRS
 from tests.agent.test_trials import FAST, WRONG
 from tests.core.simulated import SimulatedRun, failed, faster, item, planned
 from tests.core.test_levers import refusal
 from tests.core.test_plan import answer, settled
+from tests.core.test_plan_edit import KEPT
 from tests.engine.runs import KERNEL
 from tests.evaluate.test_judge import IN_SESSION
 from tests.memory.runs import learn, tuned
@@ -95,12 +98,15 @@ def test_seed000_a_direction_tried_with_one_setting_stays_open_for_others() -> N
 
 def test_seed000_the_words_of_the_item_under_work_cannot_change_and_that_is_told() -> None:
     run = planned("a", "b")
-    edit = cmd.EditItem("p1", "A=2")
-    assert refusal(run, edit) == "p1 is under work: it can be dropped, not edited"
-    run.must(cmd.EditItem("p2", "B=2"))
+    plan = render_plan(run.state).replace("p1: a", "p1: A=2")
+    change = read_plan_edit(plan, run.state)
+    assert change == PlanChange(fixed=("p1",))
+    run.tell(ev.PlanEdited(kept=KEPT, sha256="0"))
+    assert "changes no item" in refusal(run, cmd.AdoptPlanEdit(KEPT, change))
+    both = read_plan_edit(plan.replace("p2: b", "p2: B=2"), run.state)
+    assert (both.fixed, [each.text for each in both.edited]) == (("p1",), ["B=2"])
+    run.must(cmd.AdoptPlanEdit(KEPT, both))
     assert [each.text for each in run.state.items] == ["a", "B=2"]
-    told = line_texts(ev.PlanEdited(kept="PLAN.md.edited-1", sha256="0"), "plain", str)
-    assert "kept in PLAN.md.edited-1" in " ".join(told)
 
 
 class Texts:

@@ -38,7 +38,7 @@ sweep main token tokens roofline class get_inputs get_init_inputs reference.py k
 mytask py toml trash fg to tell stop word akg-tui hint discard reject approve model modelnew
 reference row softmax zen get init inputs wrong ab resume rules revoke config layout sort tmp
 messages
-limits rounds hours cost replan diagnose remeasure new md compile
+limits rounds hours cost replan diagnose adopt remeasure new md compile
 attach detach take hand over hand-over
 """
 NAMES = set(_NAMES.split())

@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.tui.screens.command_line import CommandLine
+from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.view.controls.policy_words import BadLimit, limited
 
 from .script import FakeHandle, task
@@ -135,3 +137,35 @@ async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.C
         await stage.command(line)
         assert stage.handle.sent[-1] == command
         assert "is called for" in stage.text()
+
+
+class Edited(FakeHandle):
+    """A run whose PLAN.md was edited by hand."""
+
+    def plan_change(self, kept: str) -> ev.PlanChange:
+        assert kept == "PLAN.md.edited-1"
+        number = len(self.state.items) + 1
+        added = ev.PlannedItem(f"p{number}", "try bf16", "half the bytes")
+        return ev.PlanChange(added=(added,), dropped=("p5",))
+
+
+async def test_a_hand_edit_is_taken_over_after_a_question_that_lists_its_changes() -> None:
+    handle = Edited().to_phase(Phase.EDIT, settled=2)
+    async with on_stage(handle) as stage:
+        await stage.command("adopt")
+        assert "there is no hand edit of PLAN.md" in stage.text()
+        handle._append(ev.PlanEdited(kept="PLAN.md.edited-1", sha256="0" * 64))
+        await stage.pull()
+        await stage.command("adopt")
+        assert isinstance(stage.app.screen, Confirm)
+        assert "take PLAN.md.edited-1 over?" in stage.text()
+        assert "add p7 try bf16" in stage.text()
+        assert "drop p5" in stage.text()
+        await stage.press("n")
+        assert handle.state.adopted == ()
+        await stage.command("adopt")
+        await stage.arm()
+        await stage.press("y")
+        assert handle.state.adopted == ("PLAN.md.edited-1",)
+        assert "p7" in {item.id for item in handle.state.pending}
+        assert "p5" not in {item.id for item in handle.state.pending}

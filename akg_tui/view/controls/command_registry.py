@@ -121,6 +121,8 @@ COMMANDS: tuple[Command, ...] = (
     _plan("plan.remeasure", (), "remeasure",
           "Measure a kernel again that was not proved faster, by its item or its attempt",
           "app.remeasure", argument=Argument("item", free=True)),
+    _plan("plan.adopt", (), "adopt", "Take a hand edit of PLAN.md over, after a question",
+          "app.adopt"),
     _run("run.report", ("R",), "report", "Write the run's report", "app.report"),
     _run("run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "hint",
          footed=True, argument=Argument("text", free=True)),
