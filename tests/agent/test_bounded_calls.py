@@ -89,6 +89,26 @@ async def test_a_server_that_takes_no_tool_result_is_asked_in_three_visits_and_n
     check_sound(run)
 
 
+async def test_a_diagnosis_whose_second_request_is_refused_gives_way_to_the_plain_facts(
+    tmp_path: Path,
+) -> None:
+    player = Player(wrong())
+
+    def script(request: Request) -> Reply:
+        if not diagnosing(request):
+            return player(request)
+        if carries_a_result(request):
+            return refuse(413, "request_too_large")
+        return message([call("read_kernel", {})], usage=request.usage)
+
+    run, _ = await played(tmp_path, script, rounds=4)
+    (report,) = of(run, ev.DiagnosisReported)
+    assert report.source == "fallback"
+    assert len(of(run, ev.VisitFailed)) == run.state.task.policy.diagnosis_attempts
+    assert run.state.finished == "max rounds reached (4)"
+    check_sound(run)
+
+
 async def test_a_conversation_of_an_earlier_visit_that_is_refused_costs_no_visit(
     tmp_path: Path,
 ) -> None:
@@ -108,6 +128,33 @@ async def test_a_conversation_of_an_earlier_visit_that_is_refused_costs_no_visit
 def reads(prompt: str, turn: int) -> list[Block]:
     """A child that never comes to an answer."""
     return [call("read_kernel", {}, f"toolu_look{turn}")]
+
+
+def dear(family: Family) -> Callable[[Request], Any]:
+    """The family, each of whose replies to a child costs a hundred times the one before."""
+
+    async def script(request: Request) -> Reply:
+        if is_child(request):
+            family._asked += 1
+            taken = {"input_tokens": 100 ** len(family.children), "output_tokens": 1}
+            family.children.append(request)
+            blocks = reads("", len(family.children))
+            return message(blocks, message_id=f"msg_{family._asked}", usage=taken)
+        return await family(request)
+
+    return script
+
+
+async def test_a_subagent_whose_replies_grow_is_stopped_by_the_budget_that_it_passed(
+    tmp_path: Path,
+) -> None:
+    family = Family(Player(directions()), ["look"], reads)
+    run, _ = await played(tmp_path, dear(family), policy=AutomationPolicy(max_tokens=50_000))
+    assert len(family.children) == 4, "the fourth passed the limit, which the third had not"
+    refused = of(run, ev.CallRefused) + [e for e in of(run, ev.SubagentEnded) if e.reason]
+    assert f"token budget reached ({run.state.tokens}/50000)" in refused[-1].reason
+    assert run.state.finished == f"token budget reached ({run.state.tokens}/50000)"
+    check_sound(run)
 
 
 async def test_a_limit_lowered_while_a_subagent_works_stops_its_next_call(tmp_path: Path) -> None:

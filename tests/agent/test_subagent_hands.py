@@ -19,6 +19,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Phase
+from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached
 from akg_tui.engine.engine import Engine
@@ -247,6 +248,18 @@ def test_only_a_subagent_at_work_is_told_or_stopped_and_only_once(tmp_path: Path
     run.append(ev.SubagentEnded(subagent="s1", agent="subagent", status="cancelled"))
     assert refusal(run.state, cmd.StopSubagent("s1")).endswith("none is")
     run.close()
+
+
+def test_a_session_that_died_before_the_end_of_a_stopped_subagent_leaves_a_sound_run(
+    tmp_path: Path,
+) -> None:
+    run = with_subagent(tmp_path)
+    run.append(ev.SubagentStopped(subagent="s1", reason="enough"))
+    for event in opening(run.state, 1, "0"):
+        run.append(event)
+    (ended,) = of(run, ev.SubagentEnded)
+    assert ended.status == "interrupted"
+    check_sound(run)
 
 
 def test_a_reply_of_an_older_journal_takes_no_message_away(tmp_path: Path) -> None:
