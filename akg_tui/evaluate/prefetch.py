@@ -1,4 +1,4 @@
-"""What the judge makes ready while it is idle: inputs, handed out once, and the idle process.
+"""The judge makes inputs and the idle process ready while it is idle; it hands an input out once.
 
 Drawing ahead is safe: seeds are secret, the data lies in the judge's memory only, and the
 reference's process that drew it has ended before a candidate's process begins. The idle process
@@ -35,7 +35,7 @@ class Need:
 
 
 class Prefetched:
-    """What one judge's evaluations of a case need, made ready ahead where possible."""
+    """The inputs and the idle process of one case, made ready before an evaluation if possible."""
 
     def __init__(self, pool: ChildPool, reference: Reference, *, share: float = 1.0) -> None:
         self._pool = pool

@@ -33,7 +33,7 @@ class FakeJudge:
         """Of each probe: verified, another reference, the device."""
         self.races: list[int] = []
         self.race_noise: list[tuple[tuple[str, ...], float]] = []
-        """What disturbed the next races, and the smallest gain that would be seen in each."""
+        """Of each of the next races: its disturbances, and the smallest gain that it would show."""
         self.closed = False
         self.compiled = 0
         """How often the compiled reference was measured."""

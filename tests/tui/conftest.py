@@ -85,7 +85,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
-    """What is begun; no run comes of it."""
+    """The requests for a run that the screens make; none begins."""
     starts: list[RunRequest] = []
 
     async def noted(start: RunRequest) -> object:

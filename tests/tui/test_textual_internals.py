@@ -153,7 +153,7 @@ def cells(strip: Iterable[Segment]) -> list[Cell]:
 
 
 class Sight:
-    """What a terminal would show: the cells of all updates, one painted over the other."""
+    """A terminal of cells: each update is painted over the earlier ones."""
 
     def __init__(self, stage: Stage) -> None:
         self._app = stage.app
