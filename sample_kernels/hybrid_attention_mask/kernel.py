@@ -127,14 +127,18 @@ static inline void score(const Head& head, const vec* __restrict q, int64_t key,
 }
 
 // TILE of the lanes from `lane`, and PART elements of the values from `d`: sums over the keys, in
-// registers.
-constexpr int TILE = 8, PART = 32;
-typedef float part __attribute__((vector_size(64)));
-typedef float unaligned __attribute__((vector_size(64), aligned(4)));
+// registers, of which AVX-512 has 32 of 16 floats, AVX2 16 of 8.
+#ifdef __AVX512F__
+constexpr int WIDTH = 16, TILE = 8, PART = 32;
+#else
+constexpr int WIDTH = 8, TILE = 4, PART = 16;
+#endif
+typedef float part __attribute__((vector_size(4 * WIDTH)));
+typedef float unaligned __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
 static inline void sum_values(const Head& head, const Keys& keys, const vec* __restrict weights,
                               const float* factor, int64_t first, int64_t lane, int64_t d) {
-    part sum[TILE][PART / 16] = {};
+    part sum[TILE][PART / WIDTH] = {};
     const float* w = reinterpret_cast<const float*>(weights) + lane;
     for (const Range& range : keys.ranges)
         for (int64_t j = range.from; j < range.to; ++j, w += QUERIES) {
@@ -142,11 +146,11 @@ static inline void sum_values(const Head& head, const Keys& keys, const vec* __r
 #pragma GCC unroll 16
             for (int t = 0; t < TILE; ++t)
 #pragma GCC unroll 16
-                for (int p = 0; p < PART / 16; ++p) sum[t][p] += w[t] * v[p];
+                for (int p = 0; p < PART / WIDTH; ++p) sum[t][p] += w[t] * v[p];
         }
     for (int64_t t = 0; t < TILE && first + lane + t < head.length; ++t)
-        for (int p = 0; p < PART / 16; ++p) {
-            float* to = head.out + (first + lane + t) * head.width + d + p * 16;
+        for (int p = 0; p < PART / WIDTH; ++p) {
+            float* to = head.out + (first + lane + t) * head.width + d + p * WIDTH;
             *reinterpret_cast<unaligned*>(to) = sum[t][p] * factor[lane + t];
         }
 }

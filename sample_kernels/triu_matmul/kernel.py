@@ -11,7 +11,8 @@ from akg_tui.dsl import compile_cpp, pointer
 FLAGS = "-O1"  # tune: ["-O1", "-O3", "-O3 -march=native"]
 # The loops: a row of the result as a sum of rows of `b`, or tiles of the result in registers.
 LOOPS = "rows"  # tune: ["rows", "tiles"]
-# Rows and columns of a tile. ROWS x COLUMNS / 16 vectors of 16 should fit the registers.
+# Rows and columns of a tile, which should fit the registers: 16 of 8 floats with AVX2, 32 of 16
+# with AVX-512.
 ROWS = 4  # tune: [4, 6, 8, 12]
 COLUMNS = 16  # tune: [16, 32, 48, 64]
 
@@ -32,7 +33,15 @@ static void by_rows(const float* __restrict a, const float* __restrict b, float*
     }
 }
 
-constexpr int LANES = 16, VECTORS = COLUMNS / LANES;
+// The floats of a register.
+#if defined(__AVX512F__)
+constexpr int LANES = 16;
+#elif defined(__AVX__)
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
+#endif
+constexpr int VECTORS = COLUMNS / LANES;
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float unaligned __attribute__((vector_size(4 * LANES), aligned(4)));
 
