@@ -313,6 +313,17 @@ def test_a_mask_hides_no_error_of_what_it_leaves(mask: float) -> None:
     assert not correctness.compare([empty], [empty], [empty.double()], held).message
 
 
+def test_a_result_of_zeros_has_the_size_of_ordinary_ones() -> None:
+    """The loss over one class is zero, and an honest logarithm is off by a rounding of one."""
+    drawn, zeros = torch.linspace(-2, 2, 512), torch.zeros(512)
+    usual = correctness.bounds([drawn], [drawn.double()], None)
+    exact = [zeros.double()]
+    held = correctness.conditioned([zeros], exact, [exact], None, usual=usual, random=True)
+    assert held is not None
+    assert not correctness.compare([zeros + 1.2e-7], [zeros], exact, held).message
+    assert correctness.compare([zeros + 1e-4], [zeros], exact, held).message
+
+
 def test_most_results_have_no_mask() -> None:
     rng = torch.Generator().manual_seed(0)
     values = torch.randn(64, 64, generator=rng)

@@ -150,8 +150,9 @@ def conditioned(
     `ties` are results whose integers show near ties; `decided` as for `bounds`.
     `usual` are the bounds of ordinary results: where values are not drawn ones (`random`) an error
     is compared with the size of these, because all results of a function that saturates may be as
-    small as its roundings. The errors of a sum of drawn values have random sign. Of `large` values
-    the bound in single or double precision is at least `OVERFLOWING` ceilings.
+    small as its roundings; so it is where all are zero, such as a loss over one class. The errors
+    of a sum of drawn values have random sign. Of `large` values the bound in single or double
+    precision is at least `OVERFLOWING` ceilings.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -176,7 +177,7 @@ def conditioned(
             others = [torch.where(where, target, each) for each in others]
         like = Bound(0.0)
         if usual:
-            size = 0.0 if random else usual[index].size
+            size = 0.0 if random and computable(native).any() else usual[index].size
             like = Bound(0.0, scale=size, mask=usual[index].mask)
         nudge = max(_effect(each, native, target, like) for each in others)
         bound = _bound(settled, target, tolerance, terms, like, nudge=nudge, random=random)
