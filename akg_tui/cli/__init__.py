@@ -17,7 +17,7 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
 VERBS = (
     *("list", "show", "events", "pause", "resume", "step", "stop", "hint", "answer", "approve"),
-    *("reject", "limit", "undo", "detach"),
+    *("reject", "revoke", "limit", "undo", "detach"),
 )
 LEARN_VERBS = ("list", "show", "edit", "delete")
 # The modules and the commands that each declares, in the order of the help.
@@ -33,8 +33,7 @@ DECLARED = (
     ("report_and_usage", "add_report", ("report",)),
     ("report_and_usage", "add_export", ("export",)),
     ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
-    ("rules", "add_rules", ("rules",)),
-    ("rules", "add_trust_commands", ("trust list", "trust revoke")),
+    ("trust_commands", "add_trust_commands", ("trust list", "trust revoke")),
     ("report_and_usage", "add_usage", ("usage",)),
     ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge",)),

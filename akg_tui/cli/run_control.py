@@ -16,6 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from akg_tui.cli.run_options import positive
 from akg_tui.cli.usage_error import EXIT_NOBODY, EXIT_OK, EXIT_REFUSED, UsageError, print_json
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ def add_control(add: Callable[..., Any]) -> None:
     for verb, about in (("approve", "approve what waits"), ("reject", "reject what waits")):
         gate = _change(add, verb, f"{about} for a review", text="COMMENT", lacks="")
         gate.add_argument("--gate", type=int, metavar="N", help="only if request N is open")
+        if verb == "approve":
+            gate.add_argument(
+                "--always", action="store_true", help="and all later requests of its scope: a rule"
+            )
+    revoke = _change(add, "revoke", "end an approval rule, by its number in `ctl show`")
+    revoke.add_argument("rule", type=positive, metavar="RULE")
     _change(
         add, "limit", "other limits from now on, as rounds=40 hours=+2 cost=none", text="LIMITS"
     )
@@ -167,6 +174,10 @@ def _idle(run: RunSummary, now: float) -> str:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from msgspec import to_builtins
+
+    from akg_tui.core.approval_rules import told as rule_told
+    from akg_tui.core.sanitize import split_clean
     from akg_tui.core.summary import summarize
     from akg_tui.store.lock import holder
     from akg_tui.store.run_list import read_state, summary_of
@@ -177,17 +188,24 @@ def _show(arguments: argparse.Namespace) -> int:
     question, gate = _open(state)
     if arguments.json:
         told = {**summarize(state), **_plain(run, now), "cursor": state.seq}
-        print_json("run", **told, question=question, gate=gate)
+        print_json("run", **told, question=question, gate=gate, rules=to_builtins(state.rules))
         return EXIT_OK
     print(run.line())
+    detail = gate.pop("detail") if gate else ""
     for line in (_idle(run, now), _asked(question), _asked(gate)):
         if line:
             print(line)
+    for line in split_clean(detail) if detail else ():
+        print(f"  | {line}")
+    for rule in state.rules:
+        print(rule_told(rule))
     return EXIT_OK
 
 
 def _open(state: RunState) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Return the open question and the open request of a run, as JSON values."""
+    from akg_tui.core.approval_rules import in_words, rule_fault, scope_of
+
     question = gate = None
     if (asked := state.question) is not None and not state.finished:
         question = {
@@ -204,6 +222,7 @@ def _open(state: RunState) -> tuple[dict[str, Any] | None, dict[str, Any] | None
             "attempt": waits.attempt,
             "item": state.active,
             "detail": waits.detail,
+            "always": "" if rule_fault(state, waits) else in_words(scope_of(state, waits)),
         }
     return question, gate
 
@@ -348,7 +367,10 @@ def _command(verb: str, run: Followed, text: str, arguments: argparse.Namespace)
             if state.gate is None or state.gate.answer:
                 raise Refused("nothing waits for a review")
             number = arguments.gate or state.gate.gate
-            return cmd.AnswerGate(number, verb == "approve", text)
+            always = verb == "approve" and arguments.always
+            return cmd.AnswerGate(number, verb == "approve", text, always)
+        case "revoke":
+            return cmd.RevokeRule(arguments.rule)
         case "hint":
             best = None
             if state.standing_blob:

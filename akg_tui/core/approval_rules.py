@@ -146,12 +146,7 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
     if fault := rule_fault(state, gate):
         raise Refusal(fault)
     # The answer comes first: a crash between the two events loses the rule but not the answer.
-    learned = ev.RuleLearned(
-        rule=len(state.rules) + 1,
-        scope=scope_of(state, gate),
-        gate=gate.gate,
-        source=command.source,
-    )
+    learned = ev.RuleLearned(rule=len(state.rules) + 1, scope=scope_of(state, gate), gate=gate.gate)
     return answered, learned
 
 
@@ -163,7 +158,7 @@ def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Made:
     rule = state.rules[command.rule - 1]
     if rule.ended:
         raise Refusal("rule {n} is not in force: {why}", n=rule.number, why=rule.ended)
-    return ev.RuleRevoked(rule=rule.number, source=command.source)
+    return ev.RuleRevoked(rule=rule.number)
 
 
 def ended_by(
@@ -184,7 +179,7 @@ def ended_by(
 def rule_learned(state: RunState, event: ev.RuleLearned, at: float) -> RunState:
     if event.rule != len(state.rules) + 1:
         raise OutOfOrder(f"rule {event.rule} follows rule {len(state.rules)}")
-    rule = Rule(event.rule, event.scope, event.gate, event.source, at)
+    rule = Rule(event.rule, event.scope, event.gate, at)
     return replace(state, rules=(*state.rules, rule))
 
 

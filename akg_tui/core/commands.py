@@ -22,7 +22,7 @@ class Command(Struct, frozen=True):
     """Base of all commands."""
 
 
-class PersonCommand(Command, frozen=True):
+class PersonCommand(Command, frozen=True, forbid_unknown_fields=True):
     """Base of a person's commands, the only ones that another process can send."""
 
 
@@ -189,14 +189,12 @@ class AnswerGate(PersonCommand, frozen=True):
     approve: bool
     comment: str = ""
     always: bool = False
-    source: str = "user"
 
 
 class RevokeRule(PersonCommand, frozen=True):
     """Revoke a rule: the requests in its scope go to a person again."""
 
     rule: int
-    source: str = "user"
 
 
 class AnswerQuestion(PersonCommand, frozen=True):
@@ -327,29 +325,26 @@ class BadCommand(ValueError):
     """A value that is not a valid command of a person; the message names the fault."""
 
 
+class _Order(Struct):
+    order: str
+    fields: dict[str, Any] = msgspec.field(name="with", default_factory=dict)
+
+
 def command_from_json(plain: object) -> PersonCommand:
     """Return the command that ``{"order": NAME, "with": {FIELD: VALUE}}`` describes.
 
     `source` is always set to "user"; a given value is ignored. Raises `BadCommand`.
     """
-    if not isinstance(plain, dict) or not isinstance(name := plain.get("order"), str):
-        raise BadCommand('expected {"order": NAME, "with": {…}}')
-    kind = PERSON_COMMANDS.get(name)
-    if kind is None:
-        raise BadCommand(
-            f"{name!r} is not a person's command; there are: {', '.join(PERSON_COMMANDS)}"
-        )
-    fields = plain.get("with", {})
-    if not isinstance(fields, dict):
-        raise BadCommand(f"{name}: its fields must be an object")
-    if unknown := set(fields) - set(kind.__struct_fields__):
-        raise BadCommand(f"{name} has no field {', '.join(sorted(map(str, unknown)))}")
-    if "source" in kind.__struct_fields__:
-        fields = {**fields, "source": "user"}
     try:
-        return msgspec.convert(fields, kind)
+        told = msgspec.convert(plain, _Order)
+        kind = PERSON_COMMANDS.get(told.order)
+        if kind is None:
+            known = ", ".join(PERSON_COMMANDS)
+            raise BadCommand(f"{told.order!r} is not a person's command; there are: {known}")
+        given = {"source": "user"} if "source" in kind.__struct_fields__ else {}
+        return msgspec.convert(told.fields | given, kind)
     except msgspec.ValidationError as error:
-        raise BadCommand(f"{name}: {error}") from error
+        raise BadCommand(str(error)) from error
 
 
 def command_to_json(command: Command) -> dict[str, Any]:

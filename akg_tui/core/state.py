@@ -154,14 +154,13 @@ class OpenGate(Struct, frozen=True):
 class Rule(Struct, frozen=True, gc=False):
     """An approval rule of a person. `ended` is "" while the rule is in force, then why it ended.
 
-    `gate` is the request whose answer made the rule, `source` the person's channel, `at` the
-    time in seconds since the epoch; `used` counts the requests that the rule has approved.
+    `gate` is the request whose answer made the rule, `at` the time in seconds since the epoch;
+    `used` counts the requests that the rule has approved.
     """
 
     number: int
     scope: Scope
     gate: int
-    source: str
     at: float
     used: int = 0
     ended: str = ""

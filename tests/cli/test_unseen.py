@@ -29,7 +29,7 @@ COMMANDS = [
     ["fork", LONG, "--round", "1"],
     ["undo", LONG],
     ["adopt", LONG],
-    ["rules", LONG],
+    ["ctl", "show", LONG],
     ["usage", LONG],
     ["view", LONG],
     ["doctor", LONG],

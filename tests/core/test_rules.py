@@ -61,7 +61,7 @@ def test_an_always_for_a_plan_lets_the_next_plan_pass_and_says_so_in_the_journal
     always(run)
     (rule,) = run.state.rules
     assert rule.scope == ev.Scope("plan", Phase.PLAN)
-    assert (rule.number, rule.gate, rule.source, rule.used) == (1, 1, "user", 0)
+    assert (rule.number, rule.gate, rule.used) == (1, 1, 0)
     run.until_agent()
     run.must(cmd.ForceReplan())
     run.until_agent()
@@ -273,7 +273,7 @@ def test_the_end_of_a_rule_between_sessions_is_no_time_worked() -> None:
     always(run)
     before = run.state.worked_s
     run.clock_off += 3_600
-    run.must(cmd.RevokeRule(1, ev.COMMAND_LINE))
+    run.tell(ev.RuleRevoked(rule=1, source=ev.COMMAND_LINE))
     assert run.state.worked_s == before
 
 

@@ -78,12 +78,12 @@ def _plain(command: cmd.Command) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("plain", "told"),
     [
-        ([], "expected"),
+        ([], "Expected `object`, got `array`"),
         ({"order": "Settle", "with": {"commit": "0"}}, "'Settle' is not a person's command"),
         ({"order": "Observe", "with": {}}, "is not a person's command"),
         ({"order": "Hint", "with": {"text": 3}}, "Expected `str`, got `int`"),
-        ({"order": "Hint", "with": {"text": "x", "by": "me"}}, "has no field by"),
-        ({"order": "Hint", "with": "x"}, "must be an object"),
+        ({"order": "Hint", "with": {"text": "x", "by": "me"}}, "unknown field `by`"),
+        ({"order": "Hint", "with": "x"}, "Expected `object`, got `str`"),
     ],
 )
 def test_nothing_else_is_an_order(plain: object, told: str) -> None:
