@@ -41,7 +41,15 @@ COMPILED = (Purpose.COMPILE, Purpose.MAX_AUTOTUNE)
 """The purposes that measure torch.compile, whose figure decides nothing."""
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):
+class Event(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="type",
+    tag=True,
+    gc=False,
+    forbid_unknown_fields=True,
+):
     """Base of all events; on disk the field `type` names the class.
 
     Events have no cycles: the garbage collector need not walk a long journal (`gc=False`).
@@ -138,7 +146,7 @@ class BaselineAccepted(Event, frozen=True):
     blob: str
 
 
-class PlannedItem(Struct, frozen=True, gc=False):
+class PlannedItem(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     id: str
     text: str
     rationale: str = ""
@@ -422,7 +430,7 @@ class VisitFailed(Observation, frozen=True):
 GateKind = Literal["plan", "edit", "keep", "script"]
 
 
-class Scope(Struct, frozen=True, gc=False):
+class Scope(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The scope of a request for approval, and of a rule made from the answer.
 
     `agent` is the kind of the requesting subagent; "" is the run's own agent. `interpreter`
@@ -590,7 +598,7 @@ class ItemPinned(Event, frozen=True):
     pinned: bool = True
 
 
-class PlanChange(Struct, frozen=True):
+class PlanChange(Struct, frozen=True, forbid_unknown_fields=True):
     """A hand edit of PLAN.md as a change of items.
 
     `order` has all items pending after the change, or is empty. The added items have the next ids.
@@ -727,7 +735,7 @@ class Forked(Event, frozen=True):
         check_name("run_id", self.run_id)
 
 
-class ShortlistedKernel(Struct, frozen=True, gc=False):
+class ShortlistedKernel(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A kernel of a shortlist: its attempt there, its item's text, its Git object, its estimate."""
 
     attempt: int

@@ -54,7 +54,7 @@ class FailureKind(StrEnum):
     IMPOSSIBLE = "impossible"  # faster than memory can be written; the outcome is FAILED
 
 
-class Interval(Struct, frozen=True, gc=False):
+class Interval(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A ratio with its two-sided confidence interval. A ratio above 1 means faster."""
 
     ratio: float
@@ -86,7 +86,7 @@ class Interval(Struct, frozen=True, gc=False):
         return Interval(1 / self.ratio, 1 / self.high, 1 / self.low, self.confidence)
 
 
-class InputError(Struct, frozen=True, gc=False):
+class InputError(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The error nearest to its bound of one kind of input, over all its trials.
 
     `name` is the kind of input, `case` the case of the task, and `dtype` that of the results; each
@@ -134,7 +134,7 @@ def _share(error: InputError) -> float:
     return math.inf if error.share is None else error.share
 
 
-class Metric(Struct, frozen=True, gc=False):
+class Metric(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A number that the task declares, as its reference's `metrics` computed it for a kernel.
 
     `low` and `high` are the smallest and the largest value over all cases and ordinary inputs. Both
@@ -153,7 +153,7 @@ class Metric(Struct, frozen=True, gc=False):
         return low if low == high else f"{low} – {high}"
 
 
-class Finding(Struct, frozen=True, gc=False):
+class Finding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A finding of the static guard in a line of a kernel. `refused`: the finding causes a FAIL.
 
     `file` is "" for the file that the judge loads.
@@ -182,14 +182,14 @@ def digits(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.3g}"
 
 
-class Confirmation(Struct, frozen=True, gc=False):
+class Confirmation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A gain measured again, on new inputs in new processes; `agrees`: it was a gain again."""
 
     ratio: Interval | None
     agrees: bool
 
 
-class Roofline(Struct, frozen=True, gc=False):
+class Roofline(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The speed of a kernel as `share` of the memory bound; operations are not counted.
 
     `moved_bytes` counts the inputs and outputs of one call, each once; `bandwidth` is this
@@ -204,7 +204,7 @@ class Roofline(Struct, frozen=True, gc=False):
     bounds: bool = False
 
 
-class CaseEstimate(Struct, frozen=True, gc=False):
+class CaseEstimate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The estimate of one case of a task, in microseconds a call."""
 
     name: str
@@ -212,7 +212,7 @@ class CaseEstimate(Struct, frozen=True, gc=False):
     binds: str
 
 
-class Estimate(Struct, frozen=True, gc=False, omit_defaults=True):
+class Estimate(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """The time of a kernel on the hardware `arch` by a model of it, in microseconds a call.
 
     Nothing ran there: it ranks kernels, and is never a ratio. `binds` is what the model says binds.
@@ -228,7 +228,7 @@ class Estimate(Struct, frozen=True, gc=False, omit_defaults=True):
         return f"~{self.us:.3g} µs estimated for {self.arch}"
 
 
-class CaseTiming(Struct, frozen=True, kw_only=True, gc=False):
+class CaseTiming(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """The times of one case of a task, in milliseconds a call, and their ratio.
 
     `slower`: the candidate is slower than the task allows, beyond doubt. `open`: neither that nor
@@ -245,7 +245,7 @@ class CaseTiming(Struct, frozen=True, kw_only=True, gc=False):
     open: bool = False
 
 
-class Measurement(Struct, frozen=True, kw_only=True, gc=False):
+class Measurement(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """One evaluation of one kernel.
 
     `ratio` compares with the incumbent, or with the reference when there is no

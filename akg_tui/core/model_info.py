@@ -118,7 +118,7 @@ def policy_fault(policy: Policy, model: str) -> str | None:
     return None
 
 
-class Capabilities(Struct, frozen=True, kw_only=True):
+class Capabilities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The capabilities that a probe found in a server.
 
     `tools`: the model calls the offered tools. `streaming`: replies arrive as events and

@@ -8,7 +8,7 @@ Run phases
 
 Workflows
     `tune` makes a correct kernel faster, `write` makes a kernel correct and then ends,
-    `write_then_tune` does both, and `settle` measures the shortlist of an estimate run. A task
+    `write_then_tune` does both, and `settle`, of earlier versions, measured a shortlist. A task
     may bring a table of its own (`user_workflow`), with fewer steps. A run keeps the workflow
     that it began with.
 
@@ -135,7 +135,7 @@ class BadWorkflow(ValueError):
         self.why = why
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, forbid_unknown_fields=True):
     """A phase of a workflow: the phases that may follow, the expected one first, and who works.
 
     `agent` is the run's own agent (`agent`), a `subagent` with fresh context, or none (""): the
@@ -155,7 +155,7 @@ WorkflowName = Literal["tune", "write", "write_then_tune"]
 """The workflows of the program that a task can name."""
 
 
-class Workflow(Struct, frozen=True):
+class Workflow(Struct, frozen=True, forbid_unknown_fields=True):
     """A phase table: its rows stand in the order in which a run usually passes through them.
 
     Raises `BadWorkflow` if a run could be lost in it; the message names the workflow and the phase.

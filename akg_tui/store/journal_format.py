@@ -36,32 +36,19 @@ class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     at: float
     schema: int
     prev: str
-    event: msgspec.Raw
-
-
-class _Known(Struct, frozen=True, gc=False):
-    """A line in this version's form: encoding it again returns identical bytes."""
-
-    seq: int
-    at: float
-    schema: int
-    prev: str
     event: AnyEvent
 
 
 _encoder = msgspec.json.Encoder(enc_hook=encode_said)
-_known_decoder = msgspec.json.Decoder(_Known)
-_record_decoder = msgspec.json.Decoder(Record)
 _line_decoder = msgspec.json.Decoder(_Line)
-_event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_record_decoder = msgspec.json.Decoder(Record)
 
 
-class _Kind(Struct):
-    type: str
+class _Outline(Struct):
+    """What is read of a line whose parts this version may not know."""
 
-
-class _Schema(Struct):
     schema: int = 0
+    event: Any = None
 
 
 _kinds = {kind.__name__ for kind in get_args(AnyEvent)}
@@ -84,9 +71,9 @@ def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
     Raises `TypeError`, `ValueError` or `OverflowError` if the event could not be read back from its
     line.
     """
-    plain = msgspec.Raw(_encoder.encode(event))
-    payload = _encoder.encode(_Line(seq, at, SCHEMA, prev, plain))
-    return Prepared(_record(payload), b"%08x %b\n" % (zlib.crc32(payload), payload))
+    payload = _encoder.encode(_Line(seq, at, SCHEMA, prev, event))
+    record = _record_decoder.decode(payload)
+    return Prepared(record, b"%08x %b\n" % (zlib.crc32(payload), payload))
 
 
 def lines_of(data: bytes, count: int) -> list[bytes]:
@@ -191,11 +178,10 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
                 raise Unsure
             break
         try:
-            found = _known(payload) or _line(payload)
+            found = _line(payload)
             if fault := _order_fault(found, number, scanned.prev):
                 raise JournalDamaged(path, number, fault, scanned.length)
-            event = found.event if isinstance(found, _Known) else _event(found.event)
-            scanned.records.append(Record(number, found.at, event))
+            scanned.records.append(Record(number, found.at, found.event))
         except _Unknown as error:
             raise JournalTooNew(path, number, str(error), scanned.length) from error
         except (ValueError, RecursionError) as error:  # includes msgspec's errors
@@ -221,8 +207,9 @@ def _unreadable(
 
 def _place(error: Exception) -> str:
     """Return where in an event msgspec found a fault: "" or a dotted path with a dot at its end."""
-    _, _, place = str(error).rpartition(" - at `$.")
-    return f"{place.rstrip('`')}." if " - at `$." in str(error) else ""
+    _, found, place = str(error).rpartition(" - at `$.event")
+    inside = place.strip("`.") if found else ""
+    return f"{inside}." if inside else ""
 
 
 def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
@@ -235,10 +222,7 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
         payload = _payload(line)
         if payload is None:
             raise JournalDamaged(path, number, _checksum_fault(line), offset)
-        try:
-            record = _record_decoder.decode(payload)  # the first read has checked its schema
-        except msgspec.ValidationError:
-            record = _record(payload)
+        record = _record_decoder.decode(payload)  # the first read has checked its schema
         if record.seq != number:
             what = f"its number is {record.seq}: the journal is another since it was read"
             raise JournalDamaged(path, number, what, offset)
@@ -247,24 +231,34 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
     return records
 
 
-def _known(payload: bytes) -> _Known | None:
-    """Return the line if it is in this version's form, which most are; else None."""
-    try:
-        known = _known_decoder.decode(payload)
-    except msgspec.ValidationError:
-        return None
-    return known if known.schema == SCHEMA and _encoder.encode(known) == payload else None
-
-
 def _line(payload: bytes) -> _Line:
-    """Return the parts of a line. Checks the schema first: a newer one can have other parts."""
-    schema = msgspec.json.decode(payload, type=_Schema).schema
-    if schema > SCHEMA:
-        raise _Unknown(f"schema {schema}, this version reads up to {SCHEMA}")
-    return _line_decoder.decode(payload)
+    """Return the parts of a line. Raises `_Unknown` for one that only a newer version reads."""
+    try:
+        line = _line_decoder.decode(payload)
+    except msgspec.ValidationError as error:
+        if what := _newer(payload, str(error)):
+            raise _Unknown(what) from error
+        raise
+    if line.schema > SCHEMA:
+        raise _Unknown(_newer(payload, ""))
+    return line
 
 
-def _order_fault(line: _Known | _Line, number: int, prev: str) -> str:
+def _newer(payload: bytes, fault: str) -> str:
+    """Return what of a line this version does not know, or "". `fault` is that of its decoding.
+
+    The schema counts first: a newer one can have other parts.
+    """
+    outline = msgspec.json.decode(payload, type=_Outline)
+    kind = outline.event.get("type") if isinstance(outline.event, dict) else None
+    if outline.schema > SCHEMA:
+        return f"schema {outline.schema}, this version reads up to {SCHEMA}"
+    if isinstance(kind, str) and kind not in _kinds:
+        return f"an event {kind!r}, which this version does not know"
+    return f"{kind}: {fault}" if fault.startswith("Object contains unknown field") else ""
+
+
+def _order_fault(line: _Line, number: int, prev: str) -> str:
     if line.schema < 1:
         return f"schema {line.schema} never was"
     if not 0 <= line.at <= LATEST:
@@ -273,43 +267,4 @@ def _order_fault(line: _Known | _Line, number: int, prev: str) -> str:
         return f"its number is {line.seq}, an event is missing or doubled"
     if line.prev != prev:
         return "the hash chain is broken: it does not follow the line before it"
-    return ""
-
-
-def _record(payload: bytes) -> Record:
-    line = _line_decoder.decode(payload)
-    return Record(line.seq, line.at, _event(line.event))
-
-
-def _event(raw: msgspec.Raw) -> AnyEvent:
-    """Return the event in `raw`. A field unknown to this version is an error, not a loss."""
-    try:
-        event = _event_decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        kind = msgspec.json.decode(raw, type=_Kind).type
-        if kind not in _kinds:
-            raise _Unknown(f"an event {kind!r}, which this version does not know") from error
-        raise
-    # Encoding again is the cheap test; only a difference is searched field by field.
-    again = _encoder.encode(event)
-    if again != bytes(raw):
-        unknown = _unknown(msgspec.json.decode(raw), msgspec.json.decode(again), "")
-        if unknown:
-            raise _Unknown(f"unknown field {unknown} in {type(event).__name__}")
-    return event
-
-
-def _unknown(found: Any, known: Any, at: str) -> str:
-    """Return the first key of `found` that `known` lacks, as a dotted path, or ""."""
-    if isinstance(found, dict) and isinstance(known, dict):
-        for key, value in found.items():
-            place = f"{at}.{key}" if at else str(key)
-            if key not in known:
-                return place
-            if deeper := _unknown(value, known[key], place):
-                return deeper
-    if isinstance(found, list) and isinstance(known, list):
-        for left, right in zip(found, known, strict=False):
-            if deeper := _unknown(left, right, f"{at}[]"):
-                return deeper
     return ""

@@ -168,7 +168,11 @@ def test_a_newer_journal_is_told_from_a_damaged_one(run: RunFolder) -> None:
     for old, new, what in (
         (b'"schema":1', b'"schema":2', "schema 2, this version reads up to 1"),
         (b'"type":"Paused"', b'"type":"Cloned"', "an event 'Cloned', which this version does not"),
-        (b'"type":"Paused"', b'"type":"Paused","by":1', "unknown field by in Paused"),
+        (
+            b'"type":"Paused"',
+            b'"type":"Paused","by":1',
+            "Paused: Object contains unknown field `by`",
+        ),
     ):
         journal.write_bytes(first + signed(second[9:-1].replace(old, new)))
         with pytest.raises(JournalTooNew, match=what) as told:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,7 +104,7 @@ def test_any_truncation_reopens_to_a_prefix_and_goes_on(
         assert path.read_bytes() == whole[:cut], "a reader changes nothing"
         with opened(at) as journal:
             assert list(journal.records) == records[:kept]
-            assert journal.cut == cut - [0, *line_ends(whole)][kept]
+            assert path.read_bytes() == whole[: [0, *line_ends(whole)][kept]]
             added = journal.append(ev.HintGiven(text="after"), 200.0)
         assert added.seq == kept + 1
         assert read(path) == [*records[:kept], added]
@@ -174,6 +175,13 @@ def test_an_older_line_without_a_newer_field_still_reads(tmp_path: Path) -> None
     (record,) = read(of_one_line(tmp_path, older))
     assert isinstance(record.event, ev.PhaseEntered)
     assert record.event.reason == ""
+
+
+def test_every_part_of_an_event_refuses_a_field_of_a_newer_version() -> None:
+    _, parts = msgspec.json.schema_components([ev.AnyEvent])
+    structs = {name: part for name, part in parts.items() if "properties" in part}
+    assert "Measurement" in structs
+    assert not [name for name, part in structs.items() if part.get("additionalProperties", True)]
 
 
 def test_memory_holds_what_the_disk_holds(tmp_path: Path) -> None:

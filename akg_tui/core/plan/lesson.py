@@ -15,7 +15,7 @@ from akg_tui.core.sanitize import check_name
 LessonState = Literal["KEPT", "DISCARDED", "FAILED", "UNDONE"]
 
 
-class Lesson(Struct, frozen=True, gc=False):
+class Lesson(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The result of one direction in an earlier run: untrusted text, and no fact of this run.
 
     `gain` is the ratio over that run's incumbent, `over_seed` its estimate over that run's seed.
@@ -32,7 +32,7 @@ class Lesson(Struct, frozen=True, gc=False):
     elsewhere: str = ""
 
 
-class RememberedKernel(Struct, frozen=True, gc=False):
+class RememberedKernel(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The best kernel of an earlier run, copied to `path` in this run. It is untrusted.
 
     `versions` names that run's compiler and torch; `over_seed` is its ratio over that run's seed.
