@@ -117,8 +117,6 @@ def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
     if state.phase is Phase.WRITE:
         return ev.KernelEdited(**facts)
     _needs(state, Phase.EDIT, "editing the kernel")
-    if not state.row.agent:
-        raise Refusal(f"in the workflow {state.workflow.name} each item has its kernel")
     if state.active is None:
         raise Refusal("no plan item is active")
     if again := measured_already(state, command.blob):

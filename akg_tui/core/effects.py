@@ -43,6 +43,8 @@ from akg_tui.core.stopping.limits import (
 from akg_tui.core.verdict import Decision, decide_verdict, not_proved
 
 MAX_EVAL_ERRORS = 3
+PLAN_DONE = "the workflow ends with its plan"
+"""Why a run ends whose workflow plans once."""
 
 
 class Hold(Struct, frozen=True):
@@ -192,7 +194,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
             return (Phase.DONE, stops[0]) if stops else None
         case Phase.PLAN if not state.turn_open:
             return _due_in_plan(state, now, stops)
-        case Phase.EDIT if not state.turn_open or not state.row.agent:
+        case Phase.EDIT if not state.turn_open:
             return _due_in_edit(state, now, stops)
         case Phase.EVAL:
             if _evals_exhausted(state) and state.measured:
@@ -222,9 +224,8 @@ def _due_in_baseline(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, st
         return Phase.DONE, stops[0]
     if state.best is None:
         return None
-    for phase in (Phase.EDIT, Phase.PLAN):
-        if phase in state.row.to:
-            return phase, "baseline measured"
+    if Phase.PLAN in state.row.to:
+        return Phase.PLAN, "baseline measured"
     return Phase.DONE, "the kernel is correct"
 
 
@@ -256,9 +257,7 @@ def _unsubmitted(state: RunState, stops: tuple[str, ...]) -> Trial | None:
 
     The agent's turns are used up, or a limit ends the run. None if a person is to approve edits.
     """
-    if state.turn_open or state.edited or not state.row.agent:
-        return None
-    if Gate.EDIT in state.gates or _asks(state):
+    if state.turn_open or state.edited or Gate.EDIT in state.gates or _asks(state):
         return None
     ends = state.visit_failed_here or (stops and not ends_unmeasured(state))
     return state.proved_trial if ends else None
@@ -270,7 +269,7 @@ def _due_in_decide(state: RunState, now: float, stops: tuple[str, ...]) -> tuple
     if stops:
         return Phase.DONE, stops[0]
     wished = (each for each in _wished_after_a_round(state) if each[0] in state.row.to)
-    return next(wished, (Phase.DONE, _settled_all(state)))
+    return next(wished, (Phase.DONE, PLAN_DONE))
 
 
 def _wished_after_a_round(state: RunState) -> Iterator[tuple[Phase, str]]:
@@ -286,10 +285,6 @@ def _wished_after_a_round(state: RunState) -> Iterator[tuple[Phase, str]]:
     if state.pending:
         yield Phase.EDIT, "next item"
     yield Phase.PLAN, "plan settled"
-
-
-def _settled_all(state: RunState) -> str:
-    return "the shortlist is settled" if state.settles else "the workflow ends with its plan"
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
@@ -328,7 +323,7 @@ def _due_in_edit(state: RunState, now: float, stops: tuple[str, ...]) -> tuple[P
         return wish
     if state.active is None and not state.pending:
         if Phase.PLAN not in state.row.to:
-            return Phase.DONE, _settled_all(state)
+            return Phase.DONE, PLAN_DONE
         return Phase.PLAN, "no item left"
     return None
 
@@ -483,9 +478,6 @@ def _work(state: RunState, now: float) -> Effect | None:
         case Phase.EDIT if state.blocked_item:
             assert state.active is not None
             return Step((ev.ItemsSuspended(items=(state.active,), reason=state.blocked_item),))
-        case Phase.EDIT if not state.row.agent:  # it has a kernel, which a person refused
-            assert state.active is not None
-            return Step((ev.ItemsDropped(items=(state.active,), reason="rejected in review"),))
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
             why = "the agent made no edit"

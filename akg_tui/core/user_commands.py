@@ -79,8 +79,6 @@ def _goes_on_in(state: RunState) -> Phase:
     if state.best is None or not ranked:
         raise Refusal("the run is over and has no round to go on from: {why}", why=state.finished)
     if Phase.PLAN not in state.workflow.rows:
-        if state.settles is not None:
-            raise Refusal("a shortlist is settled once")
         raise Refusal(
             "the kernel is correct: the workflow {name} is done", name=state.workflow.name
         )
@@ -203,8 +201,6 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
 def _plans(state: RunState) -> None:
     """Refuse in a workflow that has no plan."""
     if Phase.PLAN not in state.workflow.rows:
-        if state.settles is not None:
-            raise Refusal("the plan of a run that settles is the shortlist")
         raise Refusal(
             "the workflow {name} has no plan: give the agent a hint", name=state.workflow.name
         )

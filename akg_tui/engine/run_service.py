@@ -65,9 +65,10 @@ class RunFault(ValueError):
     `times` (the DSL's kernels cannot be timed), `estimate` (none is made), `workflow` (the
     agent cannot follow it), `kernel` (a knob is wrong), `knobs` (there is none), `api` (its SDK is
     missing), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no
-    price), `driver` (the run needs one), `packages` (an earlier run has tools of some), `limits`,
-    `goals` (about the position of a stated goal), `finished` (the run's reason), and
-    `require_sandbox` or, where the task demands it, `sandbox` (the protections that are missing).
+    price), `driver` (the run needs one), `packages` (an earlier run has tools of some), `settles`
+    (an earlier run measures a shortlist), `limits`, `goals` (about the position of a stated goal),
+    `finished` (the run's reason), and `require_sandbox` or, where the task demands it, `sandbox`
+    (the protections that are missing).
     """
 
     def __init__(self, field: str, why: str, about: object = "") -> None:
@@ -316,6 +317,8 @@ def resume(
         _check_tools(task_files(run.path / TASK, task), task.agent)
         limits = limits or Limits()
         if not run.state.finished or limits != Limits():
+            if run.state.settles is not None:
+                raise RunFault("settles", "a run that settles a shortlist is not gone on with")
             check_target(task, run.path / TASK)
         check_sandbox(task, required=require_sandbox)
         _change(run, limits, mode)

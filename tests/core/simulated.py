@@ -9,7 +9,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
-from akg_tui.core.measurement import Estimate, FailureKind, Interval, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.phases import Mode, Phase, Workflow, WorkflowName
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Baseline, Policy, Task
@@ -34,17 +34,6 @@ def unproved(*log_ratios: float, ratio: float = 1.18) -> Measurement:
 
 def failed(message: str = "wrong values") -> Measurement:
     return Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message=message)
-
-
-def shortlist(*blobs: str) -> ev.ShortlistTaken:
-    """The kernels that a run settles; the first one is attempt 1 of the estimate run."""
-    kernels = tuple(
-        ev.ShortlistedKernel(
-            number, f"direction {number}", blob, Estimate("sm_90", number, "memory")
-        )
-        for number, blob in enumerate(blobs, 1)
-    )
-    return ev.ShortlistTaken(parent="estimates", parent_seq=9, hash="h", kernels=kernels)
 
 
 def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:

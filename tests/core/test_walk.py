@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -46,7 +46,6 @@ from tests.core.simulated import (
     faster,
     item,
     report,
-    shortlist,
     unproved,
 )
 
@@ -196,7 +195,7 @@ def check_plan(before: RunState, after: RunState) -> None:
             by_hand = new.reason.startswith("dropped by a person")
             assert new.state is ItemState.ACTIVE or (new.state is ItemState.DROPPED and by_hand)
         if new.undone and not old.undone:
-            assert old.state in (ItemState.KEPT, ItemState.SHORTLISTED)
+            assert old.state is ItemState.KEPT
     order = [item.id for item in after.pending]
     assert sorted(order) == sorted(i.id for i in after.items if i.state is ItemState.PENDING)
     if after.active and after.active != before.active:
@@ -249,15 +248,6 @@ def check_best(before: RunState, after: RunState) -> None:
     if after.phase in (Phase.PLAN, Phase.DIAGNOSE) or not after.edited:
         settled = after.phase not in (Phase.EVAL, Phase.DECIDE) or after.decided_here
         assert not settled or after.work_blob == after.best.blob
-
-
-def check_settling(state: RunState) -> None:
-    """A run that settles measures the kernels of the shortlist, and no other."""
-    if (taken := state.settles) is None:
-        return
-    blobs = {f"p{number}": kernel.blob for number, kernel in enumerate(taken.kernels, 1)}
-    assert [item.id for item in state.items] == [*blobs]
-    assert all(a.blob == blobs[a.item] for a in state.attempts if a.number)
 
 
 def check_seed(before: RunState, after: RunState) -> None:
@@ -325,7 +315,6 @@ def check_invariants(before: RunState, after: RunState) -> None:
     assert after.input_tokens >= before.input_tokens
     check_plan(before, after)
     check_best(before, after)
-    check_settling(after)
     check_seed(before, after)
     check_rules(before, after)
     assert after.undone[: len(before.undone)] == before.undone
@@ -357,7 +346,6 @@ class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
     workflow: WorkflowName = "tune"
-    settles: bool = False
     tables: st.SearchStrategy[Workflow | None] = st.none()
 
     @initialize(
@@ -383,8 +371,6 @@ class Walk(RuleBasedStateMachine):
             workflow=self.workflow,
             table=data.draw(self.tables),
         )
-        if self.settles:
-            self.run.tell(shortlist("k1", "k2", "k3"))
         for gate in sorted(gates):
             self.run.send(cmd.SetGate(gate, on=True))
         self.turns = 0
@@ -413,7 +399,6 @@ class Walk(RuleBasedStateMachine):
         if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
-            assert not self.settles
             self.turns += 1
             if script:
                 run.send(cmd.RequestScript(script, "ls", "python"))
@@ -557,17 +542,10 @@ class WalkOfATable(Walk):
     tables = tables()
 
 
-class WalkOfSettling(Walk):
-    settles = True
-
-
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
-for _walk, _examples in (
-    *((each, 40) for each in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfATable)),
-    (WalkOfSettling, 20),
-):
+for _walk in (Walk, WalkOfWrite, WalkOfWriteThenTune, WalkOfATable):
     _walk.TestCase.settings = settings(
-        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", _examples)),
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "40")),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -575,10 +553,6 @@ for _walk, _examples in (
 
 
 class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
-    pass
-
-
-class TestNoneBreaksARunThatSettles(WalkOfSettling.TestCase):  # type: ignore[misc,name-defined]
     pass
 
 
@@ -594,30 +568,3 @@ class TestNoneBreaksARunThatWritesAndTunes(
     WalkOfWriteThenTune.TestCase  # type: ignore[misc,name-defined]
 ):
     pass
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    measurements=st.lists(
-        st.sampled_from([faster(1.5), faster(1.0), unproved(), failed()]), min_size=1
-    ),
-    cut=st.integers(0, 200),
-)
-def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
-    run = SimulatedRun(policy=Policy(max_rounds=5))
-    turn = 0
-    while (effect := run.next()) is not None:
-        turn += 1
-        if isinstance(effect, fx.RunAgent) and effect.phase is Phase.PLAN:
-            run.plan(f"a{turn}", f"b{turn}")
-        elif isinstance(effect, fx.RunAgent) and effect.phase is Phase.EDIT:
-            run.edit()
-        elif isinstance(effect, fx.RunAgent):
-            run.turn(report())
-        elif isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
-            run.perform(effect, faster())
-        else:
-            run.perform(effect, measurements[turn % len(measurements)])
-    cut = min(cut, len(run.records))
-    assert fold(run.records[cut:], fold(run.records[:cut])) == run.state
-    assert run.state.rounds == 5

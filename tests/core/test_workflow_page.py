@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.phases import SETTLE, WORKFLOWS, Phase, Workflow
+from akg_tui.core.phases import WORKFLOWS, Phase, Workflow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text("utf-8")
 DOERS = {"": "the harness", "agent": "the run's own agent", "subagent": "a subagent"}
@@ -24,16 +24,14 @@ def rows() -> list[str]:
     in_all = WORKFLOWS["write_then_tune"].rows
     told: list[str] = []
     for phase in in_all:
-        # In `settle` EDIT has no agent, which the first table says.
-        every = (*WORKFLOWS.values(), SETTLE)
-        of = ", ".join(f"`{each.name}`" for each in every if phase in each.rows)
+        of = ", ".join(f"`{each.name}`" for each in WORKFLOWS.values() if phase in each.rows)
         row = found[phase]
         by = ", ".join(f"`{name}`" for name in row.by)
         told.append(f"| {phase} | {of} | {DOERS[row.agent]} | {by} |")
     return told
 
 
-@pytest.mark.parametrize("workflow", [*WORKFLOWS.values(), SETTLE])
+@pytest.mark.parametrize("workflow", WORKFLOWS.values())
 def test_the_page_has_the_transitions_of_each_workflow(workflow: Workflow) -> None:
     assert transitions(workflow) in PAGE, transitions(workflow)
 

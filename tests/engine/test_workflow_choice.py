@@ -102,6 +102,15 @@ def test_a_run_with_tools_of_packages_can_be_read_but_not_resumed(tmp_path: Path
         run_service.resume(path)
 
 
+def test_a_run_that_settles_a_shortlist_can_be_read_but_not_resumed(tmp_path: Path) -> None:
+    with contextlib.closing(begin(prepared(make_task(tmp_path / "t"), served=False))) as run:
+        run.append(ev.ShortlistTaken("estimates", 9, "h", ()))
+    with contextlib.closing(RunFolder.open(run.path)) as again:
+        assert again.state.settles is not None
+    with pytest.raises(RunFault, match="is not gone on with"):
+        run_service.resume(run.path)
+
+
 def test_the_journal_has_the_workflow(tmp_path: Path) -> None:
     run = begin(prepared(make_task(tmp_path / "t"), "write"))
     try:

@@ -11,7 +11,6 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import Estimate
 from akg_tui.core.phases import Phase
 from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
@@ -106,14 +105,6 @@ def test_a_fork_holds_the_kernels_of_trials_unless_one_is_lost(run: RunFolder) -
                 scripted.send(run, cmd.RecordTrial(blob, "an edit", scripted.measurement(1)))
         scripted.perform(run, effect)
     assert held(run, 1, tried, lost) == [True, False]
-
-
-def test_a_fork_holds_the_kernels_of_a_shortlist_that_are_not_settled_yet(run: RunFolder) -> None:
-    listed = run.history.write_kernel("# of a shortlist\n")
-    kernel = ev.ShortlistedKernel(1, "of a shortlist", listed, Estimate("sm_90", 1.0, "memory"))
-    run.append(ev.ShortlistTaken("other", 9, "0" * 64, (kernel,)))
-    scripted.play(run)
-    assert held(run, 0, listed) == [True]
 
 
 def test_forks_of_one_round_have_names_of_their_own(parent: Path) -> None:

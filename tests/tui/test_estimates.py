@@ -15,13 +15,13 @@ from akg_tui.view.event_words import line_texts
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, sparkline, status
-from tests.core.test_estimates import ESTIMATED
+from tests.core.test_estimates import RECORDED
 
 RATIO = re.compile(r"(?<!1\.00)×|\d x\b|faster|slower|speedup")
 
 
 def test_no_figure_on_the_screen_claims_a_speed() -> None:
-    records = inspect(ESTIMATED).records
+    records = inspect(RECORDED / "estimate_run.jsonl").records
     state = fold(records)
     side = side_of(state, state.attempts[1], lambda blob: KernelFiles({"kernel.py": ""}))
     shown = [

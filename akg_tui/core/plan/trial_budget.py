@@ -51,7 +51,7 @@ def check_trial(state: RunState, sweep: int = 0) -> None:
 
     `sweep` is the number of the sweep that makes it, 0 for a trial alone.
     """
-    if state.phase is not Phase.EDIT or state.active is None or not state.row.agent:
+    if state.phase is not Phase.EDIT or state.active is None:
         raise Refusal(f"a trial belongs to phase {Phase.EDIT}; the run is in {state.phase}")
     if Gate.EDIT in state.gates:
         raise Refusal("a person approves new code before it runs, so no trial is made: submit it")
