@@ -19,17 +19,16 @@ from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.past_states import Past
 from akg_tui.core.sanitize import Said
-from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Ask, Attached, NotAttached
 from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
-from akg_tui.store.errors import JournalDamaged, StoreError
+from akg_tui.store.errors import StoreError
 from akg_tui.store.history import History
 from akg_tui.store.journal_reader import JournalTail
 from akg_tui.store.lock import holder
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import HISTORY
-from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_past
 
 POLL_S = 0.2
 
@@ -70,7 +69,7 @@ class Followed:
         if not (steer and self._handed_over()):
             self._tail, self._past = _read_through(path)
             self.past = self._past
-            self.state = _folded(path, self._past)
+            self.state = fold_past(path / JOURNAL, self._past)
         self.live.at_rest = self._rests
 
     def _handed_over(self) -> bool:
@@ -162,8 +161,8 @@ class Followed:
             return False
         if self._tail.records is not self._past.records:  # it was read again from the start
             self.past = self._past = Past(self._tail.records)
-            await asyncio.to_thread(_folded, self._path, self._past)
-        self.state = _folded(self._path, self._past)
+            await asyncio.to_thread(fold_past, self._path / JOURNAL, self._past)
+        self.state = fold_past(self._path / JOURNAL, self._past)
         return True
 
     async def run(self) -> None:
@@ -219,19 +218,5 @@ def _read_through(path: Path) -> tuple[JournalTail, Past]:
     while tail.more():
         if tail.records is not past.records:  # the journal was read again from the start
             past = Past(tail.records)
-        _folded(path, past)
+        fold_past(path / JOURNAL, past)
     return tail, past
-
-
-def _folded(path: Path, past: Past) -> RunState:
-    """Return the state after all events. Raises like `Followed`."""
-    if not len(past):
-        return fold_journal(path / JOURNAL, ())
-    try:
-        return past.extend()
-    except (ValueError, KeyError, AssertionError) as error:
-        what = Said(
-            "an event breaks the rules of a run: {why}", why=str(error) or type(error).__name__
-        )
-        number = past.folded + 1
-        raise JournalDamaged(path / JOURNAL, number, what) from error

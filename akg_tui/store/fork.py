@@ -26,7 +26,7 @@ from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
 from akg_tui.store.journal_format import Inspected, continued, digest, inspect, lines_of
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, read_reference, staged_run
-from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain, fold_journal
+from akg_tui.store.run_list import JOURNAL, check_is_run, check_plain, fold_past
 
 
 class Fork(Struct, frozen=True):
@@ -94,11 +94,12 @@ def _sound(journal: Path, inspected: Inspected) -> tuple[Past, JournalDamaged | 
     records, fault = inspected.records, inspected.fault
     if isinstance(fault, JournalTooNew) or (fault is not None and not records):
         raise fault
+    past = Past(records)
     try:
-        fold_journal(journal, records)
+        fold_past(journal, past)
     except JournalDamaged as error:
-        records, fault = records[: error.line - 1], error
-    return Past(records), fault
+        past, fault = Past(records[: error.line - 1]), error
+    return past, fault
 
 
 def _chosen(
@@ -151,9 +152,8 @@ def _copy_task(parent: Path, staged: Path) -> None:
 def _kernels(state: RunState, records: Iterable[ev.Record]) -> tuple[str, ...]:
     """Return the ids of the kernels that a resume can read, without those of the attempts."""
     edits = (record.event.blob for record in records if isinstance(record.event, ev.KernelEdited))
-    items = (item.blob for item in state.items if item.blob)
     tried = (trial.blob for trial in state.trials)
-    return tuple(dict.fromkeys((state.seed_blob, state.work_blob, *items, *edits, *tried)))
+    return tuple(dict.fromkeys((state.seed_blob, state.work_blob, *edits, *tried)))
 
 
 def _copy_history(

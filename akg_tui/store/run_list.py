@@ -20,6 +20,7 @@ from msgspec import Struct
 from akg_tui.core.effects import waits_for
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
+from akg_tui.core.past_states import Past
 from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import Ratios, best_of, climb_of, verdict_counts
@@ -169,6 +170,33 @@ _CONFINED = {"notes": 0, "scratch": 2}
 """Folders of confined processes, each with the levels below it at which our own paths end."""
 
 
+BROKEN_RULE = (ValueError, KeyError, AssertionError)
+"""What the fold raises for an event that breaks the rules of a run."""
+
+
+def rule_broken(path: Path, record: Record, error: Exception) -> JournalDamaged:
+    """Return the fault of a journal with an event that breaks the rules."""
+    what = Said(
+        "{name} breaks the rules of a run: {why}",
+        name=type(record.event).__name__,
+        why=str(error) or type(error).__name__,
+    )
+    return JournalDamaged(path, record.seq, what)
+
+
+def fold_past(path: Path, past: Past) -> RunState:
+    """Return the state after all events of `past`, those of the journal at `path`.
+
+    Raises like `Folding`.
+    """
+    if not len(past):
+        return fold_journal(path, ())
+    try:
+        return past.extend()
+    except BROKEN_RULE as error:
+        raise rule_broken(path, past.records[past.folded], error) from error
+
+
 class Folding:
     """Folds the events of a journal, which are given in parts, into a state."""
 
@@ -182,14 +210,8 @@ class Folding:
         for record in records:
             try:
                 state = evolve(state, record)
-            except (ValueError, KeyError, AssertionError) as error:
-                name = type(record.event).__name__
-                what = Said(
-                    "{name} breaks the rules of a run: {why}",
-                    name=name,
-                    why=str(error) or type(error).__name__,
-                )
-                raise JournalDamaged(self._path, record.seq, what) from error
+            except BROKEN_RULE as error:
+                raise rule_broken(self._path, record, error) from error
         self._state = state
 
     @property
