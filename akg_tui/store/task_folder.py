@@ -50,8 +50,7 @@ Bad = Callable[[Field, str], BadFile]
 def check_reference(path: Path, source: bytes) -> None:
     """Check that a reference has class Model with forward, get_inputs and get_init_inputs.
 
-    Both functions are called without arguments. A name bound by an import or an assignment is
-    accepted without a check.
+    A name bound by an import or an assignment is accepted without a check.
     """
     bound = bound_names(parse_python(path, source).body)
     model = _model(path, bound, "Model", "class Model(torch.nn.Module) with forward(self, …)")
@@ -60,8 +59,7 @@ def check_reference(path: Path, source: bytes) -> None:
             path, model.lineno, "Model", "has no method forward, expected def forward(self, …)"
         )
     for name in ("get_inputs", "get_init_inputs"):
-        function = _required(path, bound, name, f"def {name}() that returns a list")
-        _check_callable(path, name, function)
+        _required(path, bound, name, f"def {name}() that returns a list")
 
 
 CHECK_TAKES = ("inputs", "outputs", "expected")
@@ -185,23 +183,6 @@ def _lacks_forward(model: ast.ClassDef, bound: Bound, depth: int = 0) -> bool:
     return True
 
 
-def _check_callable(path: Path, name: str, function: ast.stmt) -> None:
-    match function:
-        case ast.AsyncFunctionDef():
-            raise BadTask(path, function.lineno, name, "is async, expected a plain function")
-        case ast.ClassDef():
-            raise BadTask(path, function.lineno, name, "is a class, expected a function")
-        case ast.FunctionDef(args=arguments):
-            positional = arguments.posonlyargs + arguments.args
-            needed = positional[: len(positional) - len(arguments.defaults)]
-            pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            needed += [argument for argument, default in pairs if default is None]
-            if needed:
-                told = ", ".join(argument.arg for argument in needed)
-                message = f"needs arguments ({told}), expected to be called without any"
-                raise BadTask(path, function.lineno, name, message)
-
-
 TASK_FILE = "task.toml"
 TOOL_FILES = ("tools.yaml", "domain_tools.yaml")
 SIZE_LIMIT = 1 << 20
@@ -252,13 +233,7 @@ def load_task(
     bad = UserFile(path, toml, None, toml_line, BadTask).bad
 
     def source(field: str, name: str, check: Check) -> str:
-        named = folder / name
-        if not is_file(named):
-            raise bad(("files", field), f"{name} is not a file in this folder")
-        if not named.resolve().is_relative_to(folder.resolve()):
-            message = f"{name} is a link that leads out of the folder, expected a file in it"
-            raise bad(("files", field), message)
-        return _source(named, check)
+        return _source(_own_file(folder, name, ("files", field), bad), check)
 
     def kernel(check: Check) -> KernelFiles:
         first, *others = task.files.names
@@ -284,9 +259,7 @@ def load_task(
         where = ("correctness", "check")
         if file in (*task.files.names, *(name for name, _ in tools)):
             raise bad(where, f"{file} has another purpose in this folder")
-        if not is_file(folder / file) or (folder / file).is_symlink():
-            raise bad(where, f"{file} is not a file in this folder")
-        text = file_text(folder / file)
+        text = file_text(_own_file(folder, file, where, bad))
         _check_function(folder / file, text, function, CHECK_TAKES, CHECK_RETURNS)
         if file != task.files.reference:
             task = replace(task, check_source=text)
@@ -300,6 +273,16 @@ def load_task(
         tools=tools,
         context=context,
     )
+
+
+def _own_file(folder: Path, name: str, field: Field, bad: Bad) -> Path:
+    """Return the path of a file of the folder that a field names; it is no link out of it."""
+    path = folder / name
+    if not is_file(path):
+        raise bad(field, f"{name} is not a file in this folder")
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise bad(field, f"{name} is a link that leads out of the folder, expected a file in it")
+    return path
 
 
 def _check_constants(task: Task, reference: str, bad: Bad) -> None:
@@ -325,13 +308,9 @@ def _check_constants(task: Task, reference: str, bad: Bad) -> None:
 
 def _table(folder: Path, name: str, task: Task, bad: Bad) -> Workflow:
     """Return the phase table in a file of the folder."""
-    path = folder / name
-    if not is_file(path):
-        raise bad(("workflow",), f"{name} is not a file in this folder")
+    path = _own_file(folder, name, ("workflow",), bad)
     if name == TASK_FILE or name in task.files.names:
         raise bad(("workflow",), f"{name} has another purpose in this folder")
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise BadTask(path, None, "", "is a link that leads out of the folder")
     file = toml_file(path, file_text(path), BadTask)
     try:
         return user_workflow(name, file.read(dict[str, StatedPhase]))
@@ -351,14 +330,9 @@ def _tools(folder: Path, task: Task, bad: Bad) -> tuple[tuple[str, str], ...]:
     """Return the task's own tools: the files that it names, or those with default names."""
     found: list[tuple[str, str]] = []
     for name, setting in tool_files(task).items():
-        path = folder / name
-        if not is_file(path):
-            if setting:
-                raise bad(("agent", setting), f"{name} is not a file in this folder")
-            continue
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise BadTask(path, None, "", "is a link that leads out of the folder")
-        found.append((name, _text(path, _read(path))))
+        if setting or is_file(folder / name):
+            path = _own_file(folder, name, ("agent", setting or "tools"), bad)
+            found.append((name, file_text(path)))
     return tuple(found)
 
 
