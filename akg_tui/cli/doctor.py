@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import add_api
-from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail, print_json
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail, print_json, word_of
 
 if TYPE_CHECKING:
     from akg_tui.agent.models.endpoint import Endpoint
@@ -36,18 +36,10 @@ def add_toolchain(add: Callable[..., Any]) -> None:
         ("remove", _remove_toolchain, "remove a compiler that `toolchain add` installed"),
     ):
         command = add(f"toolchain {verb}", run, about)
-        command.add_argument("name", type=_toolchain, metavar="NAME", help="ascend or cuda")
+        known = word_of("TOOLCHAINS", "akg_tui.dsl.toolchains")
+        command.add_argument("name", type=known, metavar="NAME", help="ascend or cuda")
     listed = add("toolchain list", _list_toolchains, "tell which compilers are installed")
     listed.add_argument("--json", action="store_true", help="one JSON object a toolchain")
-
-
-def _toolchain(text: str) -> str:
-    """Return the name of a toolchain."""
-    from akg_tui.dsl.toolchains import TOOLCHAINS
-
-    if text not in TOOLCHAINS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(TOOLCHAINS)}")
-    return text
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

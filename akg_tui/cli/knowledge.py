@@ -17,7 +17,7 @@ from akg_tui.cli.usage_error import (
     fail,
     print_json,
     read_text,
-    task_word,
+    word_of,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_knowledge(add: Callable[..., Any]) -> None:
     """Declare `knowledge`; `add` creates a command."""
     command = add("knowledge", _knowledge, "search the pages on fast kernels")
     command.add_argument("query", nargs="*", help="words, or a page's id; without any, all pages")
-    command.add_argument("--dsl", type=task_word("Dsl"), metavar="DSL")
+    command.add_argument("--dsl", type=word_of("Dsl"), metavar="DSL")
     command.add_argument(
         "--backend", default="", choices=["cpu", "cuda", "ascend"], metavar="BACKEND"
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError, task_word
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, word_of
 
 REFERENCE_SEED = "reference"
 WRITE_SEED = "write"
@@ -32,7 +32,7 @@ def add_new(add: Callable[..., Any]) -> None:
     )
     new.add_argument(
         "--format",
-        type=_format,
+        type=word_of("READERS", "akg_tui.problems.formats"),
         metavar="F",
         help="the problem's format; default: found by its content (docs/problems.md)",
     )
@@ -77,21 +77,13 @@ def add_new(add: Callable[..., Any]) -> None:
         type=Path,
         help="with --reference: `ModelNew` to begin with; both files are only copied",
     )
-    new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
+    new.add_argument("--backend", type=word_of("Backend"), default="cpu", help="default: cpu")
     new.add_argument(
         "--dsl",
-        type=task_word("Dsl"),
+        type=word_of("Dsl"),
         help="default: cpp; torch with --from, or where nothing is generated",
     )
     new.add_argument("--arch", default="", help="the GPU, such as sm_90; or free text")
-
-
-def _format(text: str) -> str:
-    from akg_tui.problems.formats import READERS
-
-    if text not in READERS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(READERS)}")
-    return text
 
 
 def _sizes(text: str) -> dict[str, int | float]:

@@ -24,6 +24,7 @@ from akg_tui.cli.usage_error import (
     EXIT_NOT_CORRECT,
     EXIT_OK,
     UsageError,
+    ended_by_sigterm,
     print_json,
 )
 
@@ -227,7 +228,6 @@ def work_on(
     Returns the results and their files; None when a person interrupted it, who is told.
     """
     import asyncio
-    import signal
 
     from akg_tui.suite.ray_runs import RayCluster
     from akg_tui.suite.suite_pages import write_results
@@ -251,9 +251,7 @@ def work_on(
     lines = _Lines(len(suite.entries), over, arguments.json)
 
     async def run() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        ended_by_sigterm()
         await runner.run()
 
     try:

@@ -34,6 +34,7 @@ from akg_tui.cli.usage_error import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     UsageError,
+    ended_by_sigterm,
     print_json,
 )
 from akg_tui.resources import DEMO_ROUNDS, DEMO_SAMPLE
@@ -341,7 +342,6 @@ def _parting(engine: Engine) -> str:
 
 def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     import asyncio
-    import signal
 
     from akg_tui.headless.watched_run import ModelHeld, run_as_json, run_with_progress
 
@@ -349,9 +349,7 @@ def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Names
     leaves = False
 
     async def run() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        task = ended_by_sigterm()
 
         def leave() -> None:
             nonlocal leaves
@@ -402,11 +400,8 @@ def _be_detached(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
         print(f"akg-tui: {error}", file=sys.stderr)
 
     async def run() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        ended_by_sigterm()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
         try:
             await run_logged(engine, sys.stdout)
         finally:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 EXIT_REFUSED, EXIT_NOBODY = 3, 4
@@ -42,18 +45,29 @@ def print_json(kind: str, **values: Any) -> None:
     print(json.dumps({"type": kind, **values}))
 
 
-def task_word(kind: str) -> Callable[[str], str]:
-    """Return an option's type: one of the words that `core.task` has for `kind`.
+def ended_by_sigterm() -> asyncio.Task[Any]:
+    """Return the present task, which SIGTERM cancels from now on."""
+    import asyncio
+    import signal
 
-    The words are read when the option is given, because importing that module slows the help.
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return task
+
+
+def word_of(name: str, module: str = "akg_tui.core.task") -> Callable[[str], str]:
+    """Return an option's type: a word of the `Literal`, or a key of the table, of this name.
+
+    The words are read when the option is given, because importing the module slows the help.
     """
 
     def word(text: str) -> str:
+        from importlib import import_module
         from typing import get_args
 
-        from akg_tui.core import task
-
-        known: tuple[str, ...] = get_args(getattr(task, kind))
+        table = getattr(import_module(module), name)
+        known: tuple[str, ...] = get_args(table) or tuple(table)
         if text in known:
             return text
         raise ArgumentTypeError(f"{text!r} is not one of {', '.join(known)}")

@@ -83,8 +83,9 @@ def _rested(state: RunState, event: ev.AnyEvent) -> bool:
     return event.from_a_terminal and getattr(event, "source", "") == ev.COMMAND_LINE
 
 
-def fold(records: Iterable[ev.Record], state: RunState | None = None) -> RunState | None:
-    """Apply `evolve` to all `records`, starting from `state`; return the last state."""
+def fold(records: Iterable[ev.Record]) -> RunState | None:
+    """Return the state after all `records`, which begin with the first of a journal."""
+    state: RunState | None = None
     for record in records:
         state = evolve(state, record)
     return state

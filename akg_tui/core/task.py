@@ -6,8 +6,6 @@ reports the faulty line to the user.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Container, Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -378,34 +376,6 @@ class Act(Struct, frozen=True):
                 return Said("the agent calls the tools that {file} defines", file=what)
             case "scripts":
                 return "scripts of the agent run without asking you"
-
-
-def acts_of(
-    agent: Agent, tools: Iterable[tuple[str, str]] = (), stated: Container[str] = ()
-) -> tuple[Act, ...]:
-    """Return what the settings of an agent do outside the sandbox.
-
-    `tools` are the task's tool files, as (name, text). The settings in `stated` are a person's.
-    `api_key_file` is a real path.
-    """
-    if agent.model == SWEEP:  # it asks no server, and calls only tools of ours
-        return ()
-    acts: list[Act] = []
-    server = agent.base_url or MAKERS[agent.api]
-    elsewhere = not is_makers(server, agent.api) and "base_url" not in stated
-    if elsewhere:
-        acts.append(Act("server", server))
-    # A person's file too: it was meant for another server.
-    if agent.api_key_file and (elsewhere or "api_key_file" not in stated):
-        acts.append(Act("key-file", agent.api_key_file, server))
-    own = {getattr(agent, setting) for setting in AGENT_FILES if setting in stated}
-    for name, text in tools:
-        if name not in own:
-            digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-            acts.append(Act("tools", name, digest))
-    if agent.allow_script and "allow_script" not in stated:
-        acts.append(Act("scripts"))
-    return tuple(acts)
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,6 @@ class Call(Struct, frozen=True):
     item: str
     usage: Usage
     source: str
-    request_id: str = ""
     duration_s: float = 0.0
     cache_miss: str = ""
     lost: str = ""
@@ -128,7 +127,7 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
             case ev.PhaseEntered(phase=Phase.BASELINE, previous=Phase.WRITE):
                 settled += 1
             case ev.ModelReplied() as event:
-                more = event.request_id, event.duration_s, event.cache_miss
+                more = event.duration_s, event.cache_miss
                 yield Call(record.seq, settled + 1, item, usage_of(event), event.source, *more)
             case ev.ReplyLost(reason=lost, source=source) as event:
                 yield Call(record.seq, settled + 1, item, usage_of(event), source, lost=lost)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from akg_tui.core.task import Act, Agent, acts_of
+from akg_tui.core.task import AGENT_FILES, MAKERS, SWEEP, Act, Agent, is_makers
 from akg_tui.store.errors import RunFolderError, StoreError, reading, writing
 from akg_tui.store.filesystem import is_file, is_folder, replace_file
 from akg_tui.store.run_folder import RUNS
@@ -57,14 +58,32 @@ class Untrusted(StoreError):
 
 
 def acts_in(
-    agent: Agent, tools: Iterable[tuple[str, str]] = (), stated: Iterable[str] = ()
+    agent: Agent, tools: Iterable[tuple[str, str]] = (), stated: Container[str] = ()
 ) -> tuple[Act, ...]:
-    """Return what an agent does outside the sandbox (`acts_of`), with the key file's real path."""
-    with contextlib.suppress(OSError, ValueError, RuntimeError):  # no path: it opens nothing either
-        if agent.api_key_file:
-            real = Path(agent.api_key_file).expanduser().resolve()
-            agent = replace(agent, api_key_file=str(real))
-    return acts_of(agent, tools, frozenset(stated))
+    """Return what the settings of an agent do outside the sandbox.
+
+    `tools` are the task's tool files, as (name, text). The settings in `stated` are a person's.
+    """
+    if agent.model == SWEEP:  # it asks no server, and calls only tools of ours
+        return ()
+    acts: list[Act] = []
+    server = agent.base_url or MAKERS[agent.api]
+    elsewhere = not is_makers(server, agent.api) and "base_url" not in stated
+    if elsewhere:
+        acts.append(Act("server", server))
+    # A person's file too: it was meant for another server.
+    if (file := agent.api_key_file) and (elsewhere or "api_key_file" not in stated):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # no path: it opens nothing
+            file = str(Path(file).expanduser().resolve())
+        acts.append(Act("key-file", file, server))
+    own = {getattr(agent, setting) for setting in AGENT_FILES if setting in stated}
+    for name, text in tools:
+        if name not in own:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+            acts.append(Act("tools", name, digest))
+    if agent.allow_script and "allow_script" not in stated:
+        acts.append(Act("scripts"))
+    return tuple(acts)
 
 
 def allowed(folders: Folders, path: Path) -> frozenset[Act]:

@@ -23,15 +23,11 @@ from akg_tui.store.lock import RunLock
 class Journal:
     """The journal of one run, open for appending by the holder of the run's lock.
 
-    `records` are all events so far, which stay on the disk; they grow with every append. `cut` is
-    the number of bytes of a torn tail that `open` removed.
+    `records` are all events so far, which stay on the disk; they grow with every append.
     """
 
-    def __init__(
-        self, path: Path, descriptor: int, pages: Pages, scanned: Scanned, cut: int
-    ) -> None:
+    def __init__(self, path: Path, descriptor: int, pages: Pages, scanned: Scanned) -> None:
         self.path = path
-        self.cut = cut
         self._descriptor: int | None = descriptor
         self.records = pages
         self._length = scanned.length
@@ -69,7 +65,7 @@ class Journal:
                     sync_folder(path.parent)
                 pages = Pages(path, descriptor)
                 scanned = _read_whole(path, pages, take)
-                if cut := os.fstat(descriptor).st_size - scanned.length:
+                if os.fstat(descriptor).st_size > scanned.length:
                     os.ftruncate(descriptor, scanned.length)
                     os.fsync(descriptor)
                 if last := scanned.last:
@@ -77,7 +73,7 @@ class Journal:
             except OSError as error:
                 raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
             begun.pop_all()
-        return cls(path, descriptor, pages, scanned, cut)
+        return cls(path, descriptor, pages, scanned)
 
     def prepare(self, event: AnyEvent, at: float) -> Prepared:
         """Return the next line for `event`, without writing it.
@@ -190,10 +186,13 @@ def _read_whole(
     return scanned
 
 
-def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
-    """Call `take` with all events, in order and in parts. Raises like `read`, and like `take`."""
+def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> bytes:
+    """Call `take` with all events, in order and in parts; return the last line.
+
+    Raises like `read`, and like `take`.
+    """
     with reading(path):
-        _read_whole(path, None, take)
+        return _read_whole(path, None, take).last
 
 
 def read(path: Path) -> list[Record]:

@@ -24,10 +24,10 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
-from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
+from akg_tui.store.errors import RunFolderError, StoreError, reading
 from akg_tui.store.filesystem import make_folder, sync_folder
 from akg_tui.store.history import History
-from akg_tui.store.journal import read
+from akg_tui.store.journal import read_through
 from akg_tui.store.lock import RunLock
 from akg_tui.store.projections import PLAN
 from akg_tui.store.run_folder import HISTORY, RunFolder, numbered
@@ -45,7 +45,8 @@ class RunAtRest:
         """
         check_is_run(path)
         self.path = path
-        self.records: list[Record] = read(path / JOURNAL)
+        self.records: list[Record] = []
+        self._last_line = read_through(path / JOURNAL, self.records.extend)
         self.state: RunState = fold_journal(path / JOURNAL, self.records)
 
     def states(self) -> Iterator[tuple[Record, RunState]]:
@@ -57,13 +58,7 @@ class RunAtRest:
 
     def head_sha256(self) -> str:
         """Return the sha256 of the whole line, with its line end, of the last event read."""
-        number = len(self.records)
-        journal = self.path / JOURNAL
-        with reading(journal), journal.open("rb") as file:
-            for at, line in enumerate(file, start=1):
-                if at == number:
-                    return hashlib.sha256(line).hexdigest()
-        raise JournalDamaged(journal, number, "it is gone since it was read")
+        return hashlib.sha256(self._last_line).hexdigest()
 
     def kernel(self, blob: str) -> KernelFiles:
         """Return a kernel by its object id. Raises `HistoryError` when it is lost."""
